@@ -7,6 +7,7 @@
 //! Without libtest around it, so that what it prints ends with its closing line.
 
 use anyhow::{Result, ensure};
+use std::path::Path;
 use std::process::ExitCode;
 use surety_common::wire::token::Token;
 use surety_e2e::agent;
@@ -21,7 +22,7 @@ const NAME: &str = "false_claims_are_refused_and_honest_runs_accepted";
 
 /// What the cases amount to at least, so that none is lost unseen.
 const LEAST_CASES: [(Part, usize); 3] =
-    [(Part::Lies, 177), (Part::Honest, 86), (Part::Isolation, 10)];
+    [(Part::Lies, 188), (Part::Honest, 89), (Part::Isolation, 10)];
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -53,9 +54,28 @@ async fn main() -> ExitCode {
 async fn deployed() -> Result<(Deployment, NamedTempFile)> {
     let tokens = agent::token_file()?;
     let path = tokens.path().to_string_lossy().into_owned();
-    let mut deployment = Deployment::start_with(&[("SURETY_TOKEN_FILE", &path)]).await?;
+    let servers = NamedTempFile::new()?;
+    std::fs::write(servers.path(), mcp_servers())?;
+    let file = servers.path().to_string_lossy().into_owned();
+    // Read once, at the start.
+    let environment = [("SURETY_TOKEN_FILE", path.as_str()), ("SURETY_EXECUTOR_MCP", &file)];
+    let mut deployment = Deployment::start_with(&environment).await?;
     deployment.use_token(Token::new(&agent::secret(agent::PERSON))?);
     Ok((deployment, tokens))
+}
+
+/// A server whose tools have the safe annotations, and the same one declared read-only.
+fn mcp_servers() -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp_tools");
+    let (script, folder) = (folder.join("server.py"), folder.display());
+    let server = |name: &str, more: &str| {
+        format!(
+            "[mcp.{name}]\ncommand = [\"python3\", {:?}, \"--marks\", \"/tmp\"]\nread_only = [\"{folder}\"]\n\
+             namespaces = [\"*\"]\n{more}",
+            script.display().to_string()
+        )
+    };
+    server("helper", "") + &server("reader", "[mcp.reader.tools.write]\nread_only = true\n")
 }
 
 async fn play(filters: &[String], verbose: bool) -> Result<Report> {

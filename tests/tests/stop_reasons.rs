@@ -129,6 +129,7 @@ fn stored(plan: &Plan) -> Result<NewRun> {
             limits: Limits::default(),
             policy: Policy::default(),
             labels: BTreeMap::new(),
+            forked_from: None,
             trace_parent: String::new(),
             created_at: now,
         },

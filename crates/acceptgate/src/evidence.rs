@@ -25,6 +25,8 @@ pub struct RunEvidence<'a> {
     pub policy: &'a Policy,
     /// The run's receipts in the order of their chain, already verified.
     pub receipts: &'a [EvidenceReceipt],
+    /// Whether files were written for the plan before the run, in one that it is a fork of.
+    pub wrote_before: bool,
     /// The last verification round, from 1.
     pub round: u32,
     /// The run's final text.
@@ -42,7 +44,7 @@ impl RunEvidence<'_> {
     /// [`Shortage`] when the gate had no capacity for a check; then there is no verdict.
     pub fn judge(&self) -> Result<Judgement, Shortage> {
         let Self { plan, policy, receipts, round, .. } = *self;
-        let wrote = wrote_files(receipts);
+        let wrote = self.wrote_before || wrote_files(receipts);
         let held_to_tests = wants_project_tests(&plan.verify, policy.verify_commands, wrote);
         let verified = policy.verify_commands == VerifyCommands::Runner;
         let input = Evaluation {

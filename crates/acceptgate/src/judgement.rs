@@ -201,7 +201,8 @@ fn check_observed(bundle: &EvidenceBundle) -> Result<(), Fault> {
     }
     let checks = run.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
     let policy = &run.spec.policy;
-    let missing = probes(checks, policy, wrote_files(&evidence.receipts)).len();
+    let wrote = run.spec.wrote_before() || wrote_files(&evidence.receipts);
+    let missing = probes(checks, policy, wrote).len();
     if missing == 0 {
         return Ok(());
     }
@@ -227,6 +228,7 @@ fn judge(bundle: &EvidenceBundle, answers: &BTreeMap<usize, Answer>) -> Result<J
         todos: &todos,
         policy: &run.spec.policy,
         receipts: &evidence.receipts,
+        wrote_before: run.spec.wrote_before(),
         round: run.execution.counters.verification_round,
         final_text: evidence.last_turn.as_ref().map_or("", last_word),
         authored_text: (run.spec.driver == DriverKind::Script)

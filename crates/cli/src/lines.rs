@@ -7,7 +7,7 @@ use surety_common::wire::v1::event::Kind;
 use surety_common::wire::v1::fact;
 
 use crate::text::{
-    action, one_line, outcome, run_state, shortened, step_state, stop_reason, time_of_day,
+    action, count, one_line, outcome, run_state, shortened, step_state, stop_reason, time_of_day,
 };
 
 /// The most characters of a free text on a line.
@@ -29,11 +29,31 @@ pub fn event_line(event: &v1::Event) -> String {
         Some(Kind::Answer(answer)) => {
             ("answer", format!("by {}: {}", one_line(&answer.by), free(&answer.text)))
         }
+        Some(Kind::Forked(fork)) => ("forked", fork_line(fork)),
         // A kind of a later version: its number and its time are known.
         None => ("other", String::new()),
     };
     let time = time_of_day(event.at.as_ref());
     format!("{:>4} {time} {kind:<7} {details}", event.sequence).trim_end().to_owned()
+}
+
+/// What a fork has from which run.
+pub(crate) fn fork_line(fork: &v1::ForkedFrom) -> String {
+    let v1::ForkedFrom { run_id, step_id, plan_revision, receipt_count, chain_digest, .. } = fork;
+    let end = match chain_digest.as_str() {
+        "" => String::new(),
+        digest => format!(" up to {}", one_line(digest)),
+    };
+    let inherited = match fork.inherited_steps.as_slice() {
+        [] => "no step".to_owned(),
+        steps => one_line(&steps.join(", ")),
+    };
+    format!(
+        "run {} at step {}, plan revision {plan_revision}, {}{end}; inherited as done: {inherited}",
+        one_line(run_id),
+        one_line(step_id),
+        count(*receipt_count, "receipt"),
+    )
 }
 
 fn moved(transition: &v1::Transition) -> (&'static str, String) {

@@ -17,6 +17,7 @@ pub use grants::{grants, terms};
 pub use history::{Extent, Journal};
 pub use waits::{acceptance, call, waits};
 
+use crate::lines::fork_line;
 use rows::{push, push_inline};
 use waits::is_answered_in_words;
 
@@ -63,21 +64,26 @@ pub fn ending(run: &v1::Run) -> String {
     filled.join("\n")
 }
 
-/// Runs, one per line.
+/// Runs, one per line; with the run that each is a fork of where one is.
 #[must_use]
 pub fn table(runs: &[v1::Run]) -> String {
+    let any_fork = runs.iter().any(|run| run.forked_from.is_some());
     let row = |run: &v1::Run| {
         let done = run.steps.iter().filter(|step| step.state() == v1::StepState::Done).count();
-        vec![
+        let mut cells = vec![
             run.id.clone(),
             run_state(run.state()).to_owned(),
             format!("{done}/{}", run.steps.len()),
             day_and_time(run.created_at.as_ref()),
             one_line(&run.namespace),
             shortened(&run.goal, 60),
-        ]
+        ];
+        let fork = run.forked_from.as_ref().map(|fork| one_line(&fork.run_id));
+        cells.extend(any_fork.then(|| fork.unwrap_or_default()));
+        cells
     };
-    let header = ["RUN", "STATE", "STEPS", "CREATED", "NAMESPACE", "GOAL"];
+    let mut header = vec!["RUN", "STATE", "STEPS", "CREATED", "NAMESPACE", "GOAL"];
+    header.extend(any_fork.then_some("FORK OF"));
     columns(&header, runs.iter().map(row).collect())
 }
 
@@ -151,6 +157,7 @@ fn head(run: &v1::Run) -> String {
         ("labels", labels.join(", ")),
         ("created", created),
         ("plan", plan),
+        ("fork of", run.forked_from.as_ref().map(fork_line).unwrap_or_default()),
         ("used", used.join(", ")),
         ("budgets", budgets(run)),
         ("trace", one_line(&run.trace_id)),
@@ -185,6 +192,7 @@ fn budgets(run: &v1::Run) -> String {
 fn steps(run: &v1::Run) -> String {
     let row = |step: &v1::StepProgress| {
         let used = [
+            step.inherited.then(|| "inherited".to_owned()),
             (step.attempt > 0).then(|| format!("attempt {}", step.attempt)),
             (step.rounds > 0).then(|| count(step.rounds, "turn")),
             (step.tool_calls > 0).then(|| count(step.tool_calls, "call")),

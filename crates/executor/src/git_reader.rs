@@ -3,7 +3,9 @@
 
 use crate::snapshot::WorkTree;
 use crate::tool::process::{self, CommandRequest, Finished};
-use crate::tool::{Environment, ErrorCode, Folder, Sandbox, ToolContext, ToolError, WriteScope};
+use crate::tool::{
+    Environment, ErrorCode, Folder, RunServers, Sandbox, ToolContext, ToolError, WriteScope,
+};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -113,6 +115,7 @@ impl Reader {
             shell_allowed: true,
             verify_tools: Arc::default(),
             secrets: Arc::default(),
+            servers: RunServers::default(),
             deadline: Instant::now() + TIME_LIMIT,
             cancel: self.cancel.clone(),
             kill: self.cancel.clone(),

@@ -32,7 +32,7 @@ use sqlx::PgPool;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::config::{CommonConfig, ExecutorConfig};
+use surety_common::config::{CommonConfig, ConfigError, ExecutorConfig};
 use surety_common::domain::journal::Actor;
 use surety_common::domain::workspace::Reserved;
 use surety_common::store::{
@@ -95,6 +95,12 @@ pub enum ServeError {
     /// Commands cannot be confined as the operator requires.
     #[error(transparent)]
     Sandbox(#[from] tool::SandboxError),
+    /// The file with the MCP servers cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An MCP server of the configuration cannot be prepared.
+    #[error(transparent)]
+    Mcp(#[from] tool::McpError),
     /// A secret that the operator lists has no usable value.
     #[error(transparent)]
     Secrets(#[from] tool::SecretsError),
@@ -118,12 +124,16 @@ fn tools(setup: &Setup) -> Result<Arc<tool::Registry>, tool::RegistryError> {
     tool::Registry::with_builtin(&settings).map(Arc::new)
 }
 
-/// Reads the secrets of tools, and keeps them out of this process's log.
-fn secrets(setup: &Setup) -> Result<tool::Secrets, tool::SecretsError> {
+/// Reads the secrets of tools and of MCP servers, and keeps them out of this process's log.
+fn secrets(setup: &Setup) -> Result<(tool::Secrets, tool::McpHost), ServeError> {
     let listed = setup.executor.executor_secrets.clone().unwrap_or_default();
-    let secrets = tool::Secrets::load(&listed.0)?;
+    let servers = setup.executor.mcp_servers()?;
+    let headers = tool::McpHost::headers(&servers)?;
+    let hidden = tool::McpHost::header_secrets(&headers);
+    let secrets = tool::Secrets::load_with(&listed.0, &hidden)?;
     telemetry::redact_logs(Arc::clone(secrets.redactor()));
-    Ok(secrets)
+    let servers = tool::McpHost::prepare(servers, headers, &secrets)?;
+    Ok((secrets, servers))
 }
 
 /// Serves and works until `shutdown` is cancelled, then drains: running turns end, and every lease
@@ -142,7 +152,7 @@ pub async fn serve(
         let server = without_database(setup, tools);
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
-    let secrets = secrets(&setup)?;
+    let (secrets, servers) = secrets(&setup)?;
     let sandbox = confine(&setup).await?;
     let in_force = sandbox.machine().in_force().clone();
     sweep(&sandbox).await;
@@ -167,7 +177,7 @@ pub async fn serve(
         wakeups,
         pool: pool.clone(),
         drivers: setup.drivers.clone(),
-        tools: Arc::new(toolbox(tools, &pool, &setup.executor)),
+        tools: Arc::new(toolbox(tools, &pool, &setup.executor).with_servers(servers)),
         environment: Arc::new(tool::Environment::of_process()),
         sandbox,
         secrets,
@@ -312,6 +322,9 @@ async fn confine(setup: &Setup) -> Result<tool::Sandbox, ServeError> {
     hidden.extend(setup.common.token_file.clone());
     let listed = setup.executor.executor_secrets.iter().flat_map(|secrets| &secrets.0);
     hidden.extend(listed.filter_map(tool::secret_file));
+    let servers = setup.executor.mcp_servers()?;
+    hidden.extend(servers.iter().flat_map(|server| server.secret_files()).map(Path::to_owned));
+    hidden.extend(setup.executor.executor_mcp.clone());
     hidden.extend(setup.common.tls.client.tls_key_file.clone());
     hidden.extend(setup.database_url.as_deref().and_then(socket_folder));
     let probing =
@@ -337,10 +350,12 @@ async fn confine(setup: &Setup) -> Result<tool::Sandbox, ServeError> {
 /// Removes the views of processes that were killed on this machine.
 async fn sweep(sandbox: &tool::Sandbox) {
     let scratch = sandbox.scratch().to_owned();
-    match blocking::blocking(move || round::sweep_views(&scratch)).await {
+    let sweeping =
+        move || round::sweep_views(&scratch) + scratch::sweep(&scratch, tool::mcp::SCRATCH_PREFIX);
+    match blocking::blocking(sweeping).await {
         Ok(0) | Err(_) => {}
         Ok(removed) => {
-            tracing::info!(removed, "executor: removed the views that killed processes left");
+            tracing::info!(removed, "executor: removed the folders that killed processes left");
         }
     }
 }
@@ -392,6 +407,8 @@ async fn work(claimer: Arc<step::Claimer>, config: ExecutorConfig) {
         config.heartbeat_age_limit(),
         i32::try_from(config.executor_slots).unwrap_or(i32::MAX),
     );
+    // A plan may name tools of MCP servers, so no run is claimed before each was asked once for them.
+    tool::mcp::follow(engine.tools.servers(), &engine.sandbox, &engine.tools, &engine.drain).await;
     // Registered before the first claim, because other executors take over the leases of an
     // unregistered one.
     heartbeat.first().await;

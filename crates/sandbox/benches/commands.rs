@@ -52,6 +52,7 @@ fn once(root: &std::path::Path, confinement: &Confinement) {
     let spec = Spec {
         argv: vec!["true".to_owned()],
         parser_input: None,
+        attached: false,
         cwd: workspace.clone(),
         environment: Tree::environment(variables),
         tree: host.tree(&workspace, &workspace, &[PathBuf::new()]),

@@ -247,6 +247,7 @@ fn attempt(confinement: &Confinement, scratch: &Path) -> Result<(), String> {
     let spec = Spec {
         argv: Vec::new(),
         parser_input: None,
+        attached: false,
         cwd: "/".into(),
         environment: Vec::new(),
         tree: Tree {

@@ -28,10 +28,11 @@ pub struct Spec {
     pub limits: Limits,
     /// Replaces the workspace by a view of it.
     pub view: Option<View>,
-    /// What a person's own command reads as its standard input, such as `/proc/PID/fd/0`. It keeps the
-    /// session, the process group and the terminal of the process that starts the helper. Without one a
-    /// command reads nothing and has no terminal.
+    /// What it reads as its standard input, such as a named pipe. Without one it reads nothing.
     pub input: Option<PathBuf>,
+    /// Whether it is a person's own command, which keeps the session, the process group and the terminal of the
+    /// process that starts the helper. Any other has no terminal.
+    pub attached: bool,
     /// What confines it, as [`crate::Machine`] chose.
     pub confinement: Confinement,
 }

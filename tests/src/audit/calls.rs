@@ -63,7 +63,8 @@ impl Calls {
             if Resolution::of(receipt).is_some() {
                 return Ok(());
             }
-            let observations = self.reads(&receipt.name) || receipt.name == LOOK;
+            let reads = self.reads(&receipt.name) || is_of_server(receipt);
+            let observations = reads || receipt.name == LOOK;
             let acted = acted(receipt) || !(observations || refused(receipt));
             ensure!(!acted, "{} had an effect before its intent was stored", receipt.name);
             return Ok(());
@@ -80,7 +81,7 @@ impl Calls {
     pub(super) fn are_of_worker(&self, receipt: &EvidenceReceipt) -> bool {
         let call_id = Uuid::parse_str(&receipt.call_id);
         let is_begun = call_id.is_ok_and(|call_id| self.intents.contains_key(&call_id));
-        is_begun && receipt.reporter().is_some()
+        is_begun && receipt.reporter().is_some() || is_of_server(receipt)
     }
 
     /// Whether an interrupted call may be repeated without asking: its tool allows it, its effects
@@ -105,6 +106,13 @@ impl Calls {
         };
         self.repeatable_commands.iter().any(begins)
     }
+}
+
+/// Whether a receipt is of a call of an MCP server: in its words, but for the files, which the runner compared. A tool
+/// that only reads needs no intent.
+pub(super) fn is_of_server(receipt: &EvidenceReceipt) -> bool {
+    let of = |server: &str| receipt.name.strip_prefix(server).is_some_and(|rest| rest.starts_with("__"));
+    receipt.reporter().and_then(|witness| witness.strip_prefix("mcp:")).is_some_and(of)
 }
 
 /// Whether an effect is known.

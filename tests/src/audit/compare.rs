@@ -27,6 +27,7 @@ pub(super) fn compare(replay: &Replay, record: &RunRecord, events: usize) -> Res
     ensure!(said == replay.stop_reason, "it ended as {said:?}, not {:?}", replay.stop_reason);
     ensure!(row.lease_owner.is_none() || !row.state.is_terminal(), "an ended run is leased");
     plan(replay, record)?;
+    fork(replay, record)?;
     todos(replay, record)?;
     replay.grants.compare(&row.grants)?;
     for (step, progress) in replay.plan.steps.iter().zip(&row.steps) {
@@ -53,6 +54,13 @@ fn plan(replay: &Replay, record: &RunRecord) -> Result<()> {
     ensure!(row.steps.len() == replay.plan.steps.len(), "the plan has another number of steps");
     let digest = replay.plan.digest();
     ensure!(digest == record.plan_digest, "the plan is not what its digest says");
+    Ok(())
+}
+
+/// A fork is one in its journal, and what it inherited was done at its start.
+fn fork(replay: &Replay, record: &RunRecord) -> Result<()> {
+    let is_fork = record.spec.forked_from.is_some();
+    ensure!(replay.is_fork == is_fork, "the journal says {} to being a fork", replay.is_fork);
     Ok(())
 }
 
@@ -122,7 +130,7 @@ fn counters(replay: &Replay, record: &RunRecord) -> Result<()> {
     ensure!(counters.wrote == wrote, "whether files were written is said wrongly");
     let said = counters.verdict_sequence;
     ensure!(said == verdict, "the latest verdict is said to stand at {said}, not {verdict}");
-    observations::compare(replay, record, wrote)
+    observations::compare(replay, record, wrote || record.spec.wrote_before())
 }
 
 /// What is reserved belongs to a turn that is awaited, and with what is used it stays inside the budget.
@@ -154,7 +162,10 @@ fn proven(replay: &Replay) -> Result<()> {
             let worked = is_of_a_step(receipt) || receipt.reporter().is_some();
             receipt.success && receipt.step_id == step.id && worked
         };
-        ensure!(replay.receipts.iter().any(|r| proof(&r)), "step {} has no proof", step.id);
+        // What was done in another run was proven there.
+        let inherited = replay.steps.get(&step.id).is_some_and(|step| step.inherited);
+        let proven = inherited || replay.receipts.iter().any(|r| proof(&r));
+        ensure!(proven, "step {} has no proof", step.id);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! One run's journal, replayed.
 
-use super::calls::Calls;
+use super::calls::{Calls, is_of_server};
 use super::grants::{About, Grants};
 use super::observations::Observed;
 use super::steps::{Outcome, Step};
@@ -14,6 +14,7 @@ use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::CheckKind;
 use surety_common::domain::confirmation::{call_digest, is_said};
 use surety_common::domain::decision::{Action, Usage};
+use surety_common::domain::fork::ForkedFrom;
 use surety_common::domain::journal::{
     Entry, Event, Intent, PlanStored, Subject, Transition, Turn, VerdictRecord,
 };
@@ -72,6 +73,12 @@ pub(super) struct Replay {
     pub(super) verifications: u32,
     /// The latest verification; none before the first.
     pub(super) observed: Option<Observed>,
+    /// What the request says that the run has from another one.
+    forked_from: Option<Box<ForkedFrom>>,
+    /// Whether the journal says so.
+    pub(super) is_fork: bool,
+    /// Whether a step moved for another reason than what it depends on.
+    begun: bool,
     /// The answer in the entry before.
     answered: Option<String>,
     outputs: HashSet<(String, String)>,
@@ -112,6 +119,9 @@ impl Replay {
             grants: Grants::default(),
             verifications: 0,
             observed: None,
+            forked_from: record.spec.forked_from.clone(),
+            is_fork: false,
+            begun: false,
             answered: None,
             outputs: HashSet::new(),
             todos: RunTodos::default(),
@@ -143,7 +153,23 @@ impl Replay {
                 self.answered = Some(answer.text.clone());
                 Ok(())
             }
+            Entry::Forked(fork) => self.forked(fork),
         }
+    }
+
+    /// A fork says so once, between its plan and the start of its work, and as its request does.
+    fn forked(&mut self, fork: &ForkedFrom) -> Result<()> {
+        ensure!(
+            self.forked_from.as_deref() == Some(fork),
+            "the run is a fork of {:?}",
+            self.forked_from
+        );
+        ensure!(self.state == RunState::Planning && self.revision == 1, "it became a fork later");
+        ensure!(!std::mem::replace(&mut self.is_fork, true), "it is a fork twice");
+        let known = |id: &String| self.plan.steps.iter().any(|step| step.id == *id);
+        ensure!(fork.steps.iter().all(known) && known(&fork.step_id), "it inherits other steps");
+        ensure!(!fork.steps.contains(&fork.step_id), "the first step of the fork is inherited");
+        Ok(())
     }
 
     fn transition(&mut self, moved: &Transition, answered: Option<String>) -> Result<()> {
@@ -212,6 +238,13 @@ impl Replay {
     }
 
     fn step_moved(&mut self, id: &str, moved: &Transition) -> Result<()> {
+        if moved.event == StepEvent::Inherited.as_str() {
+            let given =
+                self.forked_from.as_ref().is_some_and(|fork| fork.steps.iter().any(|it| it == id));
+            ensure!(given && !self.begun, "{id} was inherited from no run");
+        } else if moved.event != StepEvent::DependenciesDone.as_str() {
+            self.begun = true;
+        }
         self.steps.get_mut(id).context("no step of the plan")?.moved(moved)?;
         if moved.event == StepEvent::Leased.as_str() {
             ensure!(!self.paused, "{id} was started while the run was paused");
@@ -305,7 +338,8 @@ impl Replay {
             }
             // An executor writes in the name of a worker what that worker answered to a call.
             let step = self.steps.get(&receipt.step_id);
-            let served = step.is_some_and(|step| step.is_served_by(worker));
+            let served = step.is_some_and(|step| step.is_served_by(worker))
+                || is_of_server(receipt) && writer.starts_with("executor/");
             ensure!(served, "{writer} reported in the name of {worker}");
         }
         let about = About::of(receipt);
@@ -332,7 +366,7 @@ impl Replay {
             let planned = self.plan.steps.get(place).context("no step of the plan")?;
             ensure!(planned.id == receipt.step_id, "the step at {place} is {}", planned.id);
             // What a worker says that it wrote is its words alone.
-            if reporter.is_none() {
+            if reporter.is_none() || is_of_server(receipt) {
                 writes::stayed_inside(planned, receipt)?;
             }
             self.todos_changed(receipt)?;
@@ -411,7 +445,8 @@ impl Replay {
         if self.plan.verify.iter().any(|check| ASKED.contains(&check.kind)) {
             return Ok(());
         }
-        let wrote = wrote_files(&self.receipts);
+        let before = self.forked_from.as_ref().is_some_and(|fork| fork.wrote);
+        let wrote = before || wrote_files(&self.receipts);
         let tested = wants_project_tests(&self.plan.verify, self.verify_commands, wrote);
         let again = evaluate(&Evaluation {
             project_tests: tested.then(|| ProjectTests::of(&self.receipts, self.verifications)),

@@ -33,6 +33,8 @@ pub(super) struct Step {
     /// The digests of approved calls that have no intent yet.
     approved: Vec<String>,
     finished_in: Option<u32>,
+    /// Whether it is done from the start, because it was in the run that this one is a fork of.
+    pub(super) inherited: bool,
 }
 
 /// The usage of one attempt at a step.
@@ -102,6 +104,7 @@ impl Step {
                 self.served_by.clear();
                 self.answer = None;
             }
+            StepEvent::Inherited => self.inherited = true,
             StepEvent::DependenciesDone
             | StepEvent::OfferedAgain
             | StepEvent::Failed
@@ -131,6 +134,7 @@ impl Step {
 
     /// Resets the state for the next attempt.
     fn forget(&mut self) {
+        self.inherited = false;
         self.begun = false;
         self.open.clear();
         self.used = Used::default();

@@ -91,9 +91,22 @@ pub struct Case {
     /// Calls of the API, and changes by another process, while the run is under way.
     #[serde(default)]
     pub direct: Vec<Value>,
+    /// The run that follows on this one from one of its steps, and that is judged in its place.
+    pub fork: Option<Fork>,
     /// A line of shell that succeeds when the claim is true; `tests` stands for the base's own.
     #[serde(default)]
     pub truth: String,
+}
+
+/// A fork of the run, once that is at rest.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fork {
+    /// The step that it begins with.
+    pub from: String,
+    /// A line of shell in the workspace before that.
+    #[serde(default)]
+    pub sh: String,
 }
 
 /// What a run's policy says.

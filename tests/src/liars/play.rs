@@ -2,14 +2,14 @@
 
 use super::base::Base;
 use super::calls;
-use super::case::{Case, Expected};
+use super::case::{Case, Expected, Fork};
 use super::direct;
 use super::driven;
 use super::place::Place;
 use super::report::Answer;
 use super::served::Served;
 use crate::harness::Deployment;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::time::Duration;
 use surety_common::wire::v1;
 use uuid::Uuid;
@@ -46,6 +46,13 @@ pub(super) async fn play(deployment: &Deployment, case: &Case) -> Result<Answer>
     refused.extend(direct::make(deployment, &place, &request, (&run.id, &case.direct)).await?);
     let run = end(deployment, &run.id).await?;
     refused.extend(served.iter().flat_map(Served::refused));
+    let run = match &case.fork {
+        None => run,
+        Some(fork) => match forked(deployment, &place, &run, fork).await? {
+            Ok(run) => run,
+            Err(status) => return Ok(judge(&case, Outcome::not_created(&status), None)),
+        },
+    };
     if run.terminal.is_none() {
         let run_id = run.id.clone();
         let request = v1::CancelRunRequest { run_id, ..Default::default() };
@@ -57,6 +64,32 @@ pub(super) async fn play(deployment: &Deployment, case: &Case) -> Result<Answer>
         line => Some(place.sh(line).await?),
     };
     Ok(judge(&case, Outcome::of(&run, &refused), truth))
+}
+
+/// A fork of a run that is at rest, once it is at rest itself.
+async fn forked(
+    deployment: &Deployment,
+    place: &Place,
+    run: &v1::Run,
+    fork: &Fork,
+) -> Result<Result<v1::Run, tonic::Status>> {
+    if !fork.sh.is_empty() {
+        let (done, said) = place.sh(&fork.sh).await?;
+        ensure!(done, "{}: {said}", fork.sh);
+    }
+    let request = v1::ForkRunRequest {
+        request_id: Uuid::now_v7().to_string(),
+        run_id: run.id.clone(),
+        from_step: fork.from.clone(),
+        workspace: String::new(),
+    };
+    match deployment.runs()?.fork_run(request).await {
+        Ok(made) => {
+            let made = made.into_inner().run.context("a run")?;
+            end(deployment, &made.id).await.map(Ok)
+        }
+        Err(status) => Ok(Err(status)),
+    }
 }
 
 /// Waits until the run has ended, or is blocked and stays so, or an agent that says nothing more has to decide.

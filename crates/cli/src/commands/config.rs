@@ -4,7 +4,7 @@ use std::iter::once;
 
 use clap::{ArgMatches, Args, Subcommand};
 use surety_common::config::{
-    AddressConfig, CommonConfig, DataDirConfig, Effective, ExecutorConfig, GateConfig,
+    AddressConfig, CommonConfig, DataDirConfig, Effective, ExecutorConfig, GateConfig, McpServer,
     NamespaceDatabase, PlannerConfig, effective,
 };
 use surety_common::domain::json::Value;
@@ -57,6 +57,7 @@ impl Config {
         let sandbox = SandboxCheck::of(&executor)?;
         let databases = planner.namespace_databases()?;
         planner.webhooks()?;
+        let servers = executor.mcp_servers()?;
         let in_force = effective(matches);
         let named = |setting: &Effective| match setting.setting.id().as_str() {
             "namespace_databases_file" => databases.as_slice(),
@@ -65,8 +66,12 @@ impl Config {
         let value = |setting| as_value(setting, named(setting));
         let mut values: Vec<_> = in_force.iter().map(value).collect();
         values.push(sandbox.as_value());
+        if !servers.is_empty() {
+            let shown = servers.iter().map(|server| text(server.to_string()));
+            values.push(object([("mcp_servers", Value::Array(shown.collect()))]));
+        }
         output.either(&Value::Array(values), || {
-            as_table(&in_force, &databases) + &sandbox.as_text()
+            as_table(&in_force, &databases) + &sandbox.as_text() + &servers_as_text(&servers)
         })?;
         Ok(Exit::Done)
     }
@@ -111,6 +116,11 @@ impl SandboxCheck {
         let reasons = self.reasons.iter().map(|reason| format!("  {}\n", harmless(reason)));
         once(head).chain(reasons).collect()
     }
+}
+
+fn servers_as_text(servers: &[McpServer]) -> String {
+    let line = |server: &McpServer| format!("\nMCP server {}\n", harmless(&server.to_string()));
+    servers.iter().map(line).collect()
 }
 
 /// For the setting's file of databases, only the namespaces are shown.

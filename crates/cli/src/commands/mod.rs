@@ -9,6 +9,7 @@ mod config;
 mod contract;
 mod decision;
 mod dev_postgres;
+mod fork;
 mod gate;
 mod grants;
 mod health;
@@ -21,6 +22,7 @@ mod run;
 mod run_control;
 mod runs;
 mod show;
+mod submission;
 mod tokens;
 mod up;
 mod verify;
@@ -43,6 +45,7 @@ pub use config::Config;
 pub use contract::ContractCommand;
 pub use decision::Decision;
 pub use dev_postgres::DevPostgres;
+pub use fork::Fork;
 pub use gate::Gate;
 pub use grants::{Grants, Revoke};
 pub use health::Health;
@@ -94,6 +97,9 @@ pub enum Command {
     /// Submit a plan file and follow the run to its verdict.
     #[command(after_help = Exit::help())]
     Run(Box<Run>),
+    /// Begin a new run at a step of an earlier one, with its plan and the steps done before, and follow it.
+    #[command(after_help = Exit::help())]
+    Fork(Fork),
     /// List runs, newest first.
     Runs(Runs),
     /// Show everything about one run: steps, turns, receipts, and the verdict with every reason.
@@ -176,6 +182,7 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         | Command::Mcp(_)
         | Command::Contract(_)
         | Command::Run(_)
+        | Command::Fork(_)
         | Command::Runs(_)
         | Command::Show(_)
         | Command::Watch(_)
@@ -213,6 +220,7 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
         Command::Mcp(command) => command.run().await,
         Command::Contract(command) => command.run(output).await,
         Command::Run(command) => command.run(output).await,
+        Command::Fork(command) => command.run(output).await,
         Command::Runs(command) => command.run(output).await,
         Command::Show(command) => command.run(output).await,
         Command::Watch(command) => command.run(output).await,

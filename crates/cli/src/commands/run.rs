@@ -1,24 +1,17 @@
 //! `surety run PLAN.yaml`
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use surety_common::config::ClientConfig;
 use surety_common::wire::v1;
 
-use crate::connection::{Connection, bounded, is_passing};
+use super::submission::{Submission, absolute, submitted};
+use crate::connection::{Connection, bounded};
 use crate::exit::Exit;
-use crate::failure::{Code, Failure};
-use crate::follow::{Screen, follow};
-use crate::output::{Output, note};
+use crate::failure::Failure;
+use crate::output::Output;
 use crate::plan_file::{PlanFile, folder_of, read_plan_file, read_text};
-use crate::text::one_line;
-use crate::wire_json;
-
-/// The number of attempts to submit the run to an unavailable service, and the first pause.
-const ATTEMPTS: u32 = 6;
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Submits a plan file and follows the run to its verdict.
 #[derive(Debug, Args)]
@@ -57,23 +50,15 @@ impl Run {
         let plan_file = read_plan_file(&read_text(&self.plan)?, folder_of(&self.plan))?;
         let request = self.request(plan_file)?;
         let connection = Connection::open(&self.client)?;
-        let answer = submit(&connection, request).await?;
-        let Some(run) = answer.run else {
-            return Err(Failure::new(Code::Internal, "the service's answer contains no run", ""));
+        let submit = async || connection.runs().create_run(bounded(request.clone())).await;
+        let answer = submitted(&connection, submit).await?;
+        let submission = Submission {
+            run: answer.run,
+            existed: answer.existed,
+            warnings: answer.warnings,
+            follow: !self.no_follow,
         };
-        let created = wire_json::object([
-            ("run_id", wire_json::text(&run.id)),
-            ("existed", surety_common::domain::json::Value::Bool(answer.existed)),
-            ("warnings", wire_json::list("Warning", &answer.warnings)),
-        ]);
-        output.either(&created, || run.id.clone())?;
-        if !output.json {
-            say_what_was_put_right(&answer.warnings);
-        }
-        if self.no_follow {
-            return Ok(Exit::Done);
-        }
-        follow(&connection, &run, 1, &mut Screen::of(output, &run)).await
+        submission.end(&connection, output).await
     }
 
     fn request(&self, plan_file: PlanFile) -> Result<v1::CreateRunRequest, Failure> {
@@ -101,67 +86,5 @@ impl Run {
         };
         request.set_driver(plan_file.driver);
         Ok(request)
-    }
-}
-
-/// A folder that does not exist here may exist on the executor's host, which needs an absolute
-/// path.
-fn absolute(folder: &Path, base: &Path) -> Result<String, Failure> {
-    let joined = base.join(folder);
-    let whole = match std::fs::canonicalize(&joined) {
-        Ok(whole) => whole,
-        Err(_) if folder.is_absolute() => folder.to_owned(),
-        Err(error) => return Err(Failure::file(&joined)(error)),
-    };
-    whole.into_os_string().into_string().map_err(|path| {
-        let message = format!("the workspace {} is not a UTF-8 path", path.display());
-        Failure::new(Code::FileUnusable, message, "Rename the folder.")
-    })
-}
-
-/// A retry is safe: the request has an id, so at most one run is created.
-async fn submit(
-    connection: &Connection,
-    request: v1::CreateRunRequest,
-) -> Result<v1::CreateRunResponse, Failure> {
-    let mut pause = FIRST_PAUSE;
-    let mut left = ATTEMPTS;
-    loop {
-        left -= 1;
-        match connection.runs().create_run(bounded(request.clone())).await {
-            Ok(answer) => return Ok(answer.into_inner()),
-            Err(status) if left > 0 && is_passing(&status) => {
-                note(&format!("surety: {}; retrying", one_line(status.message())));
-                tokio::time::sleep(pause).await;
-                pause *= 2;
-            }
-            Err(status) => return Err(connection.failure(&status)),
-        }
-    }
-}
-
-fn say_what_was_put_right(warnings: &[v1::Warning]) {
-    for warning in warnings {
-        let place =
-            warning.field.as_deref().map(|field| format!(" at {field}")).unwrap_or_default();
-        let line = format!("warning[{}]{place}: {}", warning.code, warning.message);
-        note(&one_line(&line));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_workspace_becomes_a_whole_path() {
-        let folder = tempfile::tempdir().unwrap();
-        let here = folder.path().canonicalize().unwrap();
-        std::fs::create_dir(here.join("w")).unwrap();
-        let whole = here.join("w").display().to_string();
-        assert_eq!(absolute(Path::new("w"), &here).unwrap(), whole);
-        assert_eq!(absolute(Path::new("/elsewhere/w"), &here).unwrap(), "/elsewhere/w");
-        let refused = absolute(Path::new("missing"), &here).unwrap_err();
-        assert!(refused.to_text().starts_with("error[file_unusable]"));
     }
 }

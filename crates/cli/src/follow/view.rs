@@ -74,7 +74,8 @@ impl RunView {
                 | Kind::Verdict(_)
                 | Kind::PlanStored(_)
                 | Kind::Output(_)
-                | Kind::Answer(_),
+                | Kind::Answer(_)
+                | Kind::Forked(_),
             )
             | None => {}
         }

@@ -23,10 +23,20 @@ const SHORT_LINES: usize = 6;
 pub struct Journal<'a>(pub &'a [v1::Event]);
 
 impl Journal<'_> {
-    /// Every transition, plan and verdict, in order.
+    /// Every transition, plan, fork and verdict, in order.
     pub(super) fn timeline(&self) -> String {
         let shown = self.0.iter().filter(|event| {
-            matches!(event.kind, Some(Kind::Transition(_) | Kind::PlanStored(_) | Kind::Verdict(_)))
+            let kind = event.kind.as_ref();
+            kind.is_some_and(|kind| match kind {
+                Kind::Transition(_) | Kind::PlanStored(_) | Kind::Verdict(_) | Kind::Forked(_) => {
+                    true
+                }
+                Kind::Turn(_)
+                | Kind::Intent(_)
+                | Kind::Receipt(_)
+                | Kind::Output(_)
+                | Kind::Answer(_) => false,
+            })
         });
         lines(shown.map(event_line))
     }

@@ -210,6 +210,7 @@ async fn decide(
             todos: &plan.todos,
             policy: &policy,
             receipts: chain.receipts(),
+            wrote_before: false,
             round: number,
             final_text: "",
             authored_text: None,

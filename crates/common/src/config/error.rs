@@ -142,6 +142,27 @@ pub enum ConfigError {
         /// What is wrong, and what to do.
         why: &'static str,
     },
+    /// The file with the MCP servers could not be read.
+    #[error(
+        "the file {path} with the MCP servers cannot be read: {source}. Point --executor-mcp \
+         (SURETY_EXECUTOR_MCP) at the right file"
+    )]
+    McpUnreadable {
+        /// The file as it was given.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// A key of it cannot be used.
+    #[error("{place} of {path} (--executor-mcp, SURETY_EXECUTOR_MCP) {why}")]
+    McpInvalid {
+        /// The file as it was given.
+        path: PathBuf,
+        /// The key or the line.
+        place: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// An executor would be declared dead between two of its heartbeats.
     #[error(
         "--executor-heartbeat-interval-ms (SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS) is \

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::error::ConfigError;
+use super::mcp::{McpServer, read_mcp_servers};
 use super::namespaces::{NamespaceDatabase, read_namespace_databases};
 use super::secrets::NamedSecrets;
 use super::settings as s;
@@ -110,6 +111,11 @@ pub struct ExecutorConfig {
           help = s::EXECUTOR_SECRETS.meaning,
           value_parser = s::EXECUTOR_SECRETS.reads::<NamedSecrets>())]
     pub executor_secrets: Option<NamedSecrets>,
+
+    /// The file with the MCP servers; read it with [`ExecutorConfig::mcp_servers`].
+    #[arg(long = s::EXECUTOR_MCP.flag, env = s::EXECUTOR_MCP.env, help = s::EXECUTOR_MCP.meaning,
+          value_parser = s::EXECUTOR_MCP.reads::<PathBuf>())]
+    pub executor_mcp: Option<PathBuf>,
 
     /// Milliseconds for which a remote driver keeps a step without a sign of life, 500..3600000; read it with
     /// [`ExecutorConfig::driver_lease`].
@@ -275,6 +281,14 @@ impl ExecutorConfig {
             }
             None => 1000,
         }
+    }
+
+    /// The MCP servers in the file, by name; none without a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has a key with an unusable value.
+    pub fn mcp_servers(&self) -> Result<Vec<McpServer>, ConfigError> {
+        Ok(self.executor_mcp.as_deref().map(read_mcp_servers).transpose()?.unwrap_or_default())
     }
 
     /// How long a remote driver keeps a leased step without a sign of life.

@@ -84,6 +84,8 @@ codes! {
         ToolNameTaken = "tool_name_taken", "Another provider already announced a tool with that name.";
 
         RunTerminal = "run_terminal", "The run has ended; its terminal state is never overwritten.";
+        RunActive = "run_active", "The run is worked on, so no run can begin from one of its steps; pause or cancel it, or let it end.";
+        ForkStepsOpen = "fork_steps_open", "Steps that the first step of the fork depends on are not done in the earlier run.";
         RunNotPaused = "run_not_paused", "The run is not paused.";
         RunNotVerifying = "run_not_verifying", "The run is not being verified.";
         ObservationIncomplete = "observation_incomplete", "The runner has not recorded all observations for this verification.";
@@ -334,6 +336,8 @@ impl FaultCode {
                 FaultClass::AlreadyExists
             }
             Self::RunTerminal
+            | Self::RunActive
+            | Self::ForkStepsOpen
             | Self::RunNotPaused
             | Self::RunNotVerifying
             | Self::ObservationIncomplete

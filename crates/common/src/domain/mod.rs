@@ -14,6 +14,7 @@ pub mod decision;
 pub mod execution;
 pub mod fault;
 pub mod fields;
+pub mod fork;
 pub mod grant;
 pub mod graph;
 pub mod identity;

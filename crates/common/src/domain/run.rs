@@ -3,6 +3,7 @@
 use crate::domain::check::Owner;
 use crate::domain::confirmation::ConfirmPolicy;
 use crate::domain::execution::Execution;
+use crate::domain::fork::ForkedFrom;
 use crate::domain::limits::Limits;
 use crate::domain::network::AllowedHost;
 use crate::domain::plan::Plan;
@@ -39,10 +40,19 @@ pub struct RunSpec {
     pub policy: Policy,
     /// The submitter's labels.
     pub labels: BTreeMap<String, String>,
+    /// The run that it is a fork of; none for any other run.
+    pub forked_from: Option<Box<ForkedFrom>>,
     /// W3C trace context of the run's first span.
     pub trace_parent: String,
     /// The creation time.
     pub created_at: DateTime<Utc>,
+}
+
+impl RunSpec {
+    /// Whether files were written for its plan before it began, in a run that it is a fork of.
+    pub fn wrote_before(&self) -> bool {
+        self.forked_from.as_ref().is_some_and(|fork| fork.wrote)
+    }
 }
 
 /// A run with its request, its state, and the plan being executed.

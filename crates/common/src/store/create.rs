@@ -6,6 +6,7 @@ use super::dedicated_connection::DedicatedConnection;
 use super::execution::{plan_revision, to_text};
 use super::group::{self, Writer};
 use super::plan::StoredPlan;
+use super::pool::within;
 use super::wake::{Notices, Topic, Waker};
 use crate::crash;
 use crate::domain::execution::draft::Write;
@@ -182,6 +183,22 @@ async fn made_before(
     })
 }
 
+/// The run that a request id made in a namespace, and the digest of its request.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn find_request(
+    pool: &PgPool,
+    namespace: &str,
+    request_id: &str,
+) -> Result<Option<(Uuid, String)>, StoreError> {
+    let finding = sqlx::query_as(include_str!("sql/find_request.sql"))
+        .bind(namespace)
+        .bind(request_id)
+        .bind(Uuid::nil());
+    within(async { Ok(finding.fetch_optional(pool).await?) }).await
+}
+
 /// The columns of many new runs, as arrays.
 #[derive(Default)]
 struct NewColumns {
@@ -196,6 +213,7 @@ struct NewColumns {
     policy: Vec<String>,
     labels: Vec<String>,
     trace_parent: Vec<String>,
+    forked_from: Vec<Option<String>>,
     created_at: Vec<DateTime<Utc>>,
     plan_digest: Vec<Option<String>>,
     plan_reason: Vec<Option<String>>,
@@ -233,6 +251,7 @@ impl NewColumns {
         self.policy.push(to_text(&spec.policy)?);
         self.labels.push(to_text(&spec.labels)?);
         self.trace_parent.push(spec.trace_parent.clone());
+        self.forked_from.push(spec.forked_from.as_ref().map(to_text).transpose()?);
         self.created_at.push(spec.created_at);
         self.plan_digest.push(plan.as_ref().map(|plan| plan.digest.clone()));
         self.plan_reason.push(plan.as_ref().map(|plan| plan.reason.clone()));
@@ -290,7 +309,8 @@ impl NewColumns {
             .bind(&self.submitter)
             .bind(&self.artifact_run)
             .bind(&self.artifact_digest)
-            .bind(&self.artifact_body);
+            .bind(&self.artifact_body)
+            .bind(&self.forked_from);
         let making = match waiting {
             true => making.bind(&waits.opened_run).bind(&waits.opened_id).bind(&waits.opened_kind),
             false => making,

@@ -56,7 +56,7 @@ pub use artifact::{Artifact, artifact_body, keep};
 pub use audit::{AuditRow, list_audit};
 pub use claim::{Claimed, Leased, Want, claim, find_queues, forgotten, left_over, let_go, orphans};
 pub use committer::{Commit, Committer, Observer, Pending, WritePipeline};
-pub use create::{Created, Creator, NewRun};
+pub use create::{Created, Creator, NewRun, find_request};
 pub use dedicated_connection::DedicatedConnection;
 pub use due::{Cause, due, timer_id};
 pub use error::StoreError;

@@ -70,7 +70,8 @@ pub async fn output_of_step(
                 | Entry::Turn(_)
                 | Entry::Intent(_)
                 | Entry::Verdict(_)
-                | Entry::Answer(_) => {}
+                | Entry::Answer(_)
+                | Entry::Forked(_) => {}
             }
         }
     }

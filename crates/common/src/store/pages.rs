@@ -270,7 +270,8 @@ impl Latest {
                 | Entry::Intent(_)
                 | Entry::Output(_)
                 | Entry::Verdict(_)
-                | Entry::Answer(_) => continue,
+                | Entry::Answer(_)
+                | Entry::Forked(_) => continue,
             };
             if *counted < self.most {
                 *counted += 1;

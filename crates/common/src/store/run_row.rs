@@ -20,6 +20,7 @@ pub(super) struct RunRow {
     policy: String,
     labels: String,
     trace_parent: String,
+    forked_from: Option<String>,
     created_at: DateTime<Utc>,
     plan_body: Option<String>,
     plan_digest: Option<String>,
@@ -41,6 +42,10 @@ impl RunRow {
             limits: from_text(&self.limits, || what("limits"))?,
             policy: from_text(&self.policy, || what("policy"))?,
             labels: from_text(&self.labels, || what("labels"))?,
+            forked_from: self
+                .forked_from
+                .map(|text| from_text(&text, || what("forked_from")))
+                .transpose()?,
             trace_parent: self.trace_parent,
             created_at: self.created_at,
         };

@@ -26,10 +26,13 @@ use super::redacted::RedactedStderr;
 use crate::config::{LogFormat, TelemetryConfig};
 use crate::wire::client::{Transport, channel_without_token};
 
-/// Libraries whose spans would trace the exporter itself, or outnumber the service's own.
-const NOT_EXPORTED: [&str; 5] = ["h2", "hyper", "tonic", "opentelemetry", "tower"];
-/// The log lines of these libraries are disabled unless the filter names them.
-const QUIET_LOGS: &str = "h2=warn,hyper=warn,tonic=warn,opentelemetry=warn,tower=warn,sqlx=warn";
+/// Libraries whose spans would trace the exporter itself, or outnumber the service's own; rmcp's have what MCP servers
+/// say.
+const NOT_EXPORTED: [&str; 6] = ["h2", "hyper", "tonic", "opentelemetry", "tower", "rmcp"];
+/// The log lines of these libraries are disabled unless the filter names them. Those of rmcp have whole messages of MCP
+/// servers.
+const QUIET_LOGS: &str =
+    "h2=warn,hyper=warn,tonic=warn,opentelemetry=warn,tower=warn,sqlx=warn,rmcp=off";
 /// A hanging export must not delay the next by the exporter's default of ten seconds.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long dropping a guard that was not shut down may block its thread.

@@ -24,7 +24,8 @@ pub fn observe(write: &Write, span: &Span) {
             | Entry::Intent(_)
             | Entry::Receipt(_)
             | Entry::Output(_)
-            | Entry::Answer(_) => {}
+            | Entry::Answer(_)
+            | Entry::Forked(_) => {}
         }
     }
 }

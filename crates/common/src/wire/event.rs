@@ -35,6 +35,7 @@ fn kind(run_id: Uuid, at: DateTime<Utc>, entry: Entry) -> v1::event::Kind {
         Entry::Output(output) => Kind::Output(output.into()),
         Entry::Verdict(record) => Kind::Verdict(verdict_of(run_id, at, *record)),
         Entry::Answer(answer) => Kind::Answer(answer.into()),
+        Entry::Forked(fork) => Kind::Forked((*fork).into()),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::domain::acceptance::{Acceptance, Difference};
 use crate::domain::confirmation::{CallToConfirm, ConfirmPolicy, OnDenied, OnExpired};
 use crate::domain::execution::wait_rows::WaitKind;
 use crate::domain::execution::{Execution, StepProgress, Wait};
+use crate::domain::fork::ForkedFrom;
 use crate::domain::grant::{ArgumentRule, CallGrant, Revoked};
 use crate::domain::journal::VerdictRecord;
 use crate::domain::machine::run::RunState;
@@ -53,6 +54,7 @@ pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
         todos: wire_list(todos.unwrap_or_default()),
         final_answer: execution.counters.final_answer,
         grants: wire_list(execution.grants),
+        forked_from: spec.forked_from.map(|fork| (*fork).into()),
     }
 }
 
@@ -104,6 +106,21 @@ fn counters(execution: &Execution) -> v1::RunCounters {
     }
 }
 
+impl From<ForkedFrom> for v1::ForkedFrom {
+    fn from(fork: ForkedFrom) -> Self {
+        let ForkedFrom { run_id, step_id, plan_revision, plan_digest, receipts, .. } = fork;
+        Self {
+            run_id: run_id.to_string(),
+            step_id,
+            plan_revision,
+            plan_digest,
+            receipt_count: receipts,
+            chain_digest: fork.last_receipt_digest,
+            inherited_steps: fork.steps,
+        }
+    }
+}
+
 fn steps(execution: &Execution, plan: Option<&crate::domain::plan::Plan>) -> Vec<v1::StepProgress> {
     let planned = |index: usize| plan.and_then(|plan| plan.steps.get(index));
     execution
@@ -127,6 +144,8 @@ fn steps(execution: &Execution, plan: Option<&crate::domain::plan::Plan>) -> Vec
                 finished_at: finished_at.map(timestamp),
                 reason: reason.clone(),
                 lease,
+                // Any other step is done after an attempt.
+                inherited: *state == StepState::Done && *attempt == 0,
             }
         })
         .collect()

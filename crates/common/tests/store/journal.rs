@@ -265,7 +265,8 @@ async fn the_latest_turns_and_receipts_are_found_from_the_end(pool: PgPool) {
                 | Entry::Intent(_)
                 | Entry::Output(_)
                 | Entry::Verdict(_)
-                | Entry::Answer(_) => panic!("{event:?}"),
+                | Entry::Answer(_)
+                | Entry::Forked(_) => panic!("{event:?}"),
             }
         }
         assert_eq!((&turns[..], &receipts[..]), (expected, expected), "{most}");

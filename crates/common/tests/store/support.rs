@@ -63,6 +63,7 @@ pub(crate) fn spec(id: u128) -> RunSpec {
         limits: Limits::default(),
         policy: Policy::default(),
         labels: BTreeMap::new(),
+        forked_from: None,
         trace_parent: String::new(),
         created_at: now(),
     }

@@ -85,7 +85,8 @@ pub fn turns(events: &[Event], step_id: &str, attempt: u32) -> Vec<PastTurn> {
             | Entry::Transition(_)
             | Entry::Plan(_)
             | Entry::Intent(_)
-            | Entry::Verdict(_) => {}
+            | Entry::Verdict(_)
+            | Entry::Forked(_) => {}
         }
     }
     turns
@@ -129,6 +130,7 @@ fn boundary<'a>(
             | Entry::Receipt(_)
             | Entry::Output(_)
             | Entry::Answer(_)
+            | Entry::Forked(_)
             | Entry::Transition(_)
             | Entry::Plan(_)
             | Entry::Intent(_)

@@ -16,8 +16,8 @@ pub struct ToolLine {
     pub sample: String,
     /// Whether a person confirms each call.
     pub is_confirmed: bool,
-    /// Whether a worker wrote its texts, which are data and never stand in the system message.
-    pub is_of_worker: bool,
+    /// Whether a worker or an MCP server wrote its texts, which are data and never stand in the system message.
+    pub is_from_outside: bool,
 }
 
 const CONFIRMED: &str = " A person confirms each call: send it with the action confirm.";
@@ -49,10 +49,10 @@ pub(super) fn system(tools: &[ToolLine]) -> String {
     if tools.is_empty() {
         text.push_str("none\n");
     }
-    for ToolLine { name, description, schema, sample, is_confirmed, is_of_worker } in tools {
+    for ToolLine { name, description, schema, sample, is_confirmed, is_from_outside } in tools {
         let confirmed = if *is_confirmed { CONFIRMED } else { "" };
         // Writing to a String cannot fail, so there is no error to hand on.
-        if *is_of_worker {
+        if *is_from_outside {
             writeln!(text, "- {name}: {OF_WORKER}{confirmed}").unwrap_or_default();
             continue;
         }
@@ -68,7 +68,7 @@ pub(super) fn system(tools: &[ToolLine]) -> String {
 /// What workers say of their tools, as data in the first message of the conversation; empty without such tools.
 pub(super) fn words_of_workers(tools: &[ToolLine]) -> Vec<String> {
     let mut lines = Vec::new();
-    for tool in tools.iter().filter(|tool| tool.is_of_worker) {
+    for tool in tools.iter().filter(|tool| tool.is_from_outside) {
         if lines.is_empty() {
             lines.push(WORDS.to_owned());
         }

@@ -166,7 +166,7 @@ fn shown(situation: &Situation) -> String {
         schema: r#"{"type":"object"}"#.to_owned(),
         sample: "the text of the file".to_owned(),
         is_confirmed: false,
-        is_of_worker: false,
+        is_from_outside: false,
     }];
     let rounds = u32::try_from(turns.len()).unwrap();
     let messages = messages(&Scene {
@@ -221,7 +221,7 @@ fn the_system_message_has_rules_format_and_tools() {
         schema: "{}".to_owned(),
         sample: sample.to_owned(),
         is_confirmed: false,
-        is_of_worker: false,
+        is_from_outside: false,
     });
     insta::assert_snapshot!(super::system::system(&sorted));
 }

@@ -73,7 +73,7 @@ fn weight(event: &Event) -> usize {
         Entry::Output(output) => output.text.as_ref().map_or(0, String::len),
         Entry::Intent(intent) => intent.arguments_json.len(),
         Entry::Answer(answer) => answer.text.len(),
-        Entry::Transition(_) | Entry::Plan(_) | Entry::Verdict(_) => 0,
+        Entry::Transition(_) | Entry::Plan(_) | Entry::Verdict(_) | Entry::Forked(_) => 0,
     };
     EVENT_BYTES + texts
 }

@@ -193,7 +193,7 @@ fn line_of(registry: &Registry, spec: &ToolSpec, is_confirmed: bool) -> ToolLine
         schema: spec.input_schema.to_string(),
         sample: spec.return_sample.to_string(),
         is_confirmed,
-        is_of_worker: registry.worker_tool(&spec.name).is_some(),
+        is_from_outside: registry.outsider(&spec.name).is_some(),
     }
 }
 

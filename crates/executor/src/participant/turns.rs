@@ -452,7 +452,8 @@ fn parts(events: &[Event], step_id: &str) -> (Option<Turn>, Vec<EvidenceReceipt>
             | Entry::Plan(_)
             | Entry::Intent(_)
             | Entry::Verdict(_)
-            | Entry::Answer(_) => {}
+            | Entry::Answer(_)
+            | Entry::Forked(_) => {}
         }
     }
     (turn, receipts, output)

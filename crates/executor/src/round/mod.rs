@@ -49,7 +49,8 @@ pub use view_folder::sweep_views;
 pub use whole::{Begun, CarriedOut, Chain};
 
 use crate::tool::{
-    Environment, Folder, RunSecrets, Sandbox, ToolContext, ToolError, ToolOutcome, WriteScope,
+    Environment, Folder, RunSecrets, RunServers, Sandbox, ToolContext, ToolError, ToolOutcome,
+    WriteScope,
 };
 use additions::ViewOrder;
 use canary_memory::{Memory, base_of};
@@ -238,6 +239,7 @@ impl Round {
             shell_allowed: false,
             verify_tools: Arc::default(),
             secrets: Arc::clone(secrets),
+            servers: RunServers::default(),
             deadline: Instant::now() + *time_limit,
             cancel: cancel.child_token(),
             kill: kill.clone(),

@@ -2,12 +2,12 @@
 //! use of the grant up, so that it is made once.
 
 use super::call_setup::{Call, CallSetup, Done, called_off};
-use super::conclude::{Stored, conclude};
 use super::ended::Ended;
 use super::history::Base;
 use super::intent::{intend, opened};
 use super::judge::Passed;
 use super::leased_run::LeasedRun;
+use super::open_call::end_call_or_ask;
 use super::{outcome, worker_calls};
 use crate::fuse::limits::Next;
 use crate::tool::{Effect, ToolError};
@@ -110,7 +110,7 @@ async fn make(
         Err(error) => Done::now(run, call, error.into()),
     };
     crash::point("executor.after_effect");
-    conclude(run, index, done, Stored::Intent).await
+    end_call_or_ask(run, index, done).await
 }
 
 type Prepared<'r> = (CallSetup, Effect, &'r Base);

@@ -7,6 +7,7 @@ use super::history::Base;
 use super::intent::{intend, opened};
 use super::judge::Passed;
 use super::leased_run::LeasedRun;
+use super::open_call::end_call_or_ask;
 use super::outcome;
 use super::run_tools;
 use super::worker_calls;
@@ -39,7 +40,7 @@ pub(super) async fn carry_out(
             return conclude(run, index, done, Stored::Nothing(passed)).await;
         }
     };
-    if setup.tool.spec().annotations.read_only {
+    if !setup.tool.may_write() {
         return read(run, index, passed, (&setup, call)).await;
     }
     match intend(run, &setup, &call).await {
@@ -56,7 +57,7 @@ pub(super) async fn carry_out(
             crash::point("executor.after_intent");
             let done = setup.perform(run, call).await;
             crash::point("executor.after_effect");
-            conclude(run, index, done, Stored::Intent).await
+            end_call_or_ask(run, index, done).await
         }
     }
 }

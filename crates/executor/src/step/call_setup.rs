@@ -19,7 +19,7 @@ use surety_common::domain::execution::OpenCall;
 use surety_common::domain::json::{self, Value};
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::Command;
-use surety_common::domain::receipt::EvidenceSource;
+use surety_common::domain::receipt::{EvidenceSource, Fact};
 use surety_common::telemetry;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -121,6 +121,7 @@ impl CallSetup {
             secrets: Arc::new(
                 run.engine.secrets.of_run(&run.spec.namespace, &run.spec.policy.secrets),
             ),
+            servers: run.servers.clone(),
             deadline: until.min(Instant::now() + budget),
             cancel: run.lease.calls.child_token(),
             kill: run.lease.kill.clone(),
@@ -150,9 +151,9 @@ impl CallSetup {
 
     /// Starts the tool and waits for its end.
     pub(super) async fn perform(&self, run: &LeasedRun, call: Call) -> Done {
-        let annotations = self.tool.spec().annotations;
-        let entered = if annotations.read_only { None } else { run.enter_workspace().await };
-        let _begun = if annotations.read_only {
+        let runs_code = self.tool.runs_code();
+        let entered = if runs_code { run.enter_workspace().await } else { None };
+        let _begun = if !runs_code {
             None
         } else if entered.is_none() {
             return Done::now(run, call, ToolError::called_off().into());
@@ -181,7 +182,10 @@ impl CallSetup {
         });
         let outcome = calling.instrument(span.clone()).await;
         let outcome = match watched {
-            Some(watched) => watched.end(run, &self.context.write_scope, outcome).await,
+            Some(watched) => {
+                let outcome = watched.end(run, &self.context.write_scope, outcome).await;
+                self.refuse_write_of_reader(outcome)
+            }
             None => outcome,
         };
         if let Some(code) = outcome.error_code {
@@ -189,7 +193,25 @@ impl CallSetup {
         }
         let end = if outcome.timed_out { CallEnd::DeadlinePassed } else { CallEnd::Returned };
         run.timeouts().record(&self.timing, end);
-        Done::since(started_at, run, call, outcome)
+        let reporter = self.tool.witness().unwrap_or_default().to_owned();
+        Done { reporter, ..Done::since(started_at, run, call, outcome) }
+    }
+
+    /// A tool that is said to read only, and wrote, has failed whatever it answered.
+    fn refuse_write_of_reader(&self, outcome: ToolOutcome) -> ToolOutcome {
+        let wrote = outcome.facts.iter().any(|fact| matches!(fact, Fact::FileWritten { .. }));
+        if !wrote || !self.tool.spec().annotations.read_only || !outcome.success {
+            return outcome;
+        }
+        ToolOutcome {
+            success: false,
+            error_code: Some(ErrorCode::ReadOnlyWrote),
+            summary: format!(
+                "{}; it changed files, although the operator's configuration declares the tool read-only",
+                outcome.summary
+            ),
+            ..outcome
+        }
     }
 
     /// Whether the tool may be called again with the same idempotency key: by its annotations or,

@@ -14,6 +14,7 @@ use crate::fuse::{limits, replies};
 use surety_common::domain::decision::{Action, Usage};
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::turns::ClosedCall;
+use surety_common::domain::journal::Entry;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::receipt::counts_as_evidence;
 
@@ -81,6 +82,9 @@ pub(super) fn end_call(
     let proves = counts_as_evidence(&receipt, place, draft.execution().plan_revision);
     let closed = ClosedCall { receipt, output: record.output.clone(), proves };
     draft.close_call(index, closed)?;
+    for attachment in &record.attachments {
+        draft.journal(Entry::Output(attachment.clone()));
+    }
     let turn = repeat::turn_of(draft.execution(), run, index, done);
     let context = (&run.graph, &run.spec.limits);
     match replies::count_repeat(draft, context, index, turn, &done.call.tool_call.name)? {

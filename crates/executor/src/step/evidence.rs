@@ -4,10 +4,11 @@ use super::call_setup::Done;
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
 use crate::round::{EndedCall, Place, receipt};
-use crate::tool::{ErrorCode, ToolOutcome, redacted};
+use crate::tool::{Attachment, ErrorCode, ToolOutcome, redacted};
 use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::journal::Output;
+use surety_common::domain::json::sha256_hex;
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact};
 use surety_common::domain::verification::is_hidden_name;
 use surety_common::store::{self, Artifact};
@@ -23,6 +24,8 @@ pub(super) struct Record {
     pub(super) receipt: EvidenceReceipt,
     /// None when the call had no output.
     pub(super) output: Option<Output>,
+    /// Its further outputs, each under the call's id and its number.
+    pub(super) attachments: Vec<Output>,
 }
 
 /// Creates the record of a call without the values of secrets, and stores an output that is too large for the journal. While the
@@ -41,29 +44,49 @@ pub(super) async fn keep(
     let outcome = redacted(run.engine.secrets.redactor(), done.outcome);
     let done = Done { outcome, ..done };
     let made = record(&done);
-    let Some(output) = made.output.as_ref().filter(|output| output.text.is_none()) else {
+    let parts = made.attachments.iter().zip(&done.outcome.attachments);
+    let parts = parts.map(|(output, attachment)| (output, attachment.body.as_slice()));
+    let whole = made.output.as_ref().filter(|output| output.text.is_none());
+    let all = whole.map(|output| (output, done.outcome.output.as_slice())).into_iter().chain(parts);
+    let all: Vec<_> = all.collect();
+    if all.is_empty() {
         return Ok((done, made));
-    };
-    let (digest, body) = (output.digest.as_str(), done.outcome.output.as_slice());
-    let artifact = Artifact { digest, body, created_at: done.finished_at };
+    }
     crash::point("executor.before_output");
-    let keeping = store::keep(&run.engine.pool, run.spec.id, artifact);
-    let kept = tokio::select! {
-        kept = timeout(left.max(LEAST_PATIENCE), keeping) => kept,
-        () = run.lease.calls.cancelled() => return Err(run.called_off()),
-    };
-    let why = match kept {
-        Ok(Ok(())) => {
-            crash::point("executor.after_output");
-            return Ok((done, made));
+    let mut lost = None;
+    for (output, body) in all {
+        let artifact = Artifact { digest: &output.digest, body, created_at: done.finished_at };
+        lost = keep_artifact(run, artifact, left).await?;
+        if lost.is_some() {
+            break;
         }
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "there was no disk space for it in time".to_owned(),
+    }
+    let Some(why) = lost else {
+        crash::point("executor.after_output");
+        return Ok((done, made));
     };
     tracing::error!(run_id = %run.spec.id, why, "evidence: an output is lost");
     let done = Done { outcome: without_output(done.outcome, &why), ..done };
     let made = record(&done);
     Ok((done, made))
+}
+
+/// Stores an artifact. Returns why it is not kept.
+async fn keep_artifact(
+    run: &LeasedRun,
+    artifact: Artifact<'_>,
+    left: Duration,
+) -> Result<Option<String>, Ended> {
+    let keeping = store::keep(&run.engine.pool, run.spec.id, artifact);
+    let kept = tokio::select! {
+        kept = timeout(left.max(LEAST_PATIENCE), keeping) => kept,
+        () = run.lease.calls.cancelled() => return Err(run.called_off()),
+    };
+    Ok(match kept {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(_) => Some("there was no disk space for it in time".to_owned()),
+    })
 }
 
 fn without_output(outcome: ToolOutcome, why: &str) -> ToolOutcome {
@@ -76,6 +99,7 @@ fn without_output(outcome: ToolOutcome, why: &str) -> ToolOutcome {
             outcome.summary
         ),
         output: Vec::new(),
+        attachments: Vec::new(),
         ..outcome
     }
 }
@@ -118,7 +142,11 @@ pub(super) fn record_as(place: Place, source: EvidenceSource, done: &Done) -> Re
     };
     let receipt = match done.reporter.as_str() {
         "" => receipt(place, source, call),
-        worker => receipt(place, source, call).in_words_of(worker),
+        // What confined it the runner knows.
+        reporter => EvidenceReceipt {
+            sandbox: done.outcome.sandbox.clone(),
+            ..receipt(place, source, call).in_words_of(reporter)
+        },
     };
     let output = (!bytes.is_empty()).then(|| Output {
         call_id: receipt.call_id.clone(),
@@ -126,5 +154,17 @@ pub(super) fn record_as(place: Place, source: EvidenceSource, done: &Done) -> Re
         bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
         text: text.map(str::to_owned),
     });
-    Record { receipt, output }
+    let attachments = attachments(&receipt, &done.outcome);
+    Record { receipt, output, attachments }
+}
+
+/// The further outputs of a call: `CALL/1`, `CALL/2`.
+fn attachments(receipt: &EvidenceReceipt, outcome: &ToolOutcome) -> Vec<Output> {
+    let output = |(number, attachment): (usize, &Attachment)| Output {
+        call_id: format!("{}/{number}", receipt.call_id),
+        digest: sha256_hex(&attachment.body),
+        bytes: u64::try_from(attachment.body.len()).unwrap_or(u64::MAX),
+        text: None,
+    };
+    (1..).zip(&outcome.attachments).map(output).collect()
 }

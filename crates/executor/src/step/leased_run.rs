@@ -8,7 +8,7 @@ use super::pending_state::PendingState;
 use super::recent_runs::Known;
 use crate::driver::Driver;
 use crate::fuse::timeout::Timeouts;
-use crate::tool::{Folder, Registry};
+use crate::tool::{Folder, Registry, RunServers};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, OnceLock};
@@ -48,6 +48,8 @@ pub struct LeasedRun {
     pub folder: Arc<Folder>,
     /// What this process knows of it, also from its lease before.
     pub(super) known: Arc<Known>,
+    /// The MCP servers that its calls started under this lease.
+    pub(super) servers: RunServers,
     /// Set once the workspace was found usable under this lease, and locked for the run.
     pub(super) workspace_ready: OnceLock<()>,
     /// Shared by calls that may write, and held alone by the probes at the end of a step.
@@ -72,6 +74,7 @@ impl LeasedRun {
         let pipeline = taking.clone().unwrap_or_default();
         let lease = Lease::new(key, spec.namespace.clone(), engine.id, taking, &engine.cut);
         let known = engine.recent_runs.take(lease.key());
+        let servers = RunServers::new(&lease.lost);
         Self {
             plan_revision: execution.plan_revision,
             graph: graph_of(&plan, spec.driver, &engine.tools.of(&spec.namespace)),
@@ -84,6 +87,7 @@ impl LeasedRun {
             state: Mutex::new(PendingState::new(execution, pipeline)),
             folder: Arc::new(folder),
             known,
+            servers,
             workspace_ready: OnceLock::new(),
             writers: RwLock::new(()),
         }
@@ -223,9 +227,9 @@ impl LeasedRun {
         Ok(store::patiently(read).await?)
     }
 
-    /// Whether a receipt records a written file.
+    /// Whether a receipt records a written file, or files were written before in a run that this one is a fork of.
     pub async fn wrote_files(&self) -> bool {
-        self.execution().await.counters.wrote
+        self.spec.wrote_before() || self.execution().await.counters.wrote
     }
 
     /// The driver of the run.

@@ -9,7 +9,7 @@ use super::conclude::{Stored, conclude};
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
 use super::{outcome, run_tools, worker_calls};
-use crate::tool::{Effect, Probe, RunTool, ToolOutcome};
+use crate::tool::{Effect, ErrorCode, Probe, RunTool, ToolOutcome, redacted};
 use surety_common::domain::execution::{CallAnswer, OpenCall, Wait};
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::EvidenceSource;
@@ -95,13 +95,40 @@ async fn again(
     call: Call,
 ) -> Result<Vec<usize>, Ended> {
     let done = setup.perform(run, call).await;
-    conclude(run, index, done, Stored::Intent).await
+    end_call_or_ask(run, index, done).await
+}
+
+/// Records the outcome of a call whose intent is committed. One that was lost in the middle has none: a person is asked.
+pub(super) async fn end_call_or_ask(
+    run: &LeasedRun,
+    index: usize,
+    done: Done,
+) -> Result<Vec<usize>, Ended> {
+    if done.outcome.error_code != Some(ErrorCode::OutcomeUnknown) {
+        return conclude(run, index, done, Stored::Intent).await;
+    }
+    let (_, progress) = run.step(index).await?;
+    let Some(open) = progress.open_call.as_deref() else {
+        return conclude(run, index, done, Stored::Intent).await;
+    };
+    let outcome = redacted(run.engine.secrets.redactor(), done.outcome);
+    ask_because(run, index, open, &outcome.summary).await
 }
 
 async fn ask(run: &LeasedRun, index: usize, open: &OpenCall) -> Result<Vec<usize>, Ended> {
+    ask_because(run, index, open, "").await
+}
+
+async fn ask_because(
+    run: &LeasedRun,
+    index: usize,
+    open: &OpenCall,
+    why: &str,
+) -> Result<Vec<usize>, Ended> {
+    let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
     let wait = Wait {
         question: format!(
-            "Step {}: {} with {} was started at {} and no end was recorded. It may have \
+            "Step {}: {} with {} was started at {} and no end was recorded{why}. It may have \
              happened in whole, in part, or not at all. Check it, then answer `repeat` to call it \
              again, `happened` if you saw that it happened, or `fail` to end the step.",
             run.graph.id(index),

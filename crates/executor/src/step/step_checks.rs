@@ -78,6 +78,10 @@ async fn probe(
     }
     let left = run.time_left(index).await;
     let alone = run.hold_calls(CALLS_MAY_TAKE.min(left / 2)).await?;
+    if alone.is_some() {
+        // No process of a call may change what the probes look at. The next call starts its server again.
+        run.servers.end(false).await;
+    }
     let about = About {
         place: of_step(run, index),
         number: next_attempt(receipts, &step.id, run.plan_revision),

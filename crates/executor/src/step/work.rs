@@ -30,7 +30,10 @@ pub(super) async fn work(run: &Arc<LeasedRun>, started: Vec<usize>, slot: &mut S
     let ended = caught(run, drive(run, started, slot)).await.and_then(|ended| ended);
     match ended {
         Ok(()) | Err(Ended::NotHeld) => {}
-        Err(Ended::Draining) => give_back(run).await,
+        Err(Ended::Draining) => {
+            run.servers.end(false).await;
+            give_back(run).await;
+        }
         Err(
             error @ (Ended::Refused(_)
             | Ended::Store(_)
@@ -43,6 +46,8 @@ pub(super) async fn work(run: &Arc<LeasedRun>, started: Vec<usize>, slot: &mut S
             stop_for_defect(run, &error).await;
         }
     }
+    // By now another executor may hold the run.
+    run.servers.end(true).await;
     run.remove_empty_folder();
 }
 
@@ -110,6 +115,8 @@ async fn phase(
             }
         }
         RunState::Verifying => {
+            // No process of the run is alive when the round begins.
+            run.servers.end(false).await;
             unless_called_away(run, slot.reacquire_slot()).await?;
             verify::verify(run, slot).await?;
         }

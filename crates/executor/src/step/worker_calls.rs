@@ -176,6 +176,7 @@ async fn answered(
         facts: stored_facts(facts)?,
         timed_out: false,
         sandbox: String::new(),
+        attachments: Vec::new(),
     };
     let done = Done::since(open.intended_at, run, call, outcome);
     Ok(Done { finished_at: *at, reporter: by.clone(), ..done })

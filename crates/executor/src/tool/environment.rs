@@ -36,6 +36,9 @@ const PASSED_ON: [&str; 24] = [
     "SDKROOT",
 ];
 
+/// Those of them that an MCP server gets.
+const OF_SERVERS: [&str; 5] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE"];
+
 /// The variable with the call's idempotency key, which is the same in every repetition.
 pub const IDEMPOTENCY_KEY: &str = "SURETY_IDEMPOTENCY_KEY";
 
@@ -59,6 +62,15 @@ impl Environment {
     /// Selects them from this process's environment.
     pub fn of_process() -> Self {
         Self::scrub(std::env::vars_os())
+    }
+
+    /// The environment of an MCP server: what is needed to find programs and to show text, and what its operator
+    /// names.
+    pub(super) fn of_server(named: BTreeMap<String, String>) -> Self {
+        let mut all = Self::of_process();
+        all.0.retain(|name, _| OF_SERVERS.iter().any(|passed| name == passed));
+        all.0.extend(named.into_iter().map(|(name, value)| (name.into(), value.into())));
+        all
     }
 
     /// Adds a call's own variables.

@@ -74,6 +74,14 @@ codes! {
     WorkerFailed = "worker_failed", "The worker that serves the tool reported a failure.";
     WorkerLost = "worker_lost", "Every worker that the call was given to was lost.";
     ToolNotServed = "tool_not_served", "No worker serves the tool in this namespace any more.";
+    McpUnavailable = "mcp_unavailable", "The MCP server cannot be started or reached, and nothing was called.";
+    McpFailed = "mcp_failed", "The MCP server reported a failure of the call.";
+    McpLost = "mcp_lost", "The MCP server ended before its answer at each attempt of a call that may be repeated.";
+    McpProtocolError = "mcp_protocol_error", "The MCP server answered with something that the protocol does not have for the call.";
+    McpResultInvalid = "mcp_result_invalid", "The result of the MCP server does not match the schema that it gives for it.";
+    McpToolChanged = "mcp_tool_changed", "The MCP server describes the tool otherwise than the driver was shown, and nothing was called.";
+    ReadOnlyWrote = "read_only_wrote", "The operator declares the tool read-only, and the call changed files of the workspace.";
+    OutcomeUnknown = "outcome_unknown", "The call was lost in the middle, and a person is asked whether it happened.";
     Timeout = "timeout", "The deadline passed before the call ended.";
     Cancelled = "cancelled", "The call was cancelled.";
     InternalError = "internal_error", "A defect of the executor.";

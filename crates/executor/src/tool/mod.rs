@@ -16,6 +16,7 @@ pub mod error;
 pub mod folder;
 mod listed;
 mod matching;
+pub mod mcp;
 pub mod observe;
 pub mod process;
 mod programs;
@@ -41,6 +42,7 @@ pub use environment::Environment;
 pub use error::{ErrorCode, ToolError};
 pub use folder::Folder;
 pub(crate) use listed::shown;
+pub use mcp::{McpError, McpHost, RunServers};
 pub use programs::{missing_program, program_folders};
 pub use registry::{Registry, RegistryError};
 pub use run_tool::{ALWAYS_ALLOWED, RunTool};
@@ -135,6 +137,8 @@ pub struct ToolContext {
     pub verify_tools: Arc<VerifyTools>,
     /// The secrets that the call may use.
     pub secrets: Arc<RunSecrets>,
+    /// The MCP servers of the run.
+    pub servers: RunServers,
     /// The time by which the call must end.
     pub deadline: Instant,
     /// Cancels the call.
@@ -238,6 +242,15 @@ pub struct ToolOutcome {
     pub timed_out: bool,
     /// What confined the command that ran; empty when none did.
     pub sandbox: String,
+    /// Further outputs, such as images; kept beside the output.
+    pub attachments: Vec<Attachment>,
+}
+
+/// A further output of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attachment {
+    /// Its bytes.
+    pub body: Vec<u8>,
 }
 
 impl ToolOutcome {
@@ -251,6 +264,7 @@ impl ToolOutcome {
             facts,
             timed_out: false,
             sandbox: String::new(),
+            attachments: Vec::new(),
         }
     }
 
@@ -264,6 +278,7 @@ impl ToolOutcome {
             facts,
             timed_out: error.code == ErrorCode::Timeout,
             sandbox: String::new(),
+            attachments: Vec::new(),
         }
     }
 
@@ -312,7 +327,22 @@ pub trait Tool: Send + Sync {
     /// Whether its facts name every file that a call writes. What other tools wrote is found out by
     /// comparing the workspace with what it was before the call.
     fn reports_writes(&self) -> bool {
-        self.spec().annotations.read_only
+        !self.may_write()
+    }
+
+    /// Whether a call may write in the workspace, whatever its annotations say: then its intent is stored first.
+    fn may_write(&self) -> bool {
+        !self.spec().annotations.read_only
+    }
+
+    /// Whether code that is none of this executor runs in the workspace during a call. Probes of a step wait for it.
+    fn runs_code(&self) -> bool {
+        self.may_write()
+    }
+
+    /// Whose words its outcome is; none for what the runner itself saw.
+    fn witness(&self) -> Option<&str> {
+        None
     }
 
     /// The result of an effect that was recorded and has no outcome. It may read files, so it

@@ -28,7 +28,7 @@ use surety_sandbox::{
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::net::UnixStream;
-use tokio::process::Child;
+use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -148,7 +148,7 @@ async fn carry_out(ctx: &ToolContext, spec: &Spec) -> Result<Finished, ToolError
 }
 
 /// A command that ended, without its output.
-fn finished(report: Report, ending: Ending) -> Result<Finished, ToolError> {
+pub(super) fn finished(report: Report, ending: Ending) -> Result<Finished, ToolError> {
     let Report { in_force, exit, left, limit, network_refused, hosts_refused } = report;
     Ok(Finished {
         ending,
@@ -195,7 +195,7 @@ async fn describe(
 }
 
 /// The sandbox's helper, which runs one command.
-struct Helper {
+pub(super) struct Helper {
     child: Child,
     control: UnixStream,
     /// The part of the report that was read so far.
@@ -203,7 +203,7 @@ struct Helper {
 }
 
 impl Helper {
-    async fn start(spec: &Spec, output: fn() -> Stdio) -> Result<Self, ToolError> {
+    pub(super) async fn start(spec: &Spec, output: fn() -> Stdio) -> Result<Self, ToolError> {
         let Launch { command, control, spec } = surety_sandbox::prepare(spec).map_err(launch)?;
         let start = |error: std::io::Error| launch(LaunchError::Start(error));
         let mut command = tokio::process::Command::from(command);
@@ -216,8 +216,18 @@ impl Helper {
         Ok(Self { child, control, received: Vec::new() })
     }
 
+    /// The command's standard output; none when it was taken.
+    pub(super) fn stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// Its standard error; none when it was taken.
+    pub(super) fn stderr(&mut self) -> Option<ChildStderr> {
+        self.child.stderr.take()
+    }
+
     /// The helper's report. It can be dropped and called again without a loss.
-    async fn report(&mut self) -> Result<Report, ToolError> {
+    pub(super) async fn report(&mut self) -> Result<Report, ToolError> {
         loop {
             match self.control.read_buf(&mut self.received).await {
                 Ok(0) => break,
@@ -231,7 +241,7 @@ impl Helper {
     }
 
     /// Ends a running command: SIGTERM first, SIGKILL after the grace period or when `kill` is cancelled.
-    async fn end(&mut self, kill: &CancellationToken) -> Result<Report, ToolError> {
+    pub(super) async fn end(&mut self, kill: &CancellationToken) -> Result<Report, ToolError> {
         if self.control.write_all(&[Launch::TERMINATE]).await.is_ok() {
             tokio::select! {
                 biased;
@@ -256,7 +266,7 @@ impl Helper {
     }
 
     /// Waits for the helper's own end, which follows its report.
-    async fn collect(&mut self) {
+    pub(super) async fn collect(&mut self) {
         match timeout(AFTER, self.child.wait()).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {

@@ -2,6 +2,7 @@
 
 use crate::tool::aliases::{AliasError, Aliases};
 use crate::tool::builtin::{self, BuiltinSettings};
+use crate::tool::mcp::McpTool;
 use crate::tool::{ALWAYS_ALLOWED, RunTool, Tool, ToolSpec, WorkerTool};
 use jsonschema::Validator;
 use std::borrow::Cow;
@@ -124,6 +125,24 @@ impl Registry {
         all
     }
 
+    /// The same tools with those of MCP servers. A name of this registry stays what it is.
+    #[must_use]
+    pub(super) fn with_servers<'t>(
+        &self,
+        tools: impl IntoIterator<Item = &'t Arc<McpTool>>,
+    ) -> Self {
+        let mut all = self.clone();
+        for tool in tools {
+            let name = &tool.spec().name;
+            if !self.is_reserved(name) {
+                let schema = Arc::clone(tool.schema());
+                let carrier = Carrier::Tool(Arc::clone(tool) as Arc<dyn Tool>);
+                all.tools.insert(name.clone(), Entry { carrier, schema });
+            }
+        }
+        all
+    }
+
     /// Whether a name is that of a tool, or stands for one.
     pub fn is_reserved(&self, name: &str) -> bool {
         self.tools.contains_key(self.aliases.resolve(name))
@@ -139,7 +158,16 @@ impl Registry {
 
     /// Who serves the tool with this name.
     pub fn provider_of(&self, name: &str) -> &str {
-        self.worker_tool(name).map_or(BUILTIN, |tool| &tool.provider)
+        self.outsider(name).unwrap_or(BUILTIN)
+    }
+
+    /// Who outside this executor serves the tool with this name, and writes its texts.
+    pub fn outsider(&self, name: &str) -> Option<&str> {
+        match &self.tools.get(name)?.carrier {
+            Carrier::Worker(tool) => Some(&tool.provider),
+            Carrier::Tool(tool) => tool.witness(),
+            Carrier::StepLoop(..) => None,
+        }
     }
 
     /// The tool with this name; none for one that the step loop or a worker carries out.

@@ -68,6 +68,34 @@ pub struct Sandbox {
     policy: SandboxPolicy,
 }
 
+/// Where an MCP server works.
+#[derive(Debug, Clone)]
+pub(super) struct ServerPlace {
+    /// The folder, without links.
+    pub(super) root: PathBuf,
+    /// The folder as it was given.
+    pub(super) given: PathBuf,
+    /// What of it the server may not write.
+    pub(super) protected: Vec<PathBuf>,
+}
+
+/// The process of an MCP server.
+#[derive(Debug, Clone)]
+pub(super) struct ServerCommand {
+    /// The program and its arguments.
+    pub(super) argv: Vec<String>,
+    /// Its whole environment.
+    pub(super) environment: Environment,
+    /// What it may read besides what commands may.
+    pub(super) read_only: Vec<PathBuf>,
+    /// Which network it reaches.
+    pub(super) network: NetworkPolicy,
+    /// Whether it may write in its folder.
+    pub(super) may_write: bool,
+    /// The named pipe that it reads.
+    pub(super) input: PathBuf,
+}
+
 /// A person's own command, such as an agent.
 #[derive(Debug, Clone)]
 pub struct Participant {
@@ -201,6 +229,7 @@ impl Sandbox {
             limits: self.limits_until(ctx.deadline),
             view: ctx.view.as_deref().cloned(),
             input: None,
+            attached: false,
             confinement,
         })
     }
@@ -241,6 +270,40 @@ impl Sandbox {
             },
             view: None,
             input: None,
+            attached: false,
+            confinement,
+        })
+    }
+
+    /// The helper's spec of an MCP server. It has the level that a run's policy asks for, and the network of its own
+    /// configuration. It reads folders, so it blocks.
+    ///
+    /// # Errors
+    /// `sandbox_unavailable`, `sandbox_required` for a policy that cannot be kept here.
+    pub(super) fn server_spec(
+        &self,
+        place: &ServerPlace,
+        server: ServerCommand,
+    ) -> Result<Spec, ToolError> {
+        let confinement = self.confinement(&place.root)?;
+        let mut folders = Folders::clone(&self.folders);
+        folders.read_only.extend(server.read_only);
+        let host = HostTree::of(server.environment.iter(), &folders);
+        let whole = [PathBuf::new()];
+        let writable = if server.may_write { whole.as_slice() } else { &[] };
+        let mut tree = host.tree(&place.root, &place.given, writable);
+        tree.protected = place.protected.clone();
+        Ok(Spec {
+            argv: server.argv,
+            parser_input: None,
+            cwd: place.root.clone(),
+            environment: environment(&server.environment),
+            tree,
+            network: network(&server.network),
+            limits: self.limits,
+            view: None,
+            input: Some(server.input),
+            attached: false,
             confinement,
         })
     }
@@ -276,6 +339,7 @@ impl Sandbox {
             limits: unbounded(),
             view: None,
             input: Some(PathBuf::from(format!("/proc/{}/fd/0", std::process::id()))),
+            attached: true,
             confinement: if is_confined { confinement } else { self.machine.unconfined() },
         };
         let absent = host.absent().iter().filter(|path| !path.starts_with(root));

@@ -52,6 +52,17 @@ impl Secrets {
     /// # Errors
     /// A value that is not there, or that cannot be told from other texts.
     pub fn load(listed: &[NamedSecret]) -> Result<Self, SecretsError> {
+        Self::load_with(listed, &[])
+    }
+
+    /// As [`Self::load`], with further texts that outputs may not have.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_with(
+        listed: &[NamedSecret],
+        hidden: &[(String, Secret)],
+    ) -> Result<Self, SecretsError> {
         let mut known = BTreeMap::new();
         for NamedSecret { name, namespaces, source } in listed {
             let failed = |why: String| SecretsError { name: name.clone(), why };
@@ -66,7 +77,8 @@ impl Secrets {
             known.insert(name.clone(), Known { value, namespaces: namespaces.clone() });
         }
         let values = known.iter().map(|(name, known)| (name.as_str(), known.value.expose()));
-        let redactor = Arc::new(Redactor::new(values));
+        let hidden = hidden.iter().map(|(name, value)| (name.as_str(), value.expose()));
+        let redactor = Arc::new(Redactor::new(values.chain(hidden)));
         Ok(Self { known, redactor })
     }
 
@@ -85,6 +97,21 @@ impl Secrets {
         let value = |name: &String| Some((name.clone(), self.of(namespace, name)?.clone()));
         let values = names.iter().filter_map(value).collect();
         RunSecrets { values, redactor: Arc::clone(&self.redactor) }
+    }
+
+    /// The secret with this name, where all of these namespaces may use it; none asks for every namespace.
+    pub(super) fn of_namespaces(
+        &self,
+        namespaces: Option<&[String]>,
+        name: &str,
+    ) -> Option<&Secret> {
+        let known = self.known.get(name)?;
+        let covers = match (&known.namespaces, namespaces) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(listed), Some(asked)) => asked.iter().all(|namespace| listed.contains(namespace)),
+        };
+        covers.then_some(&known.value)
     }
 
     fn of(&self, namespace: &str, name: &str) -> Option<&Secret> {
@@ -146,6 +173,11 @@ pub(crate) fn redacted(redactor: &Redactor, mut outcome: ToolOutcome) -> ToolOut
     }
     redactor.redact(&mut outcome.summary);
     redactor.redact(&mut outcome.sandbox);
+    for attachment in &mut outcome.attachments {
+        if let Some(body) = redactor.redacted(&attachment.body) {
+            attachment.body = body;
+        }
+    }
     if let Some(output) = redactor.redacted(&outcome.output) {
         outcome.output = output;
     }

@@ -1,15 +1,17 @@
-//! The tools of each namespace: the built-in ones, and those that workers offer.
+//! The tools of each namespace: the built-in ones, those of MCP servers, and those that workers offer.
 //!
 //! ```text
+//!   built-in + MCP servers of the namespace (offered by the catalog) ----------+
 //!   worker_tool (what workers say) + namespace_policy (who may, and what counts) --> one Registry a namespace
 //! ```
 //!
 //! While runs are worked on, the tables are read once a second at most; a process at rest does not read them.
 
+use super::mcp::{McpHost, McpTool};
 use super::{Registry, WorkerSpec, WorkerTool};
 use jsonschema::Validator;
 use sqlx::PgPool;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use surety_common::clock;
@@ -35,6 +37,8 @@ pub struct ToolboxTimes {
 /// The tools by namespace.
 pub struct Toolbox {
     builtin: Arc<Registry>,
+    /// The MCP servers of the configuration.
+    servers: McpHost,
     /// Where tools of workers stand; none without a database.
     source: Option<(PgPool, ToolboxTimes)>,
     known: RwLock<Known>,
@@ -44,12 +48,30 @@ pub struct Toolbox {
 #[derive(Default)]
 struct Known {
     by_namespace: HashMap<String, Arc<Registry>>,
+    bases: Bases,
     read_at: Option<Instant>,
+}
+
+/// The tools without those of workers.
+#[derive(Default)]
+struct Bases {
+    /// By the namespaces that servers name.
+    named: HashMap<String, Arc<Registry>>,
+    /// In every other namespace; none while no server offers anything.
+    other: Option<Arc<Registry>>,
+}
+
+impl Bases {
+    fn of<'b>(&'b self, namespace: &str, builtin: &'b Arc<Registry>) -> &'b Arc<Registry> {
+        self.named.get(namespace).or(self.other.as_ref()).unwrap_or(builtin)
+    }
 }
 
 /// What was read last, so that it is neither sent nor compiled again.
 #[derive(Default)]
 struct Reading {
+    /// The tools of MCP servers, by server.
+    servers: BTreeMap<String, Vec<Arc<McpTool>>>,
     rows: Vec<KnownTool>,
     specs: HashMap<String, Compiled>,
     policies: HashMap<String, (i64, Arc<NamespacePolicy>)>,
@@ -64,7 +86,41 @@ struct Compiled {
 impl Toolbox {
     /// The built-in tools alone.
     pub fn builtin(builtin: Arc<Registry>) -> Self {
-        Self { builtin, source: None, known: RwLock::default(), reading: Mutex::default() }
+        Self {
+            builtin,
+            servers: McpHost::default(),
+            source: None,
+            known: RwLock::default(),
+            reading: Mutex::default(),
+        }
+    }
+
+    /// The same with MCP servers, which offer their tools later.
+    #[must_use]
+    pub fn with_servers(self, servers: McpHost) -> Self {
+        Self { servers, ..self }
+    }
+
+    /// The MCP servers of the configuration.
+    pub(crate) const fn servers(&self) -> &McpHost {
+        &self.servers
+    }
+
+    /// Whether no worker may serve a tool of this name.
+    pub fn is_reserved(&self, name: &str) -> bool {
+        self.builtin.is_reserved(name) || self.servers.reserves(name)
+    }
+
+    /// Takes what an MCP server offers from now on, instead of what it offered before.
+    pub(super) async fn offer(&self, server: &str, tools: Vec<McpTool>) {
+        let mut reading = self.reading.lock().await;
+        let tools = tools.into_iter().map(Arc::new).collect();
+        reading.servers.insert(server.to_owned(), tools);
+        let bases = reading.bases(&self.builtin);
+        let timeout = self.source.as_ref().map_or(Duration::ZERO, |(_, times)| times.call_timeout);
+        let by_namespace = reading.registries(&bases, &self.builtin, timeout);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        (known.by_namespace, known.bases) = (by_namespace, bases);
     }
 
     /// The built-in tools, and those that workers offer in a database.
@@ -75,7 +131,8 @@ impl Toolbox {
     /// The tools of a namespace, as they were read last.
     pub fn of(&self, namespace: &str) -> Arc<Registry> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(known.by_namespace.get(namespace).unwrap_or(&self.builtin))
+        let base = || known.bases.of(namespace, &self.builtin);
+        Arc::clone(known.by_namespace.get(namespace).unwrap_or_else(base))
     }
 
     /// The tools that every namespace has.
@@ -125,7 +182,10 @@ impl Toolbox {
         let found = reading.read(pool, times.listed).await;
         let tools = match found {
             Ok(false) => None,
-            Ok(true) => Some(reading.registries(&self.builtin, times.call_timeout)),
+            Ok(true) => {
+                let bases = reading.bases(&self.builtin);
+                Some(reading.registries(&bases, &self.builtin, times.call_timeout))
+            }
             Err(error) => {
                 tracing::warn!(%error, "tools: those of workers could not be read; the last known ones count");
                 None
@@ -181,7 +241,23 @@ impl Reading {
         Ok(true)
     }
 
-    fn registries(&self, builtin: &Registry, timeout: Duration) -> HashMap<String, Arc<Registry>> {
+    fn bases(&self, builtin: &Registry) -> Bases {
+        let all = || self.servers.values().flatten();
+        let with = |namespace: Option<&str>| {
+            Arc::new(builtin.with_servers(all().filter(|tool| tool.serves(namespace))))
+        };
+        let names: HashSet<&String> = all().flat_map(|tool| tool.namespaces()).collect();
+        let named = names.into_iter().map(|name| (name.clone(), with(Some(name))));
+        let other = all().any(|tool| tool.serves(None)).then(|| with(None));
+        Bases { named: named.collect(), other }
+    }
+
+    fn registries(
+        &self,
+        bases: &Bases,
+        builtin: &Arc<Registry>,
+        timeout: Duration,
+    ) -> HashMap<String, Arc<Registry>> {
         let mut tools: HashMap<&str, Vec<_>> = HashMap::new();
         let mut seen = HashSet::new();
         for row in &self.rows {
@@ -197,7 +273,7 @@ impl Reading {
             }
         }
         let registry = |(namespace, tools): (&str, Vec<_>)| {
-            (namespace.to_owned(), Arc::new(builtin.with_workers(tools)))
+            (namespace.to_owned(), Arc::new(bases.of(namespace, builtin).with_workers(tools)))
         };
         tools.into_iter().map(registry).collect()
     }

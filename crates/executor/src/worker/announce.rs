@@ -79,12 +79,14 @@ impl Workers {
     }
 
     fn refuse_reserved(&self, tools: &[Described]) -> Result<(), Fault> {
-        let builtin = self.0.setup.toolbox.of_all();
-        match tools.iter().find(|tool| builtin.is_reserved(&tool.name)) {
+        let toolbox = &self.0.setup.toolbox;
+        match tools.iter().find(|tool| toolbox.is_reserved(&tool.name)) {
             None => Ok(()),
             Some(tool) => {
-                let message =
-                    format!("{:?} is the name of a built-in tool; use another one", tool.name);
+                let message = format!(
+                    "{:?} is the name of a built-in tool or of one of an MCP server; use another one",
+                    tool.name
+                );
                 Err(Fault::new(FaultCode::ToolNameTaken, message).with_field("announce.tools"))
             }
         }

@@ -9,6 +9,7 @@ use surety_common::domain::check::{AcceptCheck, encode_overlay};
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Execution, Graph, Wait};
 use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::fork::ForkedFrom;
 use surety_common::domain::journal::{Entry, PlanStored};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunEvent;
@@ -53,15 +54,14 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
     let without_plan = request.without_plan;
     let submitter = request.submitter.clone();
     let (spec, plan, priority) = spec(request, id, trace_parent.to_string(), now);
-    let reason = if without_plan { GOAL_REASON } else { FIRST_REASON };
-    let stored = plan
-        .as_ref()
-        .map(|plan| StoredPlan { reason: reason.to_owned(), ..first_revision(plan, now) });
+    let reason = reason(spec.forked_from.as_deref(), without_plan);
+    let stored = plan.as_ref().map(|plan| StoredPlan { reason, ..first_revision(plan, now) });
     let first_plan = plan.as_ref().zip(stored.as_ref());
     let mut execution = first_execution(&spec, now);
     execution.priority = priority;
     let draft = Draft::new(execution, planner.actor_for(&submitter), now);
-    let mut draft = first_moves(draft, first_plan).map_err(refused)?;
+    let fork = spec.forked_from.as_deref();
+    let mut draft = first_moves(draft, first_plan, fork).map_err(refused)?;
     if without_plan {
         draft.remind(0, SET_UP_TODOS).map_err(refused)?;
     }
@@ -79,14 +79,43 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
             })))
         }
         Created::Before(run_id) => Ok(Accepted::Existed(run_id)),
-        Created::Conflict(run_id) => Err(Fault::new(
-            FaultCode::RequestIdConflict,
-            format!(
-                "request_id {:?} created run {run_id} from different content; use a new request_id",
-                new.spec.request_id
-            ),
-        )
-        .with_field("request_id")),
+        Created::Conflict(run_id) => Err(conflict(&new.spec.request_id, run_id)),
+    }
+}
+
+/// Why the first revision is stored.
+fn reason(fork: Option<&ForkedFrom>, without_plan: bool) -> String {
+    match fork {
+        Some(fork) => format!("forked from run {} at step {}", fork.run_id, fork.step_id),
+        None if without_plan => GOAL_REASON.to_owned(),
+        None => FIRST_REASON.to_owned(),
+    }
+}
+
+/// The refusal of a request id that made a run from another request.
+fn conflict(request_id: &str, run_id: Uuid) -> Fault {
+    let message = format!(
+        "request_id {request_id:?} created run {run_id} from different content; use a new request_id"
+    );
+    Fault::new(FaultCode::RequestIdConflict, message).with_field("request_id")
+}
+
+/// The run that an identical request made before.
+///
+/// # Errors
+/// `request_id_conflict`, `database_unavailable`.
+pub(super) async fn made_before(
+    planner: &Planner,
+    namespace: &str,
+    (request_id, request_digest): (&str, &str),
+) -> Result<Option<Uuid>, Fault> {
+    if request_id.is_empty() {
+        return Ok(None);
+    }
+    match store::find_request(&planner.pool, namespace, request_id).await? {
+        Some((run_id, digest)) if digest == request_digest => Ok(Some(run_id)),
+        Some((run_id, _)) => Err(conflict(request_id, run_id)),
+        None => Ok(None),
     }
 }
 
@@ -161,6 +190,7 @@ fn spec(
         limits: request.limits,
         policy: request.policy,
         labels: request.labels,
+        forked_from: request.forked_from,
         trace_parent,
         created_at: now,
     };
@@ -192,12 +222,17 @@ pub(crate) fn first_execution(spec: &RunSpec, now: DateTime<Utc>) -> Execution {
 pub(crate) fn first_moves(
     mut draft: Draft,
     plan: Option<(&Plan, &StoredPlan)>,
+    fork: Option<&ForkedFrom>,
 ) -> Result<Draft, Refusal> {
     match plan {
         Some((plan, stored)) => {
             draft.run_event(RunEvent::PlanningStarted, "a plan was submitted with the run")?;
             draft.journal(Entry::Plan(stored_entry(stored)));
-            draft.start_plan(&Graph::of(plan), stored.revision)?;
+            let graph = Graph::of(plan);
+            match fork {
+                Some(fork) => draft.start_fork(&graph, stored.revision, fork)?,
+                None => draft.start_plan(&graph, stored.revision)?,
+            }
         }
         None => {
             draft.run_event(RunEvent::PlanningStarted, "a plan is required")?;

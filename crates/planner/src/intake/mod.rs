@@ -3,6 +3,7 @@
 
 mod correct;
 mod create;
+mod fork;
 pub(crate) mod leases;
 mod request;
 mod revise;
@@ -14,6 +15,7 @@ pub(crate) use correct::refuse_in;
 pub use create::{Accepted, create};
 #[cfg(test)]
 pub(crate) use create::{first_execution, first_moves, wait_for_plan};
+pub(crate) use fork::{Fork, fork};
 pub use request::{NewPlan, RunRequest};
 pub use revise::wanted;
 pub(crate) use revise::{request_replan, submit};

@@ -1,6 +1,7 @@
 //! Validated requests, before a run exists.
 
 use std::collections::BTreeMap;
+use surety_common::domain::fork::ForkedFrom;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::{DriverKind, Policy};
@@ -35,6 +36,8 @@ pub struct RunRequest {
     pub labels: BTreeMap<String, String>,
     /// Runs with a higher number are claimed first.
     pub priority: i16,
+    /// The run that the new one is a fork of; none for any other.
+    pub forked_from: Option<Box<ForkedFrom>>,
     /// The caller's W3C trace context, if the call is traced.
     pub caller_trace: Option<String>,
 }

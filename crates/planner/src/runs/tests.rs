@@ -32,6 +32,7 @@ fn spec() -> RunSpec {
         limits: Limits::default(),
         policy: Policy::default(),
         labels: std::collections::BTreeMap::new(),
+        forked_from: None,
         trace_parent: String::new(),
         created_at: now(),
     }

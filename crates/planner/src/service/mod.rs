@@ -60,13 +60,15 @@ impl Service {
         }
         let role = caller.may(&object, not_found)?;
         let sight = overlays::sight(caller, &found.owner.submitter);
-        Ok(NamedRun { id, planner, role, sight })
+        let namespace = namespace.clone();
+        Ok(NamedRun { id, namespace, planner, role, sight })
     }
 }
 
 /// A run that a caller may make its call on.
 struct NamedRun {
     id: Uuid,
+    namespace: String,
     /// The planner of its database.
     planner: Arc<Planner>,
     /// The role that allows the call.

@@ -103,7 +103,7 @@ fn waiting_run(limits: Limits, replans: bool) -> RunRecord {
         draft.replan(&graph, wait_for_plan(now), "a step failed").expect("another plan");
         plan = Some(Arc::new(first));
     } else {
-        draft = first_moves(draft, None).expect("a run that waits for a plan");
+        draft = first_moves(draft, None, None).expect("a run that waits for a plan");
     }
     let execution = (*draft.into_write().execution).clone();
     RunRecord { spec, execution, plan, plan_digest: String::new() }

@@ -3,7 +3,7 @@
 use super::overlays;
 use super::policy::{asked_in_doubt, read_policy};
 use crate::call::MAX_REQUEST_ID;
-use crate::intake::{self, NewPlan, RunRequest};
+use crate::intake::{self, Fork, NewPlan, RunRequest};
 use crate::plan::patch::{apply_patch, parse_patch};
 use crate::plan::{
     Clipped, PlanState, clip_plan, normalise_owned_plan, parse_plan, parse_plan_clipped,
@@ -24,7 +24,7 @@ use surety_common::domain::planning::ReplanCause;
 use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code, Problem, Warning, WarningCode};
 use surety_common::domain::run::{DriverKind, InDoubt, MAX_NAMESPACE, Policy, RunRecord};
-use surety_common::domain::verification::check_verifications;
+use surety_common::domain::verification::{Sight, check_verifications};
 use surety_common::wire::error::MessageError;
 use surety_common::wire::v1::{self, create_run_request, submit_plan_request};
 use surety_common::wire::value::{seconds, sha256_of};
@@ -192,9 +192,37 @@ pub(super) fn read_run_request(
         priority: i16::try_from(priority).map_err(|_| {
             Problem::at(Code::LimitOutOfRange, "priority", "is outside -32768..32767")
         })?,
+        forked_from: None,
         caller_trace,
     };
     Ok((order, warnings))
+}
+
+/// A request for a fork of a run.
+///
+/// # Errors
+/// `field_missing` without a step, `too_large`, `type_mismatch`.
+pub(super) fn read_fork(
+    request: v1::ForkRunRequest,
+    submitter: &str,
+    sight: Sight,
+    caller_trace: Option<String>,
+) -> Result<Fork, Problem> {
+    let request_digest = sha256_of(&request);
+    let v1::ForkRunRequest { request_id, run_id: _, from_step, workspace } = request;
+    let step_id = storable("from_step", from_step.trim().to_owned())?;
+    if step_id.is_empty() {
+        return Err(missing("from_step"));
+    }
+    Ok(Fork {
+        submitter: submitter.to_owned(),
+        sight,
+        request_id: bounded("request_id", request_id, MAX_REQUEST_ID)?,
+        request_digest,
+        step_id,
+        workspace: read_workspace(workspace)?,
+        caller_trace,
+    })
 }
 
 /// The policy of a run, under that of its namespace. A person who follows the run is asked where the request
@@ -595,7 +623,7 @@ fn read_labels(labels: BTreeMap<String, String>) -> Result<BTreeMap<String, Stri
     read.collect()
 }
 
-fn read_workspace(workspace: String) -> Result<String, Problem> {
+pub(super) fn read_workspace(workspace: String) -> Result<String, Problem> {
     if workspace.is_empty() || workspace.starts_with('/') {
         return bounded("workspace", workspace, MAX_WORKSPACE);
     }

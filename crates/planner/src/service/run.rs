@@ -61,6 +61,31 @@ impl RunService for Service {
         }))
     }
 
+    async fn fork_run(
+        &self,
+        request: Request<v1::ForkRunRequest>,
+    ) -> Result<Response<v1::ForkRunResponse>, Status> {
+        let caller = caller(&request)?;
+        let caller_trace =
+            request.extensions().get::<TraceContext>().map(|trace| trace.traceparent().to_owned());
+        let request = request.into_inner();
+        let NamedRun { id, planner: source, sight, namespace, .. } =
+            self.of_run(&caller, &request.run_id).await?;
+        let planner = self.shards.of_namespace(&namespace).await.map_err(status)?;
+        let fork =
+            request::read_fork(request, caller.name(), sight, caller_trace).map_err(status)?;
+        let (run, existed) =
+            match intake::fork((&source, &planner), id, fork).await.map_err(status)? {
+                Accepted::Made(record) => {
+                    let owner = RunOwner { namespace, submitter: caller.name().to_owned() };
+                    self.shards.remember(record.spec.id, owner);
+                    (run(*record, None), false)
+                }
+                Accepted::Existed(id) => (shown(&planner, id).await?, true),
+            };
+        Ok(Response::new(v1::ForkRunResponse { run: Some(run), existed }))
+    }
+
     async fn get_run(
         &self,
         request: Request<v1::GetRunRequest>,
@@ -356,7 +381,8 @@ async fn full_view(
             | Entry::Intent(_)
             | Entry::Output(_)
             | Entry::Verdict(_)
-            | Entry::Answer(_) => {}
+            | Entry::Answer(_)
+            | Entry::Forked(_) => {}
         }
     }
     let plan = record.plan.clone().map(|plan| v1::Plan {

@@ -41,7 +41,7 @@ pub(super) fn build(order: &Order) -> Result<(), NotStarted> {
     for entry in &entries {
         overlays.make(entry)?;
     }
-    system::devices(spec.input.is_some())?;
+    system::devices(spec.attached)?;
     system::folders()?;
     system::processes()?;
     system::processors()?;

@@ -29,12 +29,12 @@ pub(crate) fn run(stage: &OsStr) -> i32 {
 fn supervise() -> io::Result<()> {
     let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let spec: Spec = receive(&mut control)?;
-    if spec.input.is_none() {
+    if !spec.attached {
         setsid()?;
     }
     let exit = match start(&spec) {
         Ok(None) => Exit::Code(0),
-        Ok(Some(child)) => follow(child, &control, spec.input.is_none())?,
+        Ok(Some(child)) => follow(child, &control, !spec.attached)?,
         Err(why) => Exit::NotStarted(why),
     };
     let in_force = spec.confinement.in_force;
@@ -88,11 +88,12 @@ fn start(spec: &Spec) -> Result<Option<Child>, NotStarted> {
         command.process_group(0);
         return spawned(command, &line.join(" "));
     }
-    match spec.input.as_deref().map(File::open) {
-        // It stays in the process group that the terminal's signals reach.
-        Some(input) => command.stdin(input.map_or_else(|_| Stdio::null(), Stdio::from)),
-        None => command.stdin(Stdio::null()).process_group(0),
-    };
+    let input = spec.input.as_deref().and_then(|path| File::open(path).ok());
+    command.stdin(input.map_or_else(Stdio::null, Stdio::from));
+    if !spec.attached {
+        // One that is attached stays in the process group that the terminal's signals reach.
+        command.process_group(0);
+    }
     spawned(command, &line.join(" "))
 }
 

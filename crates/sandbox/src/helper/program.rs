@@ -37,7 +37,7 @@ pub(super) fn command(spec: &Spec) -> Result<Option<Command>, NotStarted> {
         command.envs(PROXIED.map(|name| (name, &proxy)));
         command.envs(DIRECT.map(|name| (name, "localhost,127.0.0.1,::1")));
     }
-    if spec.input.is_none() {
+    if !spec.attached {
         // A command that keeps the terminal stays in the process group that the terminal's signals reach.
         command.process_group(0);
     }

@@ -47,7 +47,7 @@ pub(super) fn run() -> io::Result<()> {
     let mut control = control()?;
     let signals = signals()?;
     let spec: Spec = receive(&mut control)?;
-    if spec.input.is_none() {
+    if !spec.attached {
         // A session of its own has no terminal that the command could type into.
         setsid()?;
     }

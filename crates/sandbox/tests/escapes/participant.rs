@@ -29,6 +29,7 @@ fn carry_out(sandbox: &Sandbox, script: &str) -> Ran {
     let spec = Spec {
         tree: host.participant(&sandbox.workspace, &sandbox.workspace),
         input: Some(sandbox.root.join("input")),
+        attached: true,
         ..sandbox.spec(&["sh", "-c", script])
     };
     let (out, err) = (sandbox.root.join("logs/out"), sandbox.root.join("logs/err"));

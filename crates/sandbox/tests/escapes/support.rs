@@ -144,6 +144,7 @@ impl Sandbox {
         Spec {
             argv: argv.iter().map(ToString::to_string).collect(),
             parser_input: None,
+            attached: false,
             cwd: self.workspace.clone(),
             environment: Tree::environment(variables),
             tree,

@@ -115,6 +115,17 @@ pub(in crate::config) const EXECUTOR_SECRETS: Setting = Setting {
     secret: true,
 };
 
+pub(in crate::config) const EXECUTOR_MCP: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-mcp",
+    env: "SURETY_EXECUTOR_MCP",
+    default: "",
+    accepts: Accepts::Path,
+    meaning: "The TOML file with the MCP servers whose tools runs may call, each with its command or address, its \
+              namespaces and the annotations that count. Read once at the start. See [mcp-tools.md](mcp-tools.md).",
+    secret: false,
+};
+
 pub(in crate::config) const EXECUTOR_DRIVER_LEASE_MS: Setting = Setting {
     group: Group::Executor,
     flag: "executor-driver-lease-ms",

@@ -362,7 +362,8 @@ fn turn_end(turn: &Turn, later: &[Entry]) -> Option<TurnEnd> {
             | Entry::Receipt(_)
             | Entry::Output(_)
             | Entry::Verdict(_)
-            | Entry::Answer(_) => {}
+            | Entry::Answer(_)
+            | Entry::Forked(_) => {}
         }
     }
     end

@@ -13,6 +13,7 @@ mod confirmation;
 pub mod deaths;
 mod doubt;
 pub mod draft;
+mod fork;
 mod grants;
 mod pause;
 mod replan;
@@ -23,6 +24,7 @@ pub mod wait_rows;
 mod worker_call;
 
 pub use confirmation::Approval;
+pub use fork::inherited_steps;
 pub use grants::Revocation;
 pub use sleep::Sleep;
 pub use worker_call::{NextAttempt, WorkerCall, WorkerCallEnd, WorkerResult};

@@ -18,12 +18,25 @@ impl Draft {
     /// # Errors
     /// [`Refusal`] unless the run is in INTAKE or PLANNING.
     pub fn start_plan(&mut self, graph: &Graph, revision: u32) -> Result<(), Refusal> {
+        self.start_plan_after(graph, revision, (&[], ""))
+    }
+
+    /// Starts a plan some of whose steps are done already, for a cause.
+    pub(super) fn start_plan_after(
+        &mut self,
+        graph: &Graph,
+        revision: u32,
+        (inherited, cause): (&[usize], &str),
+    ) -> Result<(), Refusal> {
         if self.execution.state == RunState::Intake {
             self.run_event(RunEvent::PlanningStarted, "a plan came with the run")?;
         }
         self.run_event(RunEvent::PlanAccepted, format!("plan revision {revision} is valid"))?;
         self.execution.plan_revision = revision;
         self.execution.steps = vec![Arc::default(); graph.len()];
+        for index in inherited {
+            self.step_event(graph, *index, StepEvent::Inherited, cause)?;
+        }
         self.ready_steps(graph)?;
         // A plan without a startable step must not stay in EXECUTING for ever.
         self.settle(graph)

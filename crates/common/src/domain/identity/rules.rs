@@ -94,6 +94,7 @@ use Means::{Approval, Change, Compute, Read};
 /// answered UNIMPLEMENTED.
 pub const RULES: &[Rule] = &[
     rule("RunService", "CreateRun", Change, SUBMITTERS),
+    rule("RunService", "ForkRun", Change, SUBMITTERS),
     rule("RunService", "GetRun", Read, READERS),
     rule("RunService", "ListReceipts", Read, READERS),
     rule("RunService", "ListTurns", Read, READERS),

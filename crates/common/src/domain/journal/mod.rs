@@ -12,6 +12,7 @@ pub use stored::{
 };
 
 use crate::domain::decision::{ExecuteDecision, Usage, UsageSource};
+use crate::domain::fork::ForkedFrom;
 use crate::domain::problem::{Code, Warning};
 use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::stop::StopReason;
@@ -53,6 +54,8 @@ pub enum Entry {
     Verdict(Box<VerdictRecord>),
     /// A wait was answered.
     Answer(Answer),
+    /// The run began as a fork of another one.
+    Forked(Box<ForkedFrom>),
 }
 
 /// A state change of the run or of one step.

@@ -189,7 +189,26 @@ fn entry() -> impl Strategy<Value = Entry> {
         (any::<u128>(), text(), text()).prop_map(|(id, by, text)| {
             Entry::Answer(Answer { wait_id: Uuid::from_u128(id), by: Actor(by.into()), text })
         }),
+        fork().prop_map(|fork| Entry::Forked(Box::new(fork))),
     ]
+}
+
+fn fork() -> impl Strategy<Value = ForkedFrom> {
+    let plan = (any::<u32>(), text());
+    let chain = (any::<u32>(), text());
+    let steps = prop::collection::vec(text(), 0..3);
+    (any::<u128>(), text(), plan, chain, steps, any::<bool>()).prop_map(
+        |(run_id, step_id, plan, chain, steps, wrote)| ForkedFrom {
+            run_id: Uuid::from_u128(run_id),
+            step_id,
+            plan_revision: plan.0,
+            plan_digest: plan.1,
+            receipts: chain.0,
+            last_receipt_digest: chain.1,
+            steps,
+            wrote,
+        },
+    )
 }
 
 fn transition() -> impl Strategy<Value = Transition> {

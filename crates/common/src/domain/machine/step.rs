@@ -34,11 +34,13 @@ pub enum StepEvent {
     Reopened,
     /// The call that it waits for is offered to workers again.
     OfferedAgain,
+    /// It was done in the run that this one is a fork of.
+    Inherited,
 }
 
 impl StepEvent {
     /// Every event.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::DependenciesDone,
         Self::Leased,
         Self::LeaseEnded,
@@ -53,6 +55,7 @@ impl StepEvent {
         Self::Replanned,
         Self::Reopened,
         Self::OfferedAgain,
+        Self::Inherited,
     ];
 
     /// The name used in the journal, the API and the traces.
@@ -72,6 +75,7 @@ impl StepEvent {
             Self::Replanned => "replanned",
             Self::Reopened => "reopened",
             Self::OfferedAgain => "offered_again",
+            Self::Inherited => "inherited",
         }
     }
 }
@@ -92,7 +96,7 @@ pub const fn decide(state: StepState, event: StepEvent) -> Result<StepState, Ref
         // A waiting step holds no lease, so any executor can take it.
         (S::Running, E::LeaseEnded) | (S::Waiting, E::WaitEnded) => Ok(S::Ready),
         (S::Running, E::WaitStarted) | (S::Waiting, E::OfferedAgain) => Ok(S::Waiting),
-        (S::Running, E::Finished) => Ok(S::Done),
+        (S::Running, E::Finished) | (S::Pending, E::Inherited) => Ok(S::Done),
         (S::Running | S::Waiting, E::Failed) => Ok(S::Failed),
         (S::Pending, E::DependencyFailed) => Ok(S::Blocked),
         (S::Pending | S::Ready, E::Skipped) => Ok(S::Skipped),

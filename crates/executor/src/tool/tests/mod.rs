@@ -62,6 +62,7 @@ impl ToolFixture {
             shell_allowed: false,
             verify_tools: Arc::default(),
             secrets: Arc::default(),
+            servers: crate::tool::RunServers::default(),
             deadline: Instant::now() + Duration::from_secs(120),
             cancel: CancellationToken::new(),
             kill: CancellationToken::new(),

@@ -2,8 +2,9 @@
 
 use super::StoredError;
 use super::fields::{Fields, missing};
+use crate::domain::fork::ForkedFrom;
 use crate::domain::journal::{Actor, Answer, PlanStored, Subject, Transition, VerdictRecord};
-use crate::domain::json::{ObjectText, write_list};
+use crate::domain::json::{ObjectText, Value, write_list, write_string};
 use crate::domain::stop::StopReason;
 use crate::domain::verdict::{Approval, Caution, CheckResult, Strength, Verdict};
 
@@ -159,5 +160,32 @@ pub(super) fn read_answer(body: &Fields<'_>) -> Result<Answer, StoredError> {
         wait_id: body.uuid("wait_id")?,
         by: Actor(body.text("by")?.into()),
         text: body.text("text")?,
+    })
+}
+
+pub(super) fn write_fork(out: &mut String, fork: &ForkedFrom) {
+    ObjectText::begin(out)
+        .text("run_id", &fork.run_id.to_string())
+        .text("step_id", &fork.step_id)
+        .number("plan_revision", fork.plan_revision)
+        .text("plan_digest", &fork.plan_digest)
+        .number("receipts", fork.receipts)
+        .text("last_receipt_digest", &fork.last_receipt_digest)
+        .with("steps", |out| write_list(out, &fork.steps, |out, step| write_string(step, out)))
+        .flag("wrote", fork.wrote)
+        .end();
+}
+
+pub(super) fn read_fork(body: &Fields<'_>) -> Result<ForkedFrom, StoredError> {
+    let step = |step: &Value| step.as_str().map(str::to_owned).ok_or_else(|| missing("steps"));
+    Ok(ForkedFrom {
+        run_id: body.uuid("run_id")?,
+        step_id: body.text("step_id")?,
+        plan_revision: body.number("plan_revision")?,
+        plan_digest: body.text("plan_digest")?,
+        receipts: body.number("receipts")?,
+        last_receipt_digest: body.text("last_receipt_digest")?,
+        steps: body.list("steps")?.iter().map(step).collect::<Result<_, _>>()?,
+        wrote: body.flag("wrote")?,
     })
 }

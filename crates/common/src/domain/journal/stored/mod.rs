@@ -16,8 +16,8 @@ use crate::domain::receipt::read_stored;
 use call::{read_intent, read_output, write_intent, write_output};
 use chrono::{DateTime, TimeDelta, Utc};
 use course::{
-    read_answer, read_plan, read_transition, read_verdict, write_answer, write_plan,
-    write_transition, write_verdict,
+    read_answer, read_fork, read_plan, read_transition, read_verdict, write_answer, write_fork,
+    write_plan, write_transition, write_verdict,
 };
 use fields::{Fields, missing};
 use serde_json::value::RawValue;
@@ -159,6 +159,7 @@ fn write_entry(out: &mut String, entry: &Entry, actor: &Actor) {
         Entry::Output(output) => object.with(OUTPUT, |out| write_output(out, output)),
         Entry::Verdict(record) => object.with("verdict", |out| write_verdict(out, record)),
         Entry::Answer(answer) => object.with("answer", |out| write_answer(out, answer)),
+        Entry::Forked(fork) => object.with("forked", |out| write_fork(out, fork)),
     }
     .end();
 }
@@ -181,6 +182,7 @@ pub(super) fn read_entry(text: &str, actor: &Actor) -> Result<Entry, StoredError
         OUTPUT => Entry::Output(read_output(&body)?),
         "verdict" => Entry::Verdict(Box::new(read_verdict(&body)?)),
         "answer" => Entry::Answer(read_answer(&body)?),
+        "forked" => Entry::Forked(Box::new(read_fork(&body)?)),
         other => return Err(StoredError(format!("the kind {other:?} is unknown"))),
     })
 }

@@ -1,0 +1,136 @@
+//! Servers that end in the middle of a call, and calls that end in the middle of a server.
+
+use super::{Stage, call, echo, entry, one_step};
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use std::time::{Duration, Instant};
+use surety_common::wire::v1;
+use surety_e2e::harness::{PATIENCE, wait_until};
+use surety_e2e::script::Trail;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_was_lost_and_may_have_happened_is_asked_of_a_person() -> Result<()> {
+    let trail = Trail::new()?;
+    let stage = Stage::start(&entry(&trail, &[], "")).await?;
+    let workspace = tempfile::tempdir()?;
+    let run = stage.create(&[call("t__crash", json!({})), echo("after")], &workspace).await?;
+    let question = stage.deployment.question(&run.id).await?;
+    for said in
+        ["t__crash", "its process ended with 3", "the disk is on strike", "may have happened"]
+    {
+        ensure!(question.question.contains(said), "{said}: {}", question.question);
+    }
+    ensure!(trail.marks("crash") == 1, "it was repeated without asking");
+    stage.deployment.answer(&question.wait_id, "happened").await?;
+    let run = stage.deployment.wait_for_end(&run.id).await?;
+    ensure!(run.state() == v1::RunState::Done, "{run:#?}");
+    ensure!(trail.marks("crash") == 1, "it was repeated");
+    let receipts = stage.receipts(&run.id).await?;
+    let echoed = receipts.iter().any(|receipt| receipt.name == "t__echo" && receipt.success);
+    ensure!(echoed, "the server was started again: {receipts:#?}");
+    stage.deployment.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_may_be_repeated_is_repeated_with_its_key_and_not_for_ever() -> Result<()> {
+    let trail = Trail::new()?;
+    let repeatable =
+        "[mcp.t.tools.crash_once]\nidempotent = true\n[mcp.t.tools.crash]\nread_only = true";
+    let stage = Stage::start(&entry(&trail, &[], repeatable)).await?;
+    let receipt = stage.call("t__crash_once", json!({})).await?;
+    ensure!(receipt.success, "{receipt:#?}");
+    let keys = trail.keys("crash_once");
+    ensure!(keys.len() == 2 && keys.first() == keys.last(), "{keys:?}");
+    stage.fails("t__crash", json!({}), "mcp_lost", "its process ended with 3").await?;
+    ensure!(trail.marks("crash") == 3, "{} attempts", trail.marks("crash"));
+    stage.deployment.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_past_its_deadline_is_cancelled_and_its_process_ended() -> Result<()> {
+    let trail = Trail::new()?;
+    let stage = Stage::start(&entry(&trail, &[], "timeout_s = 8")).await?;
+    stage.fails("t__hang", json!({}), "timeout", "MCP server t").await?;
+    ensure!(trail.marks("hang") == 1 && trail.marks("cancelled") == 1, "the server was told");
+    ensure!(stage.call("t__echo", json!({"text": "x"})).await?.success);
+    stage.deployment.finish().await
+}
+
+/// Whether something goes on leaving marks.
+async fn beats(trail: &Trail) -> Result<bool> {
+    let before = trail.marks("beats");
+    let until = Instant::now() + Duration::from_millis(500);
+    while Instant::now() < until {
+        if trail.marks("beats") > before {
+            return Ok(true);
+        }
+        tokio::task::yield_now().await;
+    }
+    Ok(false)
+}
+
+async fn ensure_over(trail: &Trail, what: &str) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    while beats(trail).await? {
+        ensure!(Instant::now() < until, "a process of a server outlives {what}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_process_of_a_server_outlives_its_run_a_drain_or_the_death_of_the_executor() -> Result<()>
+{
+    let trail = Trail::new()?;
+    let quick = ("SURETY_DRAIN_TIMEOUT_MS", "2000");
+    let servers = entry(&trail, &[], "timeout_s = 600\nresources = true");
+    let mut stage = Stage::start_with(&servers, &[quick]).await?;
+    let workspace = tempfile::tempdir()?;
+    let run = stage.run(&[call("t__beat", json!({}))], &workspace).await?;
+    ensure!(run.state() == v1::RunState::Done && trail.marks("beats") > 0, "{run:#?}");
+    ensure!(!beats(&trail).await?, "a process was alive when the run was verified");
+
+    for death in ["drain", "kill"] {
+        let before = trail.marks("hang");
+        let calls = [call("t__beat", json!({})), call("t__hang", json!({}))];
+        let run = stage.create(&calls, &workspace).await?;
+        wait_until("the call hangs", || trail.marks("hang") > before).await?;
+        ensure!(beats(&trail).await?, "the server works while the run does");
+        let executor = stage.deployment.first_executor()?;
+        if death == "kill" {
+            executor.kill().await?;
+        } else {
+            executor.stop().await?;
+        }
+        ensure_over(&trail, death).await?;
+        stage.deployment.executors.clear();
+        let request = v1::CancelRunRequest { run_id: run.id.clone(), ..Default::default() };
+        stage.deployment.runs()?.cancel_run(request).await?;
+        let file = stage._file.path().display().to_string();
+        stage.deployment.add_executor(&[(super::SETTING, &file), quick]).await?;
+        stage.deployment.wait_for_end(&run.id).await?;
+    }
+    stage.deployment.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_executor_died_is_asked_about_and_not_repeated() -> Result<()> {
+    let trail = Trail::new()?;
+    let stage_entry = entry(&trail, &[], "timeout_s = 600");
+    let quick = [("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "2000")];
+    let mut stage = Stage::start_with(&stage_entry, &quick).await?;
+    let workspace = tempfile::tempdir()?;
+    let run =
+        stage.deployment.create_run(one_step(&[call("t__hang", json!({}))], &workspace)).await?;
+    wait_until("the call hangs", || trail.marks("hang") > 0).await?;
+    stage.deployment.first_executor()?.kill().await?;
+    let file = stage._file.path().display().to_string();
+    let again = [(super::SETTING, file.as_str()), quick.first().copied().context("a limit")?];
+    stage.deployment.add_executor(&again).await?;
+    let question = stage.deployment.question(&run.id).await?;
+    ensure!(question.question.contains("t__hang"), "{question:#?}");
+    ensure!(trail.marks("hang") == 1, "it was repeated");
+    stage.deployment.answer(&question.wait_id, "fail").await?;
+    let run = stage.deployment.wait_for_end(&run.id).await?;
+    ensure!(run.state() == v1::RunState::Failed, "{run:#?}");
+    stage.deployment.finish().await
+}
