@@ -96,9 +96,6 @@ pub enum ServeError {
     /// A model's profile cannot be used.
     #[error(transparent)]
     Models(#[from] surety_model::ProfileError),
-    /// A prompt cannot be used.
-    #[error(transparent)]
-    Prompt(#[from] ConfigError),
     /// The port failed.
     #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
@@ -108,7 +105,7 @@ pub enum ServeError {
     /// Commands cannot be confined as the operator requires.
     #[error(transparent)]
     Sandbox(#[from] tool::SandboxError),
-    /// The file with the MCP servers cannot be used.
+    /// The file with the MCP servers, or a prompt, cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// An MCP server of the configuration cannot be prepared.

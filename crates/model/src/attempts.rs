@@ -17,7 +17,6 @@ use crate::profile::{Api, Price, SchemaMode};
 use crate::retry::{pause, pauses};
 use crate::tokens::count_messages;
 use crate::usage::TokenUsage;
-use crate::wire::failure::Refusal;
 use crate::wire::{Arrived, Counted, End, Level, Prepared};
 use std::time::Instant;
 use surety_common::domain::messages::{Normal, normalize};
@@ -197,7 +196,7 @@ impl<'a> Attempts<'a> {
 
 /// Whether the same request may be answered a moment later.
 fn is_retryable(failed: &Failed) -> bool {
-    let is_out = failed.refusal.as_ref().is_some_and(Refusal::is_out_of_quota);
+    let is_out = failed.refusal.as_ref().is_some_and(|refusal| refusal.is_out_of_quota());
     match &failed.error {
         ChatError::Timeout { phase, .. } => match phase {
             Phase::Connect | Phase::FirstByte | Phase::Idle => true,

@@ -27,7 +27,7 @@ const END_GRACE: Duration = Duration::from_millis(250);
 pub(crate) struct Failed {
     pub(crate) error: ChatError,
     /// What a refused request said.
-    pub(crate) refusal: Option<Refusal>,
+    pub(crate) refusal: Option<Box<Refusal>>,
 }
 
 impl Failed {
@@ -196,7 +196,7 @@ impl Client {
         let location = location.map(|location| self.clean(&location));
         let refusal = Refusal { status, code, said, retry_after, location };
         let error = refusal.error(&self.endpoint().name, &self.profile);
-        Failed { error, refusal: Some(refusal) }
+        Failed { error, refusal: Some(Box::new(refusal)) }
     }
 
     /// An answer that began well and is none.

@@ -224,7 +224,7 @@ fn the_system_message_has_rules_format_and_tools() {
         is_confirmed: false,
         is_from_outside: false,
     });
-    insta::assert_snapshot!(super::system::system(&sorted));
+    insta::assert_snapshot!(super::system::system(STEP_PROMPT.text.trim(), &sorted));
 }
 
 #[test]

@@ -89,10 +89,11 @@ impl Refusal {
 
     /// Whether the same request may be taken when it does not ask for a form of the reply.
     pub(crate) fn may_refuse_schema(&self) -> bool {
+        let names_unknown_model = self.is_unknown_model() && self.names_model();
         matches!(self.status, 400 | 404 | 422 | 500)
             && !self.is_too_long()
             && !self.is_filtered()
-            && !(self.is_unknown_model() && self.names_model())
+            && !names_unknown_model
     }
 
     /// Whether the quota is used up, so that waiting for a moment does not help.

@@ -116,6 +116,7 @@ fn request_of(
         request_digest: fork.request_digest,
         goal: record.spec.goal,
         plan: Some(plan),
+        checks: Vec::new(),
         without_plan: false,
         limits,
         workspace,

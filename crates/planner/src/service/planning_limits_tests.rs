@@ -90,6 +90,7 @@ fn waiting_run(limits: Limits, replans: bool) -> RunRecord {
         labels: Default::default(),
         trace_parent: String::new(),
         created_at: now,
+        forked_from: None,
     };
     let mut draft = Draft::new(first_execution(&spec, now), Actor("planner".into()), now);
     let mut plan = None;

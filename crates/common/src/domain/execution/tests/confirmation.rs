@@ -24,19 +24,12 @@ fn at(seconds: i64) -> DateTime<Utc> {
 }
 
 fn wait(confirmation: Option<CallToConfirm>) -> Wait {
+    let on = if confirmation.is_some() { WaitingOn::Approver } else { WaitingOn::User };
     Wait {
-        id: WAIT,
-        waiting_on: if confirmation.is_some() { WaitingOn::Approver } else { WaitingOn::User },
-        since: at(10),
-        unblocks: "an answer".to_owned(),
         question: "May I?".to_owned(),
-        choices: Vec::new(),
         step_index: Some(0),
-        acceptance: None,
-        answer_schema: String::new(),
         confirmation: confirmation.map(Box::new),
-        budget: None,
-        planning: None,
+        ..Wait::new(WAIT, on, at(10), "an answer".to_owned())
     }
 }
 
