@@ -12,6 +12,11 @@ fn approved(goal: &str, folder: &str) -> v1::CreateRunRequest {
     v1::CreateRunRequest { policy: Some(policy), ..unplanned(goal, folder) }
 }
 
+fn asks(run: &v1::Run) -> bool {
+    let blocked = run.blocked.as_ref();
+    blocked.is_some_and(|blocked| blocked.waiting_on() == v1::WaitingOn::Approver)
+}
+
 #[tokio::test]
 async fn a_plan_of_a_model_waits_for_a_person_bound_to_its_digest() -> Result<()> {
     let stage = Stage::start().await?;
@@ -34,10 +39,6 @@ async fn a_plan_of_a_model_waits_for_a_person_bound_to_its_digest() -> Result<()
     ] {
         let request = approved(goal, &folder.path().to_string_lossy());
         let run = stage.deployment.create_run(request).await?;
-        let asks = |run: &v1::Run| {
-            let blocked = run.blocked.as_ref();
-            blocked.is_some_and(|blocked| blocked.waiting_on() == v1::WaitingOn::Approver)
-        };
         let waiting = stage.deployment.wait_for(&run.id, "waiting for an approver", asks).await?;
         ensure!(stage.plays.calls(goal) == 1, "a step began before the approval");
         let blocked = waiting.blocked.context("it is blocked")?;
@@ -70,7 +71,7 @@ async fn a_person_approves_a_plan_on_the_command_line() -> Result<()> {
     });
     let request = approved("shown", &folder.path().to_string_lossy());
     let run = stage.deployment.create_run(request).await?;
-    stage.deployment.question(&run.id).await?;
+    stage.deployment.wait_for(&run.id, "waiting for an approver", asks).await?;
     let said = stage.deployment.command_line(&["approve", &run.id, "--yes"]).await?;
     ensure!(said.contains("write answer.txt") && said.contains("approved"), "{said}");
     let ended = stage.deployment.wait_for_end(&run.id).await?;

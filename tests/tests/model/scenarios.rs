@@ -249,14 +249,14 @@ const SCENARIOS: &[Scenario] = &[
         request: step,
         says: |number, _| look(if number % 2 == 0 { "*.rs" } else { "*.py" }),
         ends: StopReason::RepeatCycle,
-        calls: 10,
+        calls: 8,
     },
     Scenario {
         name: "a loop of three calls",
         request: step,
         says: |number, _| look(["*.rs", "*.py", "*.js"][number % 3]),
         ends: StopReason::RepeatCycle,
-        calls: 15,
+        calls: 12,
     },
     Scenario {
         name: "a refusal, for ever",

@@ -9,14 +9,14 @@ use surety_e2e::harness::Deployment;
 use surety_e2e::model_server::{Asked, ModelServer, Reply, Script, Settings};
 
 /// The model's name.
-pub const MODEL: &str = "test-model";
+pub(crate) const MODEL: &str = "test-model";
 
 /// What a model says: the number of the question in its run, and the question.
-pub type Play = Box<dyn FnMut(usize, &Asked) -> Reply + Send>;
+pub(crate) type Play = Box<dyn FnMut(usize, &Asked) -> Reply + Send>;
 
 /// The plays by the goal of their runs, and how often each was asked.
 #[derive(Clone, Default)]
-pub struct Plays(Arc<Mutex<BTreeMap<String, (usize, Play)>>>);
+pub(crate) struct Plays(Arc<Mutex<BTreeMap<String, (usize, Play)>>>);
 
 impl Plays {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (usize, Play)>> {
@@ -24,17 +24,21 @@ impl Plays {
     }
 
     /// Sets what is said in a run with this goal.
-    pub fn add(&self, goal: &str, play: impl FnMut(usize, &Asked) -> Reply + Send + 'static) {
+    pub(crate) fn add(
+        &self,
+        goal: &str,
+        play: impl FnMut(usize, &Asked) -> Reply + Send + 'static,
+    ) {
         self.lock().insert(goal.to_owned(), (0, Box::new(play)));
     }
 
     /// How often the model was asked in a run with this goal.
-    pub fn calls(&self, goal: &str) -> usize {
+    pub(crate) fn calls(&self, goal: &str) -> usize {
         self.lock().get(goal).map_or(0, |(count, _)| *count)
     }
 
     /// All of them as one script.
-    pub fn script(&self) -> Script {
+    pub(crate) fn script(&self) -> Script {
         let plays = self.clone();
         Script::function(move |asked| {
             let mut plays = plays.lock();
@@ -51,31 +55,34 @@ impl Plays {
 }
 
 /// The goal of the run that a question is about.
-pub fn goal_of(asked: &Asked) -> String {
+pub(crate) fn goal_of(asked: &Asked) -> String {
     let first = asked.messages.first().map_or("", |(_, text)| text.as_str());
     let line = first.lines().find_map(|line| line.strip_prefix("Goal of the run: "));
     line.unwrap_or_default().to_owned()
 }
 
 /// Whether a question asks for a plan or a patch.
-pub fn is_planning(asked: &Asked) -> bool {
+pub(crate) fn is_planning(asked: &Asked) -> bool {
     asked.system.starts_with("You plan") || asked.system.starts_with("You change the plan")
 }
 
 /// The services, and the model server that they ask.
-pub struct Stage {
-    pub deployment: Deployment,
-    pub server: ModelServer,
-    pub plays: Plays,
+pub(crate) struct Stage {
+    pub(crate) deployment: Deployment,
+    pub(crate) server: ModelServer,
+    pub(crate) plays: Plays,
 }
 
 impl Stage {
-    pub async fn start() -> Result<Self> {
+    pub(crate) async fn start() -> Result<Self> {
         Self::start_with(Settings::default(), &[]).await
     }
 
     /// With further environment variables for the services.
-    pub async fn start_with(settings: Settings, environment: &[(&str, &str)]) -> Result<Self> {
+    pub(crate) async fn start_with(
+        settings: Settings,
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
         let plays = Plays::default();
         let server = ModelServer::start(settings, plays.script()).await?;
         let url = server.url();
@@ -86,45 +93,45 @@ impl Stage {
     }
 
     /// The questions of a run with this goal, in order.
-    pub fn asked(&self, goal: &str) -> Vec<Asked> {
+    pub(crate) fn asked(&self, goal: &str) -> Vec<Asked> {
         self.server.asked().into_iter().filter(|asked| goal_of(asked) == goal).collect()
     }
 }
 
 /// The end of a run.
-pub fn stop_reason(run: &v1::Run) -> Result<v1::StopReason> {
+pub(crate) fn stop_reason(run: &v1::Run) -> Result<v1::StopReason> {
     Ok(run.terminal.as_ref().context("the run has not ended")?.stop_reason())
 }
 
 /// A reply that calls a tool.
-pub fn tool(name: &str, arguments: Value) -> Reply {
+pub(crate) fn tool(name: &str, arguments: Value) -> Reply {
     say(&json!({"action": "continue", "tool_call": {"name": name, "arguments": arguments}}))
 }
 
 /// A reply that writes the file that checks look for.
-pub fn write_answer() -> Reply {
+pub(crate) fn write_answer() -> Reply {
     tool("write_file", json!({"path": "answer.txt", "content": "42\n"}))
 }
 
 /// A reply that ends a step.
-pub fn next_plan() -> Reply {
+pub(crate) fn next_plan() -> Reply {
     say(
         &json!({"action": "next_plan", "speak": "The answer is written.", "goal_check": "answer.txt is there"}),
     )
 }
 
 /// A reply of JSON.
-pub fn say(value: &Value) -> Reply {
+pub(crate) fn say(value: &Value) -> Reply {
     Reply::text(value.to_string())
 }
 
 /// A plan of one step.
-pub fn one_step() -> Value {
+pub(crate) fn one_step() -> Value {
     json!({"title": "Write the answer", "steps": [{"id": "s", "description": "write answer.txt"}]})
 }
 
 /// A request for a run of a model, with a plan.
-pub fn planned(goal: &str, plan: &Value, folder: &str) -> v1::CreateRunRequest {
+pub(crate) fn planned(goal: &str, plan: &Value, folder: &str) -> v1::CreateRunRequest {
     v1::CreateRunRequest {
         plan_source: Some(v1::create_run_request::PlanSource::PlanText(plan.to_string())),
         ..unplanned(goal, folder)
@@ -132,7 +139,7 @@ pub fn planned(goal: &str, plan: &Value, folder: &str) -> v1::CreateRunRequest {
 }
 
 /// A request for a run of a model, which plans as well.
-pub fn unplanned(goal: &str, folder: &str) -> v1::CreateRunRequest {
+pub(crate) fn unplanned(goal: &str, folder: &str) -> v1::CreateRunRequest {
     v1::CreateRunRequest {
         goal: goal.to_owned(),
         driver: v1::Driver::Model.into(),
@@ -142,7 +149,7 @@ pub fn unplanned(goal: &str, folder: &str) -> v1::CreateRunRequest {
 }
 
 /// A check of the user that a file is there.
-pub fn file_check(path: &str) -> v1::AcceptCheck {
+pub(crate) fn file_check(path: &str) -> v1::AcceptCheck {
     v1::AcceptCheck {
         id: "users".to_owned(),
         kind: "file_exists".to_owned(),
