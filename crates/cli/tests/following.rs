@@ -160,6 +160,13 @@ impl RunService for Scripted {
         Err(unimplemented("CreateRun"))
     }
 
+    async fn fork_run(
+        &self,
+        _: Request<v1::ForkRunRequest>,
+    ) -> Result<Response<v1::ForkRunResponse>, Status> {
+        Err(unimplemented("ForkRun"))
+    }
+
     type GetOutputStream =
         Pin<Box<dyn Stream<Item = Result<v1::GetOutputResponse, Status>> + Send>>;
 

@@ -213,7 +213,7 @@ fn alternate(messages: &[(String, String)]) -> Read<()> {
             return refuse(400, "invalid_request_error", message);
         }
     }
-    if messages.len() % 2 == 0 {
+    if messages.len().is_multiple_of(2) {
         return refuse(400, "invalid_request_error", "the last message is not the user's");
     }
     Ok(())
@@ -244,15 +244,14 @@ fn anthropic_schema(fields: &Map<String, Value>, offers: Offers) -> Read<Schema>
     forced(fields, offers, (tool, chosen, "input_schema"))
 }
 
+/// Reads a part of a value.
+type Part = fn(&Value) -> Option<Value>;
+
 /// One function, which the reply has to call.
 fn forced(
     fields: &Map<String, Value>,
     offers: Offers,
-    (function, chosen, schema): (
-        fn(&Value) -> Option<Value>,
-        fn(&Value) -> Option<Value>,
-        &'static str,
-    ),
+    (function, chosen, schema): (Part, Part, &'static str),
 ) -> Read<Schema> {
     let Some(tools) = fields.get("tools") else {
         return Ok(None);

@@ -11,7 +11,7 @@ use surety_common::wire::v1;
 use super::submission::{Submission, absolute, submitted};
 use crate::connection::{Connection, bounded};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::plan_file::{PlanFile, folder_of, read_plan_file, read_text};
 

@@ -82,10 +82,8 @@ impl Services {
             metrics,
         } = plan;
         let Ports { planner: planner_port, executor: executor_port, gate: gate_port } = ports;
-        let scheme = match transport.tls.as_ref().and_then(Tls::server) {
-            Some(_) => "https",
-            None => "http",
-        };
+        let served = transport.tls.as_ref().and_then(Tls::server);
+        let scheme = if served.is_some() { "https" } else { "http" };
         let url = |port: &TcpListener| url_of(scheme, port);
         let urls = [url(&planner_port)?, url(&executor_port)?, url(&gate_port)?];
         let [_, _, gate_url] = &urls;
