@@ -61,6 +61,7 @@ fn example(call: &str) -> Value {
             "verify": [{"kind": "command_success", "target": "make test"}],
             "limits": {"max_repairs": 1, "step_deadline": "600s"},
         }),
+        "ForkRun" => json!({"run_id": RUN, "from_step": "fix", "request_id": "fork-1"}),
         "GetRun" => json!({"run_id": RUN, "view": "RUN_VIEW_FULL"}),
         "ListRuns" => json!({"states": ["RUN_STATE_FAILED"], "labels": {"team": "a"},
                              "created_from": "2026-01-01T00:00:00Z", "page_size": 20}),

@@ -74,6 +74,9 @@ mod tests {
     use super::*;
     use crate::domain::plan::{Plan, PlanStep};
 
+    /// A plan, the step of the fork, the states, and what is inherited or open.
+    type Case = (&'static [&'static str], usize, &'static str, Result<&'static str, &'static str>);
+
     /// A plan from lines such as `c: a b`.
     fn graph(lines: &[&str]) -> Graph {
         let step = |line: &&str| {
@@ -98,9 +101,9 @@ mod tests {
         let names = |found: Vec<usize>| {
             found.into_iter().filter_map(|index| "abcd".get(index..=index)).collect::<String>()
         };
-        for (lines, from, letters, expected) in [
+        let cases: [Case; 11] = [
             // A chain: what comes before.
-            (&["a:", "b: a", "c: b"][..], 1, "ddd", Ok("a")),
+            (&["a:", "b: a", "c: b"], 1, "ddd", Ok("a")),
             (&["a:", "b: a", "c: b"], 2, "ddf", Ok("ab")),
             (&["a:", "b: a", "c: b"], 0, "ddd", Ok("")),
             // A step that needs none is inherited when it stands before, and is done.
@@ -115,7 +118,8 @@ mod tests {
             // What the step needs has to be done, through others too.
             (&["a:", "b: a", "c: b"], 2, "dpf", Err("b")),
             (&["a:", "b: a", "c: b"], 2, "ffp", Err("ab")),
-        ] {
+        ];
+        for (lines, from, letters, expected) in cases {
             let found = inherited_steps(&graph(lines), from, &states(letters));
             let found = found.map(names).map_err(names);
             let expected = expected.map(str::to_owned).map_err(str::to_owned);
