@@ -27,6 +27,8 @@ const FEWEST_TOKENS: u64 = 256;
 /// What became of a question.
 pub(super) enum Answer {
     Said(Planned),
+    /// No executor has stored its tools yet: a plan would name none.
+    NoTools,
     /// The endpoint gives no reply: the run waits for it.
     Away {
         endpoint: String,
@@ -58,6 +60,9 @@ pub(super) async fn ask(
         cut: false,
     };
     let tools = store::plan_tools(&planner.pool, &record.spec.namespace, planner.now()).await?;
+    if tools.iter().all(|tool| tool.of_worker) {
+        return Ok(Answer::NoTools);
+    }
     let fixed = fixed_checks(&record.execution.planning())?;
     let request = match request(&*model, record, (&prompt.text, &tools, &fixed)) {
         Ok(request) => request,

@@ -156,6 +156,12 @@ impl PlanLoop {
                 let Leased { planner, lease, record } = leased;
                 submit_planned(planner, MODEL_NAME, (record, lease.lease_epoch), planned).await
             }
+            Answer::NoTools => {
+                let now = leased.planner.now();
+                let times = (now, Some(now + SHORTEST_PAUSE));
+                store::release_until(&leased.planner.pool, &leased.held(), times).await?;
+                Ok(())
+            }
             Answer::Away { endpoint, why } => self.away(leased, endpoint, why).await,
         }
     }
