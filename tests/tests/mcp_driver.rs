@@ -118,16 +118,16 @@ async fn decisions_over_mcp_go_through_the_executor_to_a_verdict() -> Result<()>
     let (again, is_error) = mcp.call("surety_lease", wanted.clone()).await?;
     ensure!(is_error, "one step at a time: {again}");
     let (refused, _) = mcp.call("surety_decide", json!({"decision": {"action": "fly"}})).await?;
-    ensure!(refused["outcome"] == "NO_DECISION", "{refused}");
+    ensure!(refused["outcome"] == "no_decision", "{refused}");
     // A connection that ends gives the step back.
     mcp.end().await?;
     let mut mcp = Mcp::start(&executor, &token_of(AGENT)?).await?;
     let (leased, _) = mcp.call("surety_lease", wanted).await?;
     ensure!(leased["context"]["turn"] == 2, "{leased}");
     let (wrote, _) = mcp.call("surety_decide", json!({"decision": write()})).await?;
-    ensure!(wrote["outcome"] == "APPLIED" && wrote["next"]["turn"] == 3, "{wrote}");
+    ensure!(wrote["outcome"] == "applied" && wrote["next"]["turn"] == 3, "{wrote}");
     let (done, _) = mcp.call("surety_decide", json!({"decision": next_plan().to_string()})).await?;
-    ensure!(done["outcome"] == "STEP_DONE", "{done}");
+    ensure!(done["outcome"] == "step_done", "{done}");
     let (left, is_error) = mcp.call("surety_release", json!({})).await?;
     ensure!(is_error, "nothing is leased: {left}");
     mcp.end().await?;
