@@ -68,9 +68,12 @@ async fn deployed() -> Result<(Deployment, NamedTempFile)> {
 fn mcp_servers() -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp_tools");
     let (script, folder) = (folder.join("server.py"), folder.display());
+    // One that a version manager puts before it is slow to start.
+    let system = "/usr/bin/python3";
+    let python = if Path::new(system).exists() { system } else { "python3" };
     let server = |name: &str, more: &str| {
         format!(
-            "[mcp.{name}]\ncommand = [\"python3\", {:?}, \"--marks\", \"/tmp\"]\nread_only = [\"{folder}\"]\n\
+            "[mcp.{name}]\ncommand = [\"{python}\", {:?}, \"--marks\", \"/tmp\"]\nread_only = [\"{folder}\"]\n\
              namespaces = [\"*\"]\n{more}",
             script.display().to_string()
         )
