@@ -167,6 +167,8 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
         .collect();
     let open = states.iter().filter(|state| **state != StepState::Done).count();
     let workspace = match spec.workspace.as_str() {
+        // Each executor has a clone of its own.
+        "" if spec.repository.is_some() => String::new(),
         "" => workshop.workspaces.join(spec.id.to_string()).to_string_lossy().into_owned(),
         named => named.to_owned(),
     };

@@ -6,6 +6,7 @@ mod page;
 mod plan_leases;
 mod planner;
 mod policy;
+mod repository;
 mod request;
 mod run;
 mod toolchain;
