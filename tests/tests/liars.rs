@@ -53,7 +53,12 @@ async fn main() -> ExitCode {
 async fn deployed() -> Result<(Deployment, NamedTempFile)> {
     let tokens = agent::token_file()?;
     let path = tokens.path().to_string_lossy().into_owned();
-    let mut deployment = Deployment::start_with(&[("SURETY_TOKEN_FILE", &path)]).await?;
+    let repositories = format!("file://{}", std::env::temp_dir().display());
+    let mut deployment = Deployment::start_with(&[
+        ("SURETY_TOKEN_FILE", path.as_str()),
+        ("SURETY_EXECUTOR_REPOSITORIES", &repositories),
+    ])
+    .await?;
     deployment.use_token(Token::new(&agent::secret(agent::PERSON))?);
     Ok((deployment, tokens))
 }

@@ -26,7 +26,7 @@ pub mod stateless;
 pub mod step;
 pub mod tool;
 mod worker;
-mod workspace_git;
+pub mod workspace_git;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;

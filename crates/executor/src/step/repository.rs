@@ -60,7 +60,7 @@ pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
 }
 
 /// Pushes the work of a step that is about to be done. None when that ended the run.
-pub(super) async fn accept(run: &LeasedRun, index: usize) -> Result<Option<Accepted>, Ended> {
+pub(super) async fn accept(run: &LeasedRun) -> Result<Option<Accepted>, Ended> {
     let Some(clone) = run.clone_folder() else { return Ok(Some(Accepted(None))) };
     // A successor has to find what the step did.
     run.settle().await?;

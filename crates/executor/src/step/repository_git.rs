@@ -39,11 +39,11 @@ impl From<Ended> for Stop {
 
 impl From<ToolError> for Stop {
     fn from(error: ToolError) -> Self {
-        match error.code {
-            // Whoever cancelled it ends the work on the run.
-            ErrorCode::Cancelled => Self::Ended(Ended::NotHeld),
-            _ => Self::Refused(FaultCode::RepositoryUnreachable, error.to_string()),
+        if error.code == ErrorCode::Cancelled {
+            // What cancelled it ends the work on the run.
+            return Self::Ended(Ended::NotHeld);
         }
+        Self::Refused(FaultCode::RepositoryUnreachable, error.to_string())
     }
 }
 

@@ -121,7 +121,7 @@ async fn apply(run: &LeasedRun, index: usize, passed: Passed) -> Result<Vec<usiz
             Ok(Vec::new())
         }
         (Action::NextPlan | Action::Done, _) => {
-            let Some(accepted) = repository::accept(run, index).await? else {
+            let Some(accepted) = repository::accept(run).await? else {
                 return Ok(Vec::new());
             };
             let started = run

@@ -104,7 +104,8 @@ impl Git {
         clone: &CloneFolder,
         patterns: &[String],
     ) -> Result<String, GitFailure> {
-        let arguments = [&[self.repository.url.clone()], patterns].concat();
+        let mut arguments = vec![self.repository.url.clone()];
+        arguments.extend_from_slice(patterns);
         let finished = self.run(clone, (LIST, &arguments), GitCall::Read).await?;
         succeeded(&finished)?;
         Ok(String::from_utf8_lossy(&finished.stdout).into_owned())

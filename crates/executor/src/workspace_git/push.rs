@@ -58,7 +58,9 @@ pub(super) fn read_push(
             GitFailure::Final(FaultCode::RepositoryDenied, why) => {
                 GitFailure::Final(FaultCode::RepositoryPushRefused, why)
             }
-            failure => failure,
+            failure @ (GitFailure::Final(..) | GitFailure::Passing(_) | GitFailure::Tool(_)) => {
+                failure
+            }
         }),
     }
 }
