@@ -21,6 +21,9 @@ use super::execution::{Execution, StepProgress};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+/// The cause of the transition by which a step begins anew, because its files are gone with a clone.
+pub const WORK_LOST: &str = "its unfinished work was lost with the clone of another executor";
+
 /// What a repository of a run is known by, in its row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepositoryState {

@@ -28,7 +28,7 @@ use surety_common::domain::execution::OpenCall;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::fault::FaultCode;
 use surety_common::domain::manifest::digest;
-use surety_common::domain::repository::{RepositoryOutcome, RepositoryState, run_ref};
+use surety_common::domain::repository::{RepositoryOutcome, RepositoryState, WORK_LOST, run_ref};
 use surety_common::domain::run::{NetworkPolicy, SandboxPolicy};
 use surety_common::domain::stop::StopReason;
 
@@ -38,9 +38,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PATIENCE_FOR_WORK: Duration = Duration::from_secs(600);
 /// How often a reference is moved that another process moves as well.
 const MOST_RACES: u32 = 3;
-/// Why steps begin anew.
-const LOST: &str = "its unfinished work was lost with the clone of another executor";
-
 /// The commit with the work of a step that is accepted; none for a run on a folder.
 pub(super) struct Accepted(Option<String>);
 
@@ -175,7 +172,7 @@ async fn begin_lost_steps_anew(run: &LeasedRun) -> Result<(), Stop> {
         let end = Ending {
             stop_reason: StopReason::MaxReplansReached,
             user_message: format!(
-                "Step {step}: it is unknown whether its call of {} happened, and {LOST}.",
+                "Step {step}: it is unknown whether its call of {} happened, and {WORK_LOST}.",
                 call.tool
             ),
             internal_reason: format!(
@@ -186,8 +183,8 @@ async fn begin_lost_steps_anew(run: &LeasedRun) -> Result<(), Stop> {
         run.change_now(|draft| draft.stop(&run.graph, end.clone())).await?;
         return Err(Stop::Ended(Ended::Overtaken));
     }
-    tracing::warn!(run_id = %run.spec.id, steps = ?lost, "repository: steps begin anew because {LOST}");
-    run.change_now(|draft| draft.restart_steps(&run.graph, &lost, LOST)).await?;
+    tracing::warn!(run_id = %run.spec.id, steps = ?lost, "repository: steps begin anew because {WORK_LOST}");
+    run.change_now(|draft| draft.restart_steps(&run.graph, &lost)).await?;
     Ok(())
 }
 
@@ -217,7 +214,10 @@ async fn push_work(
 ) -> Result<(String, String), Stop> {
     let git = ours::git_of(run)?;
     let state = ours::state_of(run.execution().await.as_ref())?;
-    let committing = || ours::commit(run, (&git, clone), &state.head.commit, message.clone());
+    let committing = || {
+        let message = (message.clone(), ours::Reuse::Accepted);
+        ours::commit(run, (&git, clone), &state.head.commit, message)
+    };
     let (commit, manifest) = patiently(run, PATIENCE_FOR_WORK, committing).await?;
     if commit != state.head.commit {
         run.change_now(|draft| {

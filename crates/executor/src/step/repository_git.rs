@@ -182,13 +182,21 @@ pub(super) fn state_of(execution: &Execution) -> Result<RepositoryState, Stop> {
     })
 }
 
-/// A commit of the workspace on top of the head, and the workspace that it has. The last one made here where nothing
-/// changed since.
+/// Which earlier commit with the same files is named again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reuse {
+    /// The last one that was made here.
+    Last,
+    /// The head, and what was pushed to the run's ref: unfinished work gets a commit of its own once it is accepted.
+    Accepted,
+}
+
+/// A commit of the workspace on top of the head, and the workspace that it has.
 pub(super) async fn commit(
     run: &LeasedRun,
     (git, clone): (&Git, &CloneFolder),
     head: &str,
-    message: String,
+    (message, reuse): (String, Reuse),
 ) -> Result<(String, Arc<Manifest>), GitFailure> {
     let now = snapshots::snapshot(run, Reach::NotIgnored).await?;
     let Some(last) = clone.committed() else {
@@ -197,7 +205,11 @@ pub(super) async fn commit(
     };
     let (before, after) = (Arc::clone(&last.manifest), Arc::clone(&now));
     let changed = blocking(move || Changed::between(&before, &after)).await?;
-    let commit = if changed.is_empty() {
+    let is_named_again = match reuse {
+        Reuse::Last => true,
+        Reuse::Accepted => last.commit == head || last.commit == clone.remote().run,
+    };
+    let commit = if changed.is_empty() && is_named_again {
         last.commit
     } else {
         git.commit(clone, (&last.commit, head), (changed, message)).await?
@@ -216,7 +228,8 @@ pub(super) async fn save(
         return Ok(None);
     };
     let message = message(run, execution, "work in progress");
-    let (commit, _) = self::commit(run, (&git, clone), &state.head.commit, message).await?;
+    let (commit, _) =
+        self::commit(run, (&git, clone), &state.head.commit, (message, Reuse::Last)).await?;
     let remote = clone.remote();
     if commit == state.head.commit {
         return Ok(None);

@@ -4,7 +4,7 @@ use super::draft::Draft;
 use super::{Execution, Graph};
 use crate::domain::machine::Refusal;
 use crate::domain::machine::step::StepEvent;
-use crate::domain::repository::{RepositoryState, SavedWork, StepMark, marks};
+use crate::domain::repository::{RepositoryState, SavedWork, StepMark, WORK_LOST, marks};
 use crate::domain::step::StepState;
 
 impl Draft {
@@ -36,22 +36,21 @@ impl Draft {
     ///
     /// # Errors
     /// [`Refusal`] for a step that is neither ready, running nor waiting.
-    pub fn restart_steps(
-        &mut self,
-        graph: &Graph,
-        steps: &[usize],
-        cause: &str,
-    ) -> Result<(), Refusal> {
+    pub fn restart_steps(&mut self, graph: &Graph, steps: &[usize]) -> Result<(), Refusal> {
         for index in steps.iter().copied() {
             match self.execution.step(index).map(|step| step.state) {
                 Some(StepState::Running) => {
-                    self.step_event(graph, index, StepEvent::LeaseEnded, cause)?;
+                    self.step_event(graph, index, StepEvent::LeaseEnded, WORK_LOST)?;
                 }
                 Some(StepState::Waiting) => {
                     self.forget_waits(index);
-                    self.resume_step(graph, index, cause)?;
+                    self.resume_step(graph, index, WORK_LOST)?;
                 }
-                Some(StepState::Ready) => {}
+                Some(StepState::Ready) => {
+                    // The journal has to say that the attempt ended.
+                    self.step_event(graph, index, StepEvent::Leased, "")?;
+                    self.step_event(graph, index, StepEvent::LeaseEnded, WORK_LOST)?;
+                }
                 Some(
                     StepState::Pending
                     | StepState::Done
