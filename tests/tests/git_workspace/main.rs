@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 /// A short age limit, so that the runs of a killed executor are soon taken over.
 const QUICK: [(&str, &str); 2] = [
-    ("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "1500"),
+    ("SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS", "2000"),
     ("SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS", "200"),
 ];
 
