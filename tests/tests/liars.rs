@@ -57,8 +57,13 @@ async fn deployed() -> Result<(Deployment, NamedTempFile)> {
     let servers = NamedTempFile::new()?;
     std::fs::write(servers.path(), mcp_servers())?;
     let file = servers.path().to_string_lossy().into_owned();
+    let repositories = format!("file://{}", std::env::temp_dir().display());
     // Read once, at the start.
-    let environment = [("SURETY_TOKEN_FILE", path.as_str()), ("SURETY_EXECUTOR_MCP", &file)];
+    let environment = [
+        ("SURETY_TOKEN_FILE", path.as_str()),
+        ("SURETY_EXECUTOR_MCP", &file),
+        ("SURETY_EXECUTOR_REPOSITORIES", &repositories),
+    ];
     let mut deployment = Deployment::start_with(&environment).await?;
     deployment.use_token(Token::new(&agent::secret(agent::PERSON))?);
     Ok((deployment, tokens))

@@ -23,6 +23,7 @@ use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::{EvidenceReceipt, verify_chain};
+use surety_common::domain::repository::RepositoryOutcome;
 use surety_common::domain::run::{DriverKind, RunRecord};
 use surety_common::domain::verdict::Verdict;
 use surety_common::domain::verification::{probes, wrote_files};
@@ -203,7 +204,7 @@ fn check_observed(bundle: &EvidenceBundle) -> Result<(), Fault> {
     let policy = &run.spec.policy;
     let wrote = run.spec.wrote_before() || wrote_files(&evidence.receipts);
     let missing = probes(checks, policy, wrote).len();
-    if missing == 0 {
+    if missing == 0 && run.spec.repository.is_none() {
         return Ok(());
     }
     Err(Fault::new(
@@ -235,7 +236,21 @@ fn judge(bundle: &EvidenceBundle, answers: &BTreeMap<usize, Answer>) -> Result<J
             .then(|| evidence.last_turn.as_ref().map_or("", |turn| author_of_the_plan(plan, turn))),
         answers,
     };
-    Ok(evidence.judge()?)
+    let mut judgement = evidence.judge()?;
+    if run.spec.repository.is_some() {
+        let outcome = RepositoryOutcome::of_round(evidence.receipts, evidence.round);
+        judgement.verdict.repository = Some(outcome.ok_or_else(unsaved)?);
+    }
+    Ok(judgement)
+}
+
+/// A verdict on a repository names the commit that it is about.
+fn unsaved() -> Fault {
+    Fault::new(
+        FaultCode::ObservationIncomplete,
+        "the runner has not recorded the commit of the run's repository for this verification; wait: the executor \
+         asks for the verdict once it has",
+    )
 }
 
 /// Whether the driver ended a step with this turn.

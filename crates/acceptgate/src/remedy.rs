@@ -164,6 +164,7 @@ mod tests {
             cautions: Vec::new(),
             approvals: Vec::new(),
             workspace_digest: String::new(),
+            repository: None,
         }
     }
 

@@ -16,6 +16,7 @@ use surety_common::domain::check::{
     self, AcceptCheck, CheckKind, Evidence, Match, Owner, Reason, is_thin, strength_of,
 };
 use surety_common::domain::receipt::EvidenceReceipt;
+use surety_common::domain::repository::REPOSITORY_CHECK;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_common::domain::verdict::{CheckResult, Strength, Verdict};
@@ -84,6 +85,7 @@ pub fn decide(input: &Evaluation<'_>, allowance: Allowance) -> Result<Judgement,
         standings.push(independent(strength));
     }
     standings.extend(workspace_changed(input));
+    standings.extend(repository_changed(input));
     let mut of_checks = check_results(input, &evidence, allowance)?;
     note_thin(input.checks, &mut of_checks);
     standings.extend(of_checks);
@@ -116,6 +118,8 @@ pub fn decide(input: &Evaluation<'_>, allowance: Allowance) -> Result<Judgement,
             .map(|round| workspace_digest(input.receipts, round))
             .unwrap_or_default(),
         approvals,
+        // Only a stored run has one: the gate adds it.
+        repository: None,
     };
     Ok(Judgement { verdict, question })
 }
@@ -152,6 +156,13 @@ fn workspace_changed(input: &Evaluation<'_>) -> Option<Standing> {
     let own = probed(input.receipts, input.round?, Some(WORKSPACE_CHECK));
     let changed = own.last().filter(|receipt| !receipt.success);
     changed.map(|_| Standing::of_rule(WORKSPACE_CHECK, WORKSPACE_CHANGED.to_owned()))
+}
+
+/// The result of a round whose commit has other files than the workspace that was judged.
+fn repository_changed(input: &Evaluation<'_>) -> Option<Standing> {
+    let own = probed(input.receipts, input.round?, Some(REPOSITORY_CHECK));
+    let changed = own.last().filter(|receipt| !receipt.success);
+    changed.map(|_| Standing::of_rule(REPOSITORY_CHECK, WORKSPACE_CHANGED.to_owned()))
 }
 
 /// The result of the rule that the author of the plan may not be the only one who sets checks.

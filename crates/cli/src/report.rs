@@ -3,6 +3,7 @@
 mod checks;
 mod grants;
 mod history;
+mod repository;
 mod rows;
 mod waits;
 
@@ -154,6 +155,7 @@ fn head(run: &v1::Run) -> String {
         ("namespace", one_line(&run.namespace)),
         ("driver", driver(run.driver())),
         ("workspace", one_line(&run.workspace)),
+        ("repository", run.repository.as_ref().map(repository::named).unwrap_or_default()),
         ("labels", labels.join(", ")),
         ("created", created),
         ("plan", plan),
@@ -246,6 +248,9 @@ pub fn verdict(verdict: &v1::Verdict) -> String {
     }
     if !verdict.workspace_digest.is_empty() {
         push_inline(&mut text, &format!("\n  digest {}", one_line(&verdict.workspace_digest)));
+    }
+    if let Some(outcome) = &verdict.repository {
+        push_inline(&mut text, &repository::outcome(outcome));
     }
     for caution in &verdict.cautions {
         let [code, check, detail] =

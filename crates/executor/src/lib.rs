@@ -27,6 +27,7 @@ pub mod stateless;
 pub mod step;
 pub mod tool;
 mod worker;
+pub mod workspace_git;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
@@ -167,7 +168,7 @@ pub async fn serve(
     let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
     let sandbox = confine(&setup).await?;
     let in_force = sandbox.machine().in_force().clone();
-    sweep(&sandbox).await;
+    sweep(&sandbox, git_host(&setup.executor).clones).await;
     warn_of_open_files(setup.executor.executor_slots);
     let gate = gate::Gate::new(gate_channel(&setup)?);
     let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
@@ -284,6 +285,7 @@ fn engine(
         sandbox,
         secrets,
         workspaces: setup.executor.executor_data_dir.join("workspaces"),
+        git: git_host(&setup.executor),
         reserved: reserved(&setup.executor.executor_data_dir),
         host_label: setup.common.host_label(),
         gate,
@@ -439,11 +441,25 @@ async fn confine(setup: &Setup) -> Result<tool::Sandbox, ServeError> {
     Ok(sandbox)
 }
 
-/// Removes the views of processes that were killed on this machine.
-async fn sweep(sandbox: &tool::Sandbox) {
+/// What runs on git repositories are allowed here.
+fn git_host(config: &ExecutorConfig) -> workspace_git::GitHost {
+    let data_dir = &config.executor_data_dir;
+    // Commands have to know the folder by its real path.
+    let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.clone());
+    workspace_git::GitHost {
+        allowed: config.repositories(),
+        disk_mib: config.executor_repository_mib,
+        clones: data_dir.join("clones"),
+    }
+}
+
+/// Removes the views and the clones of processes that were killed on this machine.
+async fn sweep(sandbox: &tool::Sandbox, clones: PathBuf) {
     let scratch = sandbox.scratch().to_owned();
-    let sweeping =
-        move || round::sweep_views(&scratch) + scratch::sweep(&scratch, tool::mcp::SCRATCH_PREFIX);
+    let sweeping = move || {
+        let left = round::sweep_views(&scratch) + workspace_git::sweep_clones(&clones);
+        left + scratch::sweep(&scratch, tool::mcp::SCRATCH_PREFIX)
+    };
     match blocking::blocking(sweeping).await {
         Ok(0) | Err(_) => {}
         Ok(removed) => {

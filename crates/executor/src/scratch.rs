@@ -24,8 +24,15 @@ impl ScratchFolder {
     /// # Errors
     /// What the operating system says.
     pub fn make(parent: &Path, prefix: &str) -> io::Result<Self> {
-        make(parent)?;
-        let path = parent.join(format!("{prefix}{}", uuid::Uuid::now_v7().simple()));
+        Self::at(parent.join(format!("{prefix}{}", uuid::Uuid::now_v7().simple())))
+    }
+
+    /// Makes this folder, and those above it. It blocks.
+    ///
+    /// # Errors
+    /// What the operating system says; a folder that is there already.
+    pub fn at(path: PathBuf) -> io::Result<Self> {
+        path.parent().map_or(Ok(()), make)?;
         // Not recursive: a folder of this name that is there already is none of this process.
         DirBuilder::new().mode(0o711).create(&path)?;
         let lock = File::create(path.join(LOCK))?;

@@ -23,10 +23,12 @@ use surety_common::domain::machine::run::{self, Phase, RunEvent, RunState};
 use surety_common::domain::machine::step::StepEvent;
 use surety_common::domain::plan::{Plan, PlanStep, ToolCall};
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
+use surety_common::domain::repository::RepositoryOutcome;
 use surety_common::domain::run::{DriverKind, Policy, RunRecord, VerifyCommands};
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{RunTodos, TodoChange};
+use surety_common::domain::verdict::Verdict;
 use surety_common::domain::verification::{
     ProjectTests, is_hidden_name, wants_project_tests, wrote_files,
 };
@@ -464,6 +466,9 @@ impl Replay {
             plan_made_at: None,
             answers: &BTreeMap::new(),
         });
+        // The gate adds the commit that the runner recorded.
+        let repository = RepositoryOutcome::of_round(&self.receipts, self.verifications);
+        let again = again.map(|verdict| Verdict { repository, ..verdict });
         ensure!(again.as_ref() == Ok(&given.verdict), "the stored receipts prove {again:?}");
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use surety_common::domain::journal::{Intent, Transition, Turn};
 use surety_common::domain::machine::step::{self, StepEvent};
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
+use surety_common::domain::repository::WORK_LOST;
 use surety_common::domain::step::StepState;
 use uuid::Uuid;
 
@@ -83,6 +84,10 @@ impl Step {
         ensure!(self.state.as_str() == moved.from, "the step was {:?}", self.state);
         self.state = step::decide(self.state, event)?;
         ensure!(self.state.as_str() == moved.to, "the machine says {:?}", self.state);
+        if moved.cause == WORK_LOST {
+            // Its files are gone with a clone, so its attempt is.
+            self.forget();
+        }
         match event {
             StepEvent::Leased => {
                 self.holder = moved.actor.0.to_string();

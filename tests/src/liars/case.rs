@@ -47,6 +47,9 @@ pub struct Case {
     /// Whether the workspace is a repository with one commit.
     #[serde(default)]
     pub git: bool,
+    /// Whether the run works on a clone of that repository. The truth is then asked of the commit of its ref.
+    #[serde(default)]
+    pub repository: bool,
     /// A line of shell that prepares the workspace.
     #[serde(default)]
     pub setup: String,

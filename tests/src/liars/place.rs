@@ -6,6 +6,7 @@ use crate::harness::Deployment;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surety_common::wire::v1;
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -74,6 +75,21 @@ impl Place {
             "the copy of the workspace failed"
         );
         Ok(())
+    }
+
+    /// Publishes the workspace as a bare repository beside it.
+    pub(super) async fn publish(&self) -> Result<v1::Repository> {
+        self.must("git clone -q --bare . ../origin.git").await?;
+        let url = format!("file://{}", self.home.path().join("origin.git").display());
+        Ok(v1::Repository { url, revision: "main".to_owned(), ..v1::Repository::default() })
+    }
+
+    /// Makes the workspace what the run's ref names.
+    pub(super) async fn check_out(&self, run_id: &str) -> Result<()> {
+        let line = format!(
+            "git fetch -q ../origin.git refs/surety/runs/{run_id} && git checkout -q -f FETCH_HEAD && git clean -qfdx"
+        );
+        self.must(&line).await
     }
 
     /// Runs a line that has to succeed.

@@ -29,6 +29,10 @@ pub(super) async fn play(deployment: &Deployment, case: &Case) -> Result<Answer>
         case.workspace.clone().unwrap_or_else(|| place.workspace().display().to_string());
     let mut request = calls::request(&case, &workspace)?;
     request.request_id = Uuid::now_v7().to_string();
+    if case.repository {
+        request.workspace = String::new();
+        request.repository = Some(place.publish().await?);
+    }
     let served = match case.worker.is_empty() {
         true => None,
         false => {
@@ -57,6 +61,9 @@ pub(super) async fn play(deployment: &Deployment, case: &Case) -> Result<Answer>
         let run_id = run.id.clone();
         let request = v1::CancelRunRequest { run_id, ..Default::default() };
         deployment.runs()?.cancel_run(request).await?;
+    }
+    if case.repository {
+        place.check_out(&run.id).await?;
     }
     let truth = match case.truth.as_str() {
         "" => None,

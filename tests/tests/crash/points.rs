@@ -30,6 +30,9 @@ const OF_EXECUTORS: [&str; 11] = [
     "committer.before_write",
     "committer.after_write",
 ];
+/// The places of a run on a git repository; the test `git_workspace` lets executors die there.
+const OF_REPOSITORIES: [&str; 3] =
+    ["executor.after_repository_begins", "executor.before_git_push", "executor.after_git_push"];
 const OF_GATES: [&str; 4] = [
     "gate.before_verdict",
     "gate.after_verdict",
@@ -79,7 +82,7 @@ fn each_named_point_is_one_where_a_test_dies() -> Result<()> {
     let of_upkeep = [&of_migrations[..], &OF_PARTITIONS, &OF_RETENTION].concat();
     let of_services = [&OF_EXECUTORS[..], &OF_GATES, &OF_PLANNERS].concat();
     let of_waits = [&OF_WAITS[..], &OF_WAKES].concat();
-    let here = [&of_services[..], &of_waits, &of_leases, &of_upkeep].concat();
+    let here = [&of_services[..], &of_waits, &of_leases, &of_upkeep, &OF_REPOSITORIES].concat();
     let here: BTreeSet<String> = here.into_iter().map(str::to_owned).collect();
     let mut there = BTreeSet::new();
     points_under(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates"), &mut there)?;

@@ -19,7 +19,7 @@ use crate::plan_file::{PlanFile, folder_of, read_plan_file, read_text};
 #[derive(Debug, Args)]
 pub struct Run {
     /// The plan file, YAML or JSON; `-` is standard input. Besides the plan's own keys (title,
-    /// goal, steps, verify, todos) it may have limits, policy, workspace, labels, driver and interactive.
+    /// goal, steps, verify, todos) it may have limits, policy, workspace, repository, labels, driver and interactive.
     #[arg(value_name = "PLAN.yaml", required_unless_present = "goal")]
     plan: Option<PathBuf>,
 
@@ -35,6 +35,18 @@ pub struct Run {
     /// The folder to work in, on the executor's host; overrides the file's own.
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
+
+    /// The git repository to work on in place of a folder, by its address; overrides the file's own.
+    #[arg(long, value_name = "URL", conflicts_with = "workspace")]
+    repository: Option<String>,
+
+    /// Its revision: a branch, a tag, a whole ref, or a commit with all its digits; by default HEAD.
+    #[arg(long, value_name = "REV")]
+    revision: Option<String>,
+
+    /// The name of the secret with its credential, as the executor's operator lists it.
+    #[arg(long, value_name = "NAME")]
+    repository_secret: Option<String>,
 
     /// The namespace; by default `default`.
     #[arg(long, default_value = "", hide_default_value = true)]
@@ -92,7 +104,10 @@ impl Run {
     }
 
     fn request(&self, plan_file: PlanFile) -> Result<v1::CreateRunRequest, Failure> {
+        let repository = self.repository(&plan_file);
         let workspace = match (&self.workspace, &plan_file.workspace) {
+            // The repository of a flag takes the place of the file's folder.
+            (None, Some(_)) if self.repository.is_some() => String::new(),
             (Some(folder), _) => absolute(folder, Path::new(""))?,
             (None, Some(folder)) => {
                 let plan = self.plan.as_deref().and_then(Path::parent);
@@ -108,6 +123,7 @@ impl Run {
             plan_source: plan_file.plan_text.map(v1::create_run_request::PlanSource::PlanText),
             limits: plan_file.limits,
             workspace,
+            repository,
             policy: plan_file.policy,
             labels: plan_file.labels.into_iter().collect(),
             interactive: self.interactive || plan_file.interactive,
@@ -117,5 +133,25 @@ impl Run {
         };
         request.set_driver(plan_file.driver);
         Ok(request)
+    }
+
+    /// The repository of the flags over that of the file. A folder named by a flag takes its place.
+    fn repository(&self, plan_file: &PlanFile) -> Option<v1::Repository> {
+        let named = plan_file.repository.clone().filter(|_| self.workspace.is_none());
+        let flags = [&self.repository, &self.revision, &self.repository_secret];
+        if named.is_none() && flags.iter().all(|flag| flag.is_none()) {
+            return None;
+        }
+        let mut repository = match &self.repository {
+            Some(url) => v1::Repository { url: url.clone(), ..v1::Repository::default() },
+            None => named.unwrap_or_default(),
+        };
+        if let Some(revision) = &self.revision {
+            repository.revision.clone_from(revision);
+        }
+        if let Some(secret) = &self.repository_secret {
+            repository.secret.clone_from(secret);
+        }
+        Some(repository)
     }
 }

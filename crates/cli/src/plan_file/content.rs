@@ -19,6 +19,8 @@ pub struct PlanFile {
     pub policy: Option<v1::Policy>,
     /// The folder to work in, as it was written.
     pub workspace: Option<PathBuf>,
+    /// The git repository to work on in place of a folder.
+    pub repository: Option<v1::Repository>,
     /// Labels.
     pub labels: Vec<(String, String)>,
     /// The kind of driver.

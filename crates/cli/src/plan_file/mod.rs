@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   text --YAML or JSON--> Value --split--> the plan, as JSON text, for the planner to read
-//!                                      +--> goal, limits, policy, tools, workspace, labels, driver, interactive
+//!                                      +--> goal, limits, policy, tools, workspace, repository, labels, driver, interactive
 //! ```
 
 mod content;
@@ -32,8 +32,18 @@ pub(crate) use overlay::{ReadFile, read_beside, resolve, resolve_in_steps};
 /// The keys of the plan itself.
 pub const PLAN_KEYS: [&str; 6] = ["type", "title", "goal", "steps", "verify", "todos"];
 /// The keys other than the plan's.
-pub const ORDER_KEYS: [&str; 9] =
-    ["goal", "limits", "plan", "policy", "tools", "workspace", "labels", "driver", "interactive"];
+pub const ORDER_KEYS: [&str; 10] = [
+    "goal",
+    "limits",
+    "plan",
+    "policy",
+    "tools",
+    "workspace",
+    "repository",
+    "labels",
+    "driver",
+    "interactive",
+];
 /// Far larger than any plan that is accepted; a larger file is a mistake.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
 

@@ -53,6 +53,7 @@ pub(super) fn take(plan_file: &mut PlanFile, key: &str, value: &Value) -> Result
             policy.verify_tools = tools::verify_tools(value)?;
         }
         "workspace" => plan_file.workspace = Some(PathBuf::from(text(key, value)?)),
+        "repository" => plan_file.repository = Some(repository(value)?),
         "labels" => plan_file.labels = labels(value)?,
         "driver" => plan_file.driver = word(key, value, &DRIVERS)?,
         "interactive" => plan_file.interactive = truth(key, value)?,
@@ -215,6 +216,25 @@ fn limits(value: &Value) -> Result<v1::Limits, Failure> {
         }
     }
     Ok(limits)
+}
+
+/// An address alone, or `{url, revision, secret}`.
+fn repository(value: &Value) -> Result<v1::Repository, Failure> {
+    let mut repository = v1::Repository::default();
+    if let Some(url) = value.as_str() {
+        repository.url = url.to_owned();
+        return Ok(repository);
+    }
+    for (key, value) in object("repository", value)? {
+        let path = format!("repository.{key}");
+        match key.as_str() {
+            "url" => repository.url = text(&path, value)?,
+            "revision" => repository.revision = text(&path, value)?,
+            "secret" => repository.secret = text(&path, value)?,
+            _ => return Err(unknown_key("repository", key, &["url", "revision", "secret"])),
+        }
+    }
+    Ok(repository)
 }
 
 /// Plain numbers and booleans are read as the text that they are written with.

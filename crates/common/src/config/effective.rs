@@ -69,6 +69,7 @@ fn in_force(matches: &ArgMatches, setting: &'static Setting) -> Option<Effective
         | Accepts::Addresses
         | Accepts::Hosts
         | Accepts::Aliases
+        | Accepts::Repositories
         | Accepts::Secrets
         | Accepts::Path
         | Accepts::Paths => text.map(|text| if setting.secret { "***".to_owned() } else { text }),

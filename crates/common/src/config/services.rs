@@ -117,6 +117,19 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_MCP.reads::<PathBuf>())]
     pub executor_mcp: Option<PathBuf>,
 
+    /// The git repositories that runs may work on; read it with [`ExecutorConfig::repositories`].
+    #[arg(long = s::EXECUTOR_REPOSITORIES.flag, env = s::EXECUTOR_REPOSITORIES.env,
+          help = s::EXECUTOR_REPOSITORIES.meaning,
+          value_parser = s::EXECUTOR_REPOSITORIES.reads::<String>())]
+    pub executor_repositories: Option<String>,
+
+    /// MiB of disk that git may write for one run at a time, 1..1048576.
+    #[arg(long = s::EXECUTOR_REPOSITORY_MIB.flag, env = s::EXECUTOR_REPOSITORY_MIB.env,
+          default_value = s::EXECUTOR_REPOSITORY_MIB.default,
+          help = s::EXECUTOR_REPOSITORY_MIB.meaning,
+          value_parser = s::EXECUTOR_REPOSITORY_MIB.reads::<u64>())]
+    pub executor_repository_mib: u64,
+
     /// Milliseconds for which a remote driver keeps a step without a sign of life, 500..3600000; read it with
     /// [`ExecutorConfig::driver_lease`].
     #[arg(long = s::EXECUTOR_DRIVER_LEASE_MS.flag, env = s::EXECUTOR_DRIVER_LEASE_MS.env,
@@ -295,6 +308,13 @@ impl ExecutorConfig {
     #[must_use]
     pub const fn driver_lease(&self) -> Duration {
         Duration::from_millis(self.executor_driver_lease_ms)
+    }
+
+    /// The beginnings of the addresses of repositories that runs may work on.
+    #[must_use]
+    pub fn repositories(&self) -> Vec<String> {
+        let listed = self.executor_repositories.iter().flat_map(|listed| listed.split(','));
+        listed.map(|it| it.trim().to_owned()).collect()
     }
 
     /// The identities with the role worker that may report receipts; `*` alone for every one.

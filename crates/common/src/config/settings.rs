@@ -8,10 +8,11 @@ mod transport;
 pub(super) use executor::{
     EXECUTOR_COMMAND_TIMEOUT_S, EXECUTOR_DATA_DIR, EXECUTOR_DRIVER_LEASE_MS, EXECUTOR_GATE_URL,
     EXECUTOR_HEARTBEAT_AGE_LIMIT_MS, EXECUTOR_HEARTBEAT_INTERVAL_MS, EXECUTOR_HTTP_ALLOW,
-    EXECUTOR_LISTEN, EXECUTOR_MAX_DEATHS, EXECUTOR_MCP, EXECUTOR_RECORD_RECEIPTS, EXECUTOR_SECRETS,
-    EXECUTOR_SLOTS, EXECUTOR_TOOL_ALIASES, EXECUTOR_WORKER_CALL_TIMEOUT_S,
-    EXECUTOR_WORKER_LEASE_MS, EXECUTOR_WORKER_TOOL_TTL_S, SANDBOX, SANDBOX_ALLOW_NONE,
-    SANDBOX_DISK_MIB, SANDBOX_MEMORY_MIB, SANDBOX_PROCESSES, SANDBOX_READ_ONLY, SANDBOX_WRITABLE,
+    EXECUTOR_LISTEN, EXECUTOR_MAX_DEATHS, EXECUTOR_MCP, EXECUTOR_RECORD_RECEIPTS,
+    EXECUTOR_REPOSITORIES, EXECUTOR_REPOSITORY_MIB, EXECUTOR_SECRETS, EXECUTOR_SLOTS,
+    EXECUTOR_TOOL_ALIASES, EXECUTOR_WORKER_CALL_TIMEOUT_S, EXECUTOR_WORKER_LEASE_MS,
+    EXECUTOR_WORKER_TOOL_TTL_S, SANDBOX, SANDBOX_ALLOW_NONE, SANDBOX_DISK_MIB, SANDBOX_MEMORY_MIB,
+    SANDBOX_PROCESSES, SANDBOX_READ_ONLY, SANDBOX_WRITABLE,
 };
 pub(super) use model_driver::{MODEL_PROMPTS_DIR, MODEL_TURNS, MODEL_WAIT_S};
 pub(super) use models::{MODEL_API, MODEL_KEY_FILE, MODEL_NAME, MODEL_PROFILES_FILE, MODEL_URL};
@@ -82,6 +83,8 @@ pub enum Accepts {
     Aliases,
     /// Named secrets with their namespaces and sources, separated by semicolons.
     Secrets,
+    /// Beginnings of addresses of git repositories, separated by commas.
+    Repositories,
     /// A URL of one of these schemes.
     Url(&'static [&'static str]),
     /// Log directives.
@@ -131,6 +134,9 @@ impl fmt::Display for Accepts {
             Self::Secrets => f.write_str(
                 "NAME@NAMESPACE,NAMESPACE=file:/PATH or NAME@*=env:VARIABLE, separated by semicolons",
             ),
+            Self::Repositories => {
+                f.write_str("beginnings of https://, http:// or file:/// addresses, separated by commas")
+            }
             Self::Url(schemes) => {
                 write!(f, "a URL that begins with {}://", schemes.join(":// or "))
             }
@@ -185,6 +191,8 @@ pub const fn settings() -> &'static [Setting] {
         EXECUTOR_TOOL_ALIASES,
         EXECUTOR_SECRETS,
         EXECUTOR_MCP,
+        EXECUTOR_REPOSITORIES,
+        EXECUTOR_REPOSITORY_MIB,
         EXECUTOR_DRIVER_LEASE_MS,
         EXECUTOR_RECORD_RECEIPTS,
         EXECUTOR_WORKER_LEASE_MS,

@@ -11,6 +11,8 @@ use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 
+use crate::domain::repository::is_repository_prefix;
+
 use super::secret::Secret;
 use super::secrets::{NamedSecrets, read_secrets};
 use super::settings::{Accepts, Setting};
@@ -195,6 +197,7 @@ impl Accepts {
             Self::Hosts => text.split(',').all(is_host),
             Self::Aliases => text.split(',').all(is_alias),
             Self::Secrets => read_secrets(text).is_some(),
+            Self::Repositories => text.split(',').all(|it| is_repository_prefix(it.trim())),
             Self::LogFilter => is_log_filter(text),
             Self::Name => {
                 (1..=255).contains(&text.chars().count()) && !text.contains(char::is_whitespace)
@@ -271,6 +274,10 @@ mod tests {
             (Accepts::Secrets, "npm@a,b=file:/run/npm;x@*=env:X", true),
             (Accepts::Secrets, "npm=file:/run/npm", false),
             (Accepts::Aliases, "cat=read file", false),
+            (Accepts::Repositories, "https://a.org/team/, file:///srv/git", true),
+            (Accepts::Repositories, "https://a.org", true),
+            (Accepts::Repositories, "a.org/team", false),
+            (Accepts::Repositories, "https://user@a.org/team", false),
             (postgres, "postgres://surety@%2Ftmp%2Fx/surety", true),
             (postgres, "postgresql://h/d", true),
             (postgres, "mysql://h/d", false),

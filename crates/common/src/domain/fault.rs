@@ -133,6 +133,12 @@ codes! {
         SchemaInvalid = "schema_invalid", "A tool's JSON Schema does not compile.";
         ProgramMissing = "program_missing", "A required check names a program that is not on the executor's machine.";
         SecretUnavailable = "secret_unavailable", "The run asks for a secret that the executor's operator does not list for its namespace.";
+        RepositoryRefused = "repository_refused", "The executor's operator does not allow the run's repository.";
+        RepositoryDenied = "repository_denied", "The repository asks for a credential, or refuses the one that the run names.";
+        RepositoryUnreachable = "repository_unreachable", "The repository cannot be reached, or git failed on it.";
+        RepositoryRevisionUnknown = "repository_revision_unknown", "The repository has no branch, tag or commit of that name.";
+        RepositoryTooLarge = "repository_too_large", "The clone of the repository needs more disk than the executor allows.";
+        RepositoryPushRefused = "repository_push_refused", "The repository does not take the commits of the run on its own ref.";
         WorkspaceRefused = "workspace_refused", "No run may work in that folder: a root, a home folder, or the service's data.";
         BadRequest = "bad_request", "The call is not valid.";
         NotFound = "not_found", "An object that the call names does not exist.";
@@ -380,6 +386,12 @@ impl FaultCode {
             | Self::SchemaInvalid
             | Self::ProgramMissing
             | Self::SecretUnavailable
+            | Self::RepositoryRefused
+            | Self::RepositoryDenied
+            | Self::RepositoryUnreachable
+            | Self::RepositoryRevisionUnknown
+            | Self::RepositoryTooLarge
+            | Self::RepositoryPushRefused
             | Self::WorkspaceRefused
             | Self::BadRequest => FaultClass::InvalidArgument,
             Self::Internal => FaultClass::Internal,

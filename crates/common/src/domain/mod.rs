@@ -34,6 +34,7 @@ pub mod problem;
 pub mod reader;
 pub mod receipt;
 pub mod redact;
+pub mod repository;
 pub mod run;
 pub mod scope;
 pub mod secret;

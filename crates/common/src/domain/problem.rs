@@ -140,6 +140,7 @@ codes! {
         OverlayUnknown = "overlay_unknown", "A check names an overlay by a digest that no check of the run's plan has.";
         VerifyToolUnknown = "verify_tool_unknown", "A required tool_fact check names no verification command of its run.";
         VerifyScopeInvalid = "verify_scope_invalid", "A verification command does not take this scope, or needs one.";
+        RepositoryInvalid = "repository_invalid", "The address, the revision or the secret of a repository is no usable one.";
         CheckOwnerProtected = "check_owner_protected", "A patch may not remove or weaken a check owned by a user or an operator.";
 
         ForbiddenField = "forbidden_field", "A patch contains a field that patches must not contain.";

@@ -7,6 +7,7 @@ use crate::domain::fork::ForkedFrom;
 use crate::domain::limits::Limits;
 use crate::domain::network::AllowedHost;
 use crate::domain::plan::Plan;
+use crate::domain::repository::Repository;
 use crate::domain::verify_tool::VerifyTool;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,8 @@ pub struct RunSpec {
     /// The absolute path of the folder that it works in; empty for one that is created when a call
     /// first needs it.
     pub workspace: String,
+    /// The git repository that it works on in place of a folder.
+    pub repository: Option<Repository>,
     /// Its limits.
     pub limits: Limits,
     /// What is allowed on its behalf.

@@ -1,5 +1,6 @@
 //! A verdict: the gate's answer for one plan revision.
 
+use crate::domain::repository::RepositoryOutcome;
 use crate::domain::stop::StopReason;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,8 @@ pub struct Verdict {
     pub workspace_digest: String,
     /// What persons approved, without which it would not accept.
     pub approvals: Vec<Approval>,
+    /// The commit of a run on a git repository, and its difference from the start.
+    pub repository: Option<RepositoryOutcome>,
 }
 
 /// The approval of what a verdict was in doubt about.

@@ -209,6 +209,7 @@ struct NewColumns {
     goal: Vec<String>,
     driver: Vec<&'static str>,
     workspace: Vec<String>,
+    repository: Vec<Option<String>>,
     limits: Vec<String>,
     policy: Vec<String>,
     labels: Vec<String>,
@@ -247,6 +248,7 @@ impl NewColumns {
         self.goal.push(spec.goal.clone());
         self.driver.push(spec.driver.as_str());
         self.workspace.push(spec.workspace.clone());
+        self.repository.push(spec.repository.as_ref().map(to_text).transpose()?);
         self.limits.push(to_text(&spec.limits)?);
         self.policy.push(to_text(&spec.policy)?);
         self.labels.push(to_text(&spec.labels)?);
@@ -310,7 +312,8 @@ impl NewColumns {
             .bind(&self.artifact_run)
             .bind(&self.artifact_digest)
             .bind(&self.artifact_body)
-            .bind(&self.forked_from);
+            .bind(&self.forked_from)
+            .bind(&self.repository);
         let making = match waiting {
             true => making.bind(&waits.opened_run).bind(&waits.opened_id).bind(&waits.opened_kind),
             false => making,

@@ -16,6 +16,7 @@ pub(super) struct RunRow {
     goal: String,
     driver: String,
     workspace: String,
+    repository: Option<String>,
     limits: String,
     policy: String,
     labels: String,
@@ -39,6 +40,9 @@ impl RunRow {
             driver: DriverKind::from_text(&self.driver)
                 .ok_or_else(|| StoreError::corrupt(what("driver"), &self.driver))?,
             workspace: self.workspace,
+            repository: { self.repository.as_deref() }
+                .map(|text| from_text(text, || what("repository")))
+                .transpose()?,
             limits: from_text(&self.limits, || what("limits"))?,
             policy: from_text(&self.policy, || what("policy"))?,
             labels: from_text(&self.labels, || what("labels"))?,

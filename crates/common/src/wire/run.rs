@@ -11,6 +11,7 @@ use crate::domain::fork::ForkedFrom;
 use crate::domain::grant::{ArgumentRule, CallGrant, Revoked};
 use crate::domain::journal::VerdictRecord;
 use crate::domain::machine::run::RunState;
+use crate::domain::repository::{Repository, RepositoryState, run_ref};
 use crate::domain::run::{
     CanaryPolicy, DriverKind, InDoubt, NetworkPolicy, OnBudget, OnBusy, Policy, RunRecord,
     SandboxPolicy, VerifyCommands, WorkspaceLock,
@@ -45,6 +46,7 @@ pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
         updated_at: Some(timestamp(execution.updated_at)),
         trace_id,
         workspace: spec.workspace,
+        repository: repository(spec.repository, execution.counters.repository.as_deref(), spec.id),
         driver: v1::Driver::from(spec.driver).into(),
         verdict: verdict.map(|(at, verdict)| verdict_of(spec.id, at, verdict)),
         labels: spec.labels,
@@ -56,6 +58,18 @@ pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
         grants: wire_list(execution.grants),
         forked_from: spec.forked_from.map(|fork| (*fork).into()),
     }
+}
+
+fn repository(
+    named: Option<Repository>,
+    state: Option<&RepositoryState>,
+    run_id: uuid::Uuid,
+) -> Option<v1::Repository> {
+    let Repository { url, revision, secret } = named?;
+    let (commit, head) = state
+        .map_or_else(Default::default, |state| (state.commit.clone(), state.head.commit.clone()));
+    let r#ref = if commit.is_empty() { String::new() } else { run_ref(run_id) };
+    Some(v1::Repository { url, revision, secret, base_commit: commit, r#ref, commit: head })
 }
 
 /// A stored verdict and when the gate gave it.

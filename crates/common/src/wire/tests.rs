@@ -8,6 +8,7 @@ use crate::domain::json::Value;
 use crate::domain::limits::Limits;
 use crate::domain::plan::{Evidence, Plan, PlanStep, ToolCall};
 use crate::domain::receipt::{Command, Conditions, EvidenceReceipt, EvidenceSource, Fact};
+use crate::domain::repository::{ChangedFile, RepositoryOutcome};
 use crate::domain::stop::StopReason;
 use crate::domain::tests_seen::Counts;
 use crate::domain::todo::{Todo, TodoStatus};
@@ -224,6 +225,20 @@ fn every_verdict_survives_the_wire_and_its_reason_has_the_contracts_name() {
             }],
             approvals: vec![Approval { by: "alice".into(), digest: "d".into() }],
             workspace_digest: "d1".into(),
+            repository: Some(RepositoryOutcome {
+                reference: "refs/surety/runs/r".into(),
+                commit: "c".into(),
+                base: "b".into(),
+                files: 1,
+                insertions: 2,
+                deletions: 3,
+                changed: vec![ChangedFile {
+                    path: "p".into(),
+                    insertions: 2,
+                    deletions: 3,
+                    binary: false,
+                }],
+            }),
         };
         assert_eq!(travel::<_, v1::Verdict>(verdict.clone()), verdict);
         let name = v1::StopReason::from(reason).as_str_name();

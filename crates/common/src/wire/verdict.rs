@@ -3,6 +3,7 @@
 use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
 use super::value::wire_list;
+use crate::domain::repository::{ChangedFile, RepositoryOutcome};
 use crate::domain::stop::StopReason;
 use crate::domain::verdict::{Approval, Caution, CheckResult, Strength, Verdict};
 
@@ -28,6 +29,7 @@ impl TryFrom<v1::Verdict> for Verdict {
             cautions,
             approvals,
             workspace_digest,
+            repository,
         } = verdict;
         Ok(Self {
             accepted,
@@ -42,6 +44,7 @@ impl TryFrom<v1::Verdict> for Verdict {
             cautions: cautions.into_iter().map(Caution::from).collect(),
             approvals: approvals.into_iter().map(Approval::from).collect(),
             workspace_digest,
+            repository: repository.map(Into::into),
         })
     }
 }
@@ -58,6 +61,7 @@ impl From<Verdict> for v1::Verdict {
             cautions,
             approvals,
             workspace_digest,
+            repository,
         } = verdict;
         Self {
             accepted,
@@ -72,8 +76,62 @@ impl From<Verdict> for v1::Verdict {
             cautions: wire_list(cautions),
             approvals: wire_list(approvals),
             workspace_digest,
+            repository: repository.map(Into::into),
             ..Self::default()
         }
+    }
+}
+
+impl From<v1::RepositoryOutcome> for RepositoryOutcome {
+    fn from(outcome: v1::RepositoryOutcome) -> Self {
+        let v1::RepositoryOutcome {
+            r#ref,
+            commit,
+            base_commit,
+            files_changed,
+            insertions,
+            deletions,
+            changed,
+        } = outcome;
+        Self {
+            reference: r#ref,
+            commit,
+            base: base_commit,
+            files: files_changed,
+            insertions,
+            deletions,
+            changed: changed.into_iter().map(ChangedFile::from).collect(),
+        }
+    }
+}
+
+impl From<RepositoryOutcome> for v1::RepositoryOutcome {
+    fn from(outcome: RepositoryOutcome) -> Self {
+        let RepositoryOutcome { reference, commit, base, files, insertions, deletions, changed } =
+            outcome;
+        Self {
+            r#ref: reference,
+            commit,
+            base_commit: base,
+            files_changed: files,
+            insertions,
+            deletions,
+            changed: wire_list(changed),
+        }
+    }
+}
+
+impl From<v1::ChangedFile> for ChangedFile {
+    fn from(file: v1::ChangedFile) -> Self {
+        let v1::ChangedFile { path, insertions, deletions, binary } = file;
+        Self { path, insertions, deletions, binary }
+    }
+}
+
+impl From<ChangedFile> for v1::ChangedFile {
+    fn from(file: ChangedFile) -> Self {
+        let ChangedFile { path, insertions, deletions, binary } = file;
+        Self { path, insertions, deletions, binary }
     }
 }
 

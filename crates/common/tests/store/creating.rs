@@ -11,6 +11,7 @@ use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::machine::run::{Phase, RunEvent, RunState};
+use surety_common::domain::repository::Repository;
 use surety_common::domain::run::{
     DriverKind, NetworkPolicy, Policy, RunSpec, SandboxPolicy, VerifyCommands,
 };
@@ -25,6 +26,11 @@ async fn a_run_reads_back_as_it_was_made(pool: PgPool) {
         goal: "Größe 東京 🚀 '\"\\".to_owned(),
         driver: DriverKind::Remote,
         workspace: "/srv/p".to_owned(),
+        repository: Some(Repository {
+            url: "https://example.org/a.git".to_owned(),
+            revision: "main".to_owned(),
+            secret: "git".to_owned(),
+        }),
         policy: Policy {
             verify_commands: VerifyCommands::ReceiptsOnly,
             repeatable_commands: vec!["cargo test".to_owned()],

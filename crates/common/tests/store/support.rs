@@ -60,6 +60,7 @@ pub(crate) fn spec(id: u128) -> RunSpec {
         goal: "a goal".to_owned(),
         driver: DriverKind::Script,
         workspace: String::new(),
+        repository: None,
         limits: Limits::default(),
         policy: Policy::default(),
         labels: BTreeMap::new(),

@@ -196,6 +196,8 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
     let limits = &spec.limits;
     let (rounds_left, tool_calls_left) = left;
     let workspace = match spec.workspace.as_str() {
+        // Each executor has a clone of its own.
+        "" if spec.repository.is_some() => String::new(),
         "" => workshop.workspaces.join(spec.id.to_string()).to_string_lossy().into_owned(),
         named => named.to_owned(),
     };

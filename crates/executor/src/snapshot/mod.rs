@@ -36,7 +36,7 @@ use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use surety_common::domain::manifest::{IgnoreRules, Manifest};
+use surety_common::domain::manifest::{IgnoreRules, Manifest, Place};
 use walk::{Supply, Walk};
 
 /// Manifests with fewer entries are made by one thread: starting another one takes longer.
@@ -128,6 +128,14 @@ impl Snapshots {
         let walked = walk.run(workers(previous))?;
         Ok(Manifest::new(place.place, Arc::clone(&self.judge.rules), walked.entries))
     }
+}
+
+/// Which folder a workspace is, on this machine.
+///
+/// # Errors
+/// What the operating system says.
+pub(crate) fn place_of(workspace: &Workspace) -> Result<Place, ToolError> {
+    Ok(place::of(workspace)?.place)
 }
 
 fn workers(previous: Option<&Manifest>) -> usize {

@@ -12,6 +12,7 @@
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
 use super::pending_state::{PendingState, UnderWay};
+use super::repository;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,7 +42,7 @@ impl LeasedRun {
             state.settle().await?;
         }
         state.check()?;
-        let (answer, commit) = self.derive(&state, change)?;
+        let (answer, commit) = self.derive(&state, change).await?;
         state.execution = Arc::clone(&commit.write.execution);
         state.pending.push_back(self.engine.committer.hand_in(commit).await?);
         Ok(answer)
@@ -77,7 +78,7 @@ impl LeasedRun {
             if !row_is_known {
                 state.go_back(self.read_again().await?);
             }
-            let (answer, commit) = self.derive(&state, &change)?;
+            let (answer, commit) = self.derive(&state, &change).await?;
             let next = Arc::clone(&commit.write.execution);
             row_is_known = self.engine.committer.commit(commit).await? == Outcome::Applied;
             if row_is_known {
@@ -132,7 +133,8 @@ impl LeasedRun {
             state.go_back(row);
             state.overtaken = false;
             let most = self.spec.limits.max_parallel_steps;
-            let (_, commit) = self.derive(&state, |draft| draft.lease_steps(&self.graph, most))?;
+            let leasing = |draft: &mut Draft| draft.lease_steps(&self.graph, most);
+            let (_, commit) = self.derive(&state, leasing).await?;
             if !commit.write.entries.is_empty() {
                 let next = Arc::clone(&commit.write.execution);
                 if self.engine.committer.commit(commit).await? == Outcome::Lost {
@@ -151,14 +153,17 @@ impl LeasedRun {
             && row.plan_revision == self.plan_revision
     }
 
-    fn derive<T>(
+    async fn derive<T>(
         &self,
         state: &PendingState,
         change: impl FnOnce(&mut Draft) -> Result<T, Refusal>,
-    ) -> Result<(T, Commit), Refusal> {
+    ) -> Result<(T, Commit), Ended> {
         let execution = Execution::clone(&state.execution);
         let mut draft = Draft::new(execution, self.engine.actor(), self.engine.now());
         let answer = change(&mut draft)?;
+        if let Some(commit) = repository::before_release(self, &draft).await {
+            draft.save_work(commit);
+        }
         let span = self.present_span();
         let span_id = trace::span_id(&span);
         let pipeline = state.pipeline.clone();

@@ -111,7 +111,10 @@ fn follow(
             Ok(Vec::new())
         }
         Next::Now(Reply { content: Content::Decision(decision), usage })
-            if decision.action == Action::NextPlan && step.verify.is_empty() =>
+            if decision.action == Action::NextPlan
+                && step.verify.is_empty()
+                // Its work is pushed first.
+                && run.spec.repository.is_none() =>
         {
             let judgement = Judgement::closing(run, draft.execution(), index, *decision);
             if judgement.passed() {

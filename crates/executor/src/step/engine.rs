@@ -6,6 +6,7 @@ use super::run_registry::RunRegistry;
 use crate::driver::Drivers;
 use crate::gate::Gate;
 use crate::tool::{Environment, Sandbox, Secrets, Toolbox};
+use crate::workspace_git::GitHost;
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::path::PathBuf;
@@ -44,6 +45,8 @@ pub struct Engine {
     pub secrets: Secrets,
     /// The folder of the workspaces of runs that name none.
     pub workspaces: PathBuf,
+    /// What runs on git repositories are allowed.
+    pub git: GitHost,
     /// The folders that no run may work in.
     pub reserved: Reserved,
     /// Names the machine on which workspace paths hold.

@@ -9,6 +9,7 @@ use super::recent_runs::Known;
 use crate::driver::Driver;
 use crate::fuse::timeout::Timeouts;
 use crate::tool::{Folder, Registry, RunServers};
+use crate::workspace_git::CloneFolder;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, OnceLock};
@@ -29,7 +30,7 @@ use tokio::time::timeout;
 pub struct LeasedRun {
     /// The engine that works on it.
     pub engine: Arc<Engine>,
-    /// Its request.
+    /// Its request. The workspace of a run on a git repository is its clone here.
     pub spec: RunSpec,
     /// The plan revision being executed.
     pub plan: Arc<Plan>,
@@ -65,16 +66,20 @@ impl LeasedRun {
         execution: Arc<Execution>,
         taking: Option<WritePipeline>,
     ) -> Self {
-        let RunAssignment { spec, plan, plan_digest, span } = assignment;
-        let folder = match spec.workspace.as_str() {
-            "" => Folder::own(engine.workspaces.join(spec.id.to_string())),
-            named => Folder::given(PathBuf::from(named)),
-        };
+        let RunAssignment { mut spec, plan, plan_digest, span } = assignment;
         let key = RunLease { run_id: spec.id, lease_epoch: execution.lease_epoch };
         let pipeline = taking.clone().unwrap_or_default();
         let lease = Lease::new(key, spec.namespace.clone(), engine.id, taking, &engine.cut);
         let known = engine.recent_runs.take(lease.key());
         let servers = RunServers::new(&lease.lost);
+        if spec.repository.is_some() {
+            let clone = known.clone.get_or_init(|| CloneFolder::below(&engine.git.clones));
+            spec.workspace = clone.tree().to_string_lossy().into_owned();
+        }
+        let folder = match spec.workspace.as_str() {
+            "" => Folder::own(engine.workspaces.join(spec.id.to_string())),
+            named => Folder::given(PathBuf::from(named)),
+        };
         Self {
             plan_revision: execution.plan_revision,
             graph: graph_of(&plan, spec.driver, &engine.tools.of(&spec.namespace)),
@@ -91,6 +96,11 @@ impl LeasedRun {
             workspace_ready: OnceLock::new(),
             writers: RwLock::new(()),
         }
+    }
+
+    /// Its clone, for a run on a git repository.
+    pub(super) fn clone_folder(&self) -> Option<&CloneFolder> {
+        self.known.clone.get()
     }
 
     /// The tools of its namespace.

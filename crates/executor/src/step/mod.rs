@@ -50,6 +50,8 @@ mod recent_runs;
 mod repeat;
 mod replies;
 mod reply;
+mod repository;
+mod repository_git;
 mod resource_wait;
 mod run_registry;
 mod run_tools;

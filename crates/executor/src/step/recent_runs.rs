@@ -12,6 +12,7 @@
 use super::history::History;
 use crate::fuse::timeout::Timeouts;
 use crate::shelf::Shelf;
+use crate::workspace_git::CloneFolder;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use surety_common::store::RunLease;
@@ -31,6 +32,8 @@ pub(super) struct Known {
     timeouts: Mutex<Timeouts>,
     /// The real path of the workspace that is locked for the run.
     locked: Mutex<Option<PathBuf>>,
+    /// The clone of a run on a git repository, with the files of its row.
+    pub(super) clone: OnceLock<CloneFolder>,
     /// Set once the programs of its checks were looked for.
     pub(super) programs_found: OnceLock<()>,
 }

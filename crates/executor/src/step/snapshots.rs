@@ -11,7 +11,7 @@ use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
 use crate::blocking::blocking;
 use crate::round::{Originals, Reading, Start, StartFacts, counted, lines_with_originals};
-use crate::snapshot::{Reach, Snapshots, Written};
+use crate::snapshot::{self, Reach, Snapshots, Written};
 use crate::tool::{ErrorCode, Tool, ToolError, ToolOutcome, Workspace, WriteScope};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
@@ -20,7 +20,9 @@ use std::time::Duration;
 use surety_common::domain::check::{OverlayFiles, decode_overlay};
 use surety_common::domain::check_inputs::InputRules;
 use surety_common::domain::json::sha256_hex;
-use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, digest, encode};
+use surety_common::domain::manifest::{
+    Entry, IgnoreRules, Manifest, Place, Stamp, decode, digest, encode,
+};
 use surety_common::domain::receipt::Fact;
 use surety_common::domain::run::VerifyCommands;
 use surety_common::domain::step::StepState;
@@ -214,13 +216,27 @@ async fn read_base(run: &LeasedRun, artifact: String) -> Result<Base, ToolError>
     let damaged = || unread(&artifact, "it is damaged");
     let parted = parted(&body).ok_or_else(damaged)?;
     let manifest = decode(parted.manifest);
-    let manifest = manifest.map_err(|error| unread(&artifact, &error.to_string()))?;
+    let mut manifest = manifest.map_err(|error| unread(&artifact, &error.to_string()))?;
+    let is_clone = run.spec.repository.is_some();
+    if is_clone {
+        manifest = in_workspace(run, move |workspace| place_here(&manifest, workspace)).await?;
+    }
     let facts = StartFacts::decode(parted.facts).ok_or_else(damaged)?;
     let snapshots = Arc::new(Snapshots::resume(&manifest.rules)?);
     let manifest = Arc::new(manifest);
-    // Files that are as at the base need not be read again.
-    run.known.history.remember(&manifest);
+    // Files that are as at the base need not be read again; those of a clone were written since.
+    if !is_clone {
+        run.known.history.remember(&manifest);
+    }
     Ok(Base { snapshots, manifest, facts: Arc::new(facts), artifact })
+}
+
+/// The start of a clone, as if it had been taken in this one: it has the same files, with other times.
+fn place_here(start: &Manifest, workspace: &Workspace) -> Result<Manifest, ToolError> {
+    let place = snapshot::place_of(workspace)?;
+    let entries = start.entries().iter().cloned();
+    let entries = entries.map(|entry| Entry { stamp: Stamp::default(), ..entry }).collect();
+    Ok(Manifest::new(place, Arc::clone(&start.rules), entries))
 }
 
 async fn in_workspace<T: Send + 'static>(

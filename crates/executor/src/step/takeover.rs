@@ -12,6 +12,7 @@ use super::claim::{Claimer, Taken};
 use super::leased_run::RunAssignment;
 use super::slots::Free;
 use crate::round::sweep_views;
+use crate::workspace_git::sweep_clones;
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,8 +115,11 @@ impl Claimer {
         self.leave_alone(&orphans.unread, now);
         if !orphans.runs.is_empty() {
             let scratch = self.engine.sandbox.scratch().to_owned();
+            let clones = self.engine.git.clones.clone();
             // What it cannot remove it logs itself.
-            drop(tokio::task::spawn_blocking(move || sweep_views(&scratch)));
+            drop(tokio::task::spawn_blocking(move || {
+                sweep_views(&scratch) + sweep_clones(&clones)
+            }));
         }
         self.take_up(orphans, free, now, EXECUTOR_DIED).await
     }

@@ -5,7 +5,7 @@ use super::ended::Ended;
 use super::judge::Passed;
 use super::leased_run::LeasedRun;
 use super::reply::{Taken, take};
-use super::{approved_call, call, open_call, outcome, snapshots};
+use super::{approved_call, call, open_call, outcome, repository, snapshots};
 use crate::driver::{Content, Need, Next, Reply, Situation};
 use crate::fuse::limits::{self, Reached, Used};
 use crate::fuse::turn::{end_for_limit, short_of_budget};
@@ -124,10 +124,14 @@ async fn apply(run: &LeasedRun, index: usize, passed: Passed) -> Result<Vec<usiz
             Ok(Vec::new())
         }
         (Action::NextPlan | Action::Done, _) => {
+            let Some(accepted) = repository::accept(run).await? else {
+                return Ok(Vec::new());
+            };
             let started = run
                 .change(|draft| {
                     outcome::turn(draft, run, index, limits::Next::Turn, |draft| {
                         outcome::record_applied(draft, run, index, judgement, *usage)?;
+                        accepted.refer(draft, index);
                         outcome::finish(draft, run, index, &decision)
                     })
                 })

@@ -9,7 +9,7 @@ use super::evidence::{Record, keep, of_run, record_as};
 use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
 use super::slots::Slot;
-use super::snapshots;
+use super::{repository, snapshots};
 use crate::gate::Moved;
 use crate::round::{
     Additions, Ended as RoundEnd, Place, Round, Setup, call_of, observing, runs_command,
@@ -24,6 +24,7 @@ use surety_common::domain::fault::{Fault, FaultClass};
 use surety_common::domain::journal::{Entry, Intent};
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{CheckProbe, EvidenceSource, Inputs};
+use surety_common::domain::repository::REPOSITORY_CHECK;
 use surety_common::domain::run::{InDoubt, VerifyCommands};
 use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::domain::verification::{Observation, Probe, WORKSPACE_CHECK, probes};
@@ -120,7 +121,7 @@ async fn leave_to_operator(run: &LeasedRun, fault: &Fault) -> Result<(), Ended> 
 async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     let wanted = wanted(run).await;
     // Without observations there is nothing to store, and they cost nothing.
-    if wanted.is_empty() {
+    if wanted.is_empty() && run.clone_folder().is_none() {
         return Ok(true);
     }
     let number = run.execution().await.counters.verification_round;
@@ -129,8 +130,16 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
         tracing::warn!(run_id = %run.spec.id, ?moved, "verify: the workspace changed during the verification; observing once more");
         (records, whole, end) = observe_once(run, &wanted, number).await?;
     }
-    if let Some(end) = end {
-        records.push(record_of_end(run, &end, number).await?);
+    if let Some(end) = &end {
+        records.push(record_of_end(run, end, number).await?);
+    }
+    let mut commit = None;
+    if let Some(clone) = run.clone_folder().filter(|_| whole) {
+        let Some((outcome, of)) = repository::record(run, clone, end.as_ref()).await? else {
+            return Ok(false);
+        };
+        records.push(record_of_repository(run, outcome, number).await?);
+        commit = Some(of);
     }
     let base = snapshots::known_base(run);
     run.insist(|draft| {
@@ -139,6 +148,7 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
             draft.receipt(record.receipt.clone());
             record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
         }
+        commit.iter().for_each(|commit| draft.accept_work(commit.clone(), None));
         // A pause in between began another round.
         let same_round = draft.execution().counters.verification_round == number;
         draft.set_observed(whole && same_round);
@@ -187,6 +197,19 @@ async fn record_of_end(run: &LeasedRun, end: &RoundEnd, round: u32) -> Result<Re
     let about = About { place: of_run(run), number: round, patience: patience(run), copies: false };
     let mut record = record(run, Done::now(run, call(observing()), outcome), &about).await?;
     let check_id = WORKSPACE_CHECK.to_owned();
+    record.receipt.probe_of = Some(CheckProbe { check_id, round, inputs: Inputs::Unstated });
+    Ok(record)
+}
+
+/// The record of the commit that the verdict will be about.
+async fn record_of_repository(
+    run: &LeasedRun,
+    outcome: ToolOutcome,
+    round: u32,
+) -> Result<Record, Ended> {
+    let about = About { place: of_run(run), number: round, patience: patience(run), copies: false };
+    let mut record = record(run, Done::now(run, call(observing()), outcome), &about).await?;
+    let check_id = REPOSITORY_CHECK.to_owned();
     record.receipt.probe_of = Some(CheckProbe { check_id, round, inputs: Inputs::Unstated });
     Ok(record)
 }

@@ -5,7 +5,7 @@ use super::leased_run::LeasedRun;
 use super::pending_state::UnderWay;
 use super::slots::Slot;
 use super::verify::unless_called_away;
-use super::{programs, secrets, turn, verify, workspace_lock};
+use super::{programs, repository, secrets, turn, verify, workspace_lock};
 use futures::FutureExt;
 use futures::future::Either;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -89,7 +89,8 @@ async fn phase(
     let works =
         matches!(execution.state, RunState::Executing | RunState::Verifying | RunState::Recovering);
     if works
-        && !(workspace_lock::ensure(run).await?
+        && !(repository::ensure(run).await?
+            && workspace_lock::ensure(run).await?
             && programs::ensure(run).await?
             && secrets::ensure(run).await?)
     {

@@ -1,6 +1,7 @@
 //! The lock of a run's workspace: taken before the first work on the run, held until the run ends.
 
 use super::ended::Ended;
+use super::history::Base;
 use super::leased_run::LeasedRun;
 use super::snapshots;
 use crate::blocking::blocking;
@@ -21,6 +22,11 @@ pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
     if run.spec.workspace.is_empty() || run.workspace_ready.get().is_some() {
         return Ok(true);
     }
+    if run.spec.repository.is_some() {
+        // No other run works in its clone, and its protected files were looked for when it was opened.
+        run.workspace_ready.get_or_init(|| ());
+        return Ok(true);
+    }
     let path = real_path(run).await;
     let roots = &run.spec.policy.workspace_roots;
     let fits =
@@ -36,7 +42,7 @@ pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
         }
         run.known.locks(path);
     }
-    if !protected_is_there(run).await? {
+    if !protected_was_there(run).await? {
         return Ok(false);
     }
     // Set once by the first work; a second one found the same lock.
@@ -60,13 +66,19 @@ async fn lock(run: &LeasedRun, folder: &HostPath) -> Result<Option<Holder>, Ende
 
 /// Whether each protected glob names something, before anything was written. Else the run ends. What cannot be
 /// read is said by the first call.
-async fn protected_is_there(run: &LeasedRun) -> Result<bool, Ended> {
+async fn protected_was_there(run: &LeasedRun) -> Result<bool, Ended> {
     if run.spec.policy.protect.is_empty() || snapshots::has_base(run).await {
         return Ok(true);
     }
-    let (Ok(rules), Ok(base)) = (snapshots::rules(run), snapshots::base(run).await) else {
-        return Ok(true);
-    };
+    match snapshots::base(run).await {
+        Ok(base) => protected_is_there(run, base).await,
+        Err(_) => Ok(true),
+    }
+}
+
+/// The same, with the start.
+pub(super) async fn protected_is_there(run: &LeasedRun, base: &Base) -> Result<bool, Ended> {
+    let Ok(rules) = snapshots::rules(run) else { return Ok(true) };
     let Some(glob) = rules.unmatched(&base.manifest) else { return Ok(true) };
     let why = format!(
         "policy.protect has {glob:?}, which names nothing in the workspace; name a file or a folder that is there"

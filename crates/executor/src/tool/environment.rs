@@ -111,6 +111,13 @@ impl Environment {
         Ok(all)
     }
 
+    /// Adds a variable that no call can add, such as a credential of git.
+    #[must_use]
+    pub(crate) fn holding(mut self, name: &str, value: &str) -> Self {
+        self.0.insert(name.into(), value.into());
+        self
+    }
+
     /// Adds the idempotency key of a call. No call can set it: [`with`](Self::with) refuses names
     /// with its prefix.
     #[must_use]

@@ -191,6 +191,26 @@ impl Sandbox {
         Self { folders: Arc::new(folders), ..self.clone() }
     }
 
+    /// With more folders that commands may write.
+    #[must_use]
+    pub fn writing(&self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut folders = Folders::clone(&self.folders);
+        folders.writable.extend(paths);
+        Self { folders: Arc::new(folders), ..self.clone() }
+    }
+
+    /// With another bound of the bytes that a command may write to disk.
+    #[must_use]
+    pub fn with_disk(&self, disk_bytes: u64) -> Self {
+        Self { limits: Limits { disk_bytes, ..self.limits }, ..self.clone() }
+    }
+
+    /// With another network.
+    #[must_use]
+    pub fn on_network(&self, network: NetworkPolicy) -> Self {
+        Self { network, ..self.clone() }
+    }
+
     /// With more that no command may see.
     #[must_use]
     pub fn hiding(&self, paths: impl IntoIterator<Item = PathBuf>) -> Self {

@@ -114,6 +114,11 @@ impl Secrets {
         covers.then_some(&known.value)
     }
 
+    /// The value of one secret, for a run of a namespace.
+    pub(crate) fn value(&self, namespace: &str, name: &str) -> Option<&str> {
+        self.of(namespace, name).map(Secret::expose)
+    }
+
     fn of(&self, namespace: &str, name: &str) -> Option<&Secret> {
         let known = self.known.get(name)?;
         let covers = |listed: &Vec<String>| listed.iter().any(|one| one == namespace);

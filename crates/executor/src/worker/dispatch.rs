@@ -207,6 +207,10 @@ impl Workers {
 
     /// The absolute path of a run's folder.
     pub(super) fn workspace_of(&self, record: &RunRecord) -> String {
+        if record.spec.repository.is_some() {
+            // Each executor has a clone of its own.
+            return String::new();
+        }
         match record.spec.workspace.as_str() {
             "" => {
                 let folder = self.0.setup.workspaces.join(record.spec.id.to_string());

@@ -195,6 +195,7 @@ fn spec(
         goal: request.goal,
         driver: request.driver,
         workspace: request.workspace,
+        repository: request.repository,
         limits: request.limits,
         policy: request.policy,
         labels: request.labels,

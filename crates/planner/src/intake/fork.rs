@@ -115,6 +115,7 @@ fn request_of(
         request_id: fork.request_id,
         request_digest: fork.request_digest,
         goal: record.spec.goal,
+        repository: record.spec.repository.filter(|_| workspace.is_empty()),
         plan: Some(plan),
         checks: Vec::new(),
         without_plan: false,
@@ -203,8 +204,9 @@ fn workspace_of(record: &RunRecord, fork: &ForkedFrom, asked: String) -> Result<
     let RunRecord { spec, execution, .. } = record;
     let workspace = if asked.is_empty() { spec.workspace.clone() } else { asked };
     if workspace.is_empty() && !fork.steps.is_empty() {
-        let message = "the run worked in a folder that its executor made; name a folder that has what the done \
-                       steps left, or begin with the first step";
+        let message = "the run worked in a folder that its executor made, or in a clone; name a folder that has what \
+                       the done steps left (of a git workspace: a checkout of the run's ref), or begin with the first \
+                       step";
         return Err(Problem::at(Code::FieldMissing, "workspace", message).into());
     }
     let (old, new) = (Path::new(&spec.workspace), Path::new(&workspace));

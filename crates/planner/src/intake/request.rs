@@ -7,6 +7,7 @@ use surety_common::domain::fork::ForkedFrom;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::model::ModelReply;
 use surety_common::domain::plan::Plan;
+use surety_common::domain::repository::Repository;
 use surety_common::domain::run::{DriverKind, Policy};
 use uuid::Uuid;
 
@@ -33,6 +34,8 @@ pub struct RunRequest {
     pub limits: Limits,
     /// The absolute path of the folder to work in; empty for a new one.
     pub workspace: String,
+    /// The git repository to work on in place of a folder.
+    pub repository: Option<Repository>,
     /// What is allowed on the run's behalf.
     pub policy: Policy,
     /// The kind of driver.

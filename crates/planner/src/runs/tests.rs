@@ -29,6 +29,7 @@ fn spec() -> RunSpec {
         goal: "a goal".to_owned(),
         driver: DriverKind::Script,
         workspace: String::new(),
+        repository: None,
         limits: Limits::default(),
         policy: Policy::default(),
         labels: std::collections::BTreeMap::new(),

@@ -8,6 +8,7 @@ mod planner;
 #[cfg(test)]
 mod planning_limits_tests;
 mod policy;
+mod repository;
 mod request;
 mod run;
 mod submission;

@@ -2,6 +2,7 @@
 
 use super::overlays;
 use super::policy::{asked_in_doubt, read_policy};
+use super::repository;
 use crate::call::MAX_REQUEST_ID;
 use crate::intake::{self, Fork, NewPlan, RunRequest};
 use crate::plan::patch::{apply_patch, parse_patch};
@@ -163,10 +164,15 @@ pub(super) fn read_run_request(
         priority,
         interactive,
         without_plan,
+        repository,
     } = request;
     let namespace = named(namespace)?;
+    let repository = repository::read(repository, &workspace, sender)?;
     let limits = limits.unwrap_or_default();
-    let limits = read_limits(limits, &sender.policy)?;
+    let limits = match repository {
+        Some(_) => read_limits(repository::one_at_a_time(limits)?, &sender.policy)?,
+        None => read_limits(limits, &sender.policy)?,
+    };
     let policy = policy.unwrap_or_default();
     sender.check_commands(&policy)?;
     let policy = read_run_policy(policy, interactive, &sender.policy)?;
@@ -198,6 +204,7 @@ pub(super) fn read_run_request(
         without_plan,
         limits,
         workspace: read_workspace(workspace)?,
+        repository,
         policy,
         labels: read_labels(labels)?,
         priority: i16::try_from(priority).map_err(|_| {

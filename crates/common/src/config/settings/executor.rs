@@ -126,6 +126,30 @@ pub(in crate::config) const EXECUTOR_MCP: Setting = Setting {
     secret: false,
 };
 
+pub(in crate::config) const EXECUTOR_REPOSITORIES: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-repositories",
+    env: "SURETY_EXECUTOR_REPOSITORIES",
+    default: "",
+    accepts: Accepts::Repositories,
+    meaning: "The git repositories that runs may work on, by the beginnings of their addresses up to the end of a part \
+              of the path, such as `https://git.example.org/team`. Without it every run on a repository ends with \
+              `repository_refused`. Set the same on every executor of a namespace. See \
+              [git-workspaces.md](git-workspaces.md).",
+    secret: false,
+};
+
+pub(in crate::config) const EXECUTOR_REPOSITORY_MIB: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-repository-mib",
+    env: "SURETY_EXECUTOR_REPOSITORY_MIB",
+    default: "2048",
+    accepts: Accepts::Whole { min: 1, max: 1_048_576, unit: "MiB" },
+    meaning: "The disk that git may write for one run at a time, for the files of a revision and for their objects. A \
+              run whose repository needs more ends with `repository_too_large`.",
+    secret: false,
+};
+
 pub(in crate::config) const EXECUTOR_DRIVER_LEASE_MS: Setting = Setting {
     group: Group::Executor,
     flag: "executor-driver-lease-ms",

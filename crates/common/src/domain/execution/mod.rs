@@ -19,6 +19,7 @@ mod model;
 mod pause;
 mod plan_approval;
 mod replan;
+mod repository;
 mod rules;
 mod sleep;
 pub mod turns;
@@ -43,6 +44,7 @@ use crate::domain::machine::run::RunState;
 use crate::domain::model::{ModelReply, ModelWait};
 use crate::domain::plan::Plan;
 use crate::domain::planning::{PlanApproval, Planning};
+use crate::domain::repository::RepositoryState;
 use crate::domain::scope::Writes;
 use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, Terminal, WaitingOn};
@@ -153,6 +155,9 @@ pub struct Counters {
     /// empty before there is one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub base_snapshot: String,
+    /// The commits of a run on a git repository; none before its first claim, and for a folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository: Option<Box<RepositoryState>>,
     /// Deaths of executors in the middle of the work that was in progress at the last of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deaths: Vec<Deaths>,

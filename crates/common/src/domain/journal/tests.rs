@@ -6,6 +6,7 @@ use crate::domain::json::{self, Value};
 use crate::domain::plan::ToolCall;
 use crate::domain::problem::WarningCode;
 use crate::domain::receipt::{Command, Conditions, EvidenceSource, Fact};
+use crate::domain::repository::{ChangedFile, RepositoryOutcome};
 use crate::domain::tests_seen::Counts;
 use crate::domain::verdict::{Approval, Caution, CheckResult, Strength};
 use chrono::TimeDelta;
@@ -334,6 +335,15 @@ fn verdict() -> impl Strategy<Value = VerdictRecord> {
             cautions: vec![Caution { code: "c".into(), check: "d".into(), detail: "e".into() }],
             approvals: vec![Approval { by: "f".into(), digest: "g".into() }],
             workspace_digest: "f".into(),
+            repository: accepted.then(|| RepositoryOutcome {
+                reference: "r".into(),
+                commit: "c".into(),
+                base: "b".into(),
+                files: 1,
+                insertions: 2,
+                deletions: 3,
+                changed: vec![ChangedFile { path: "p".into(), binary: true, ..Default::default() }],
+            }),
         },
     );
     (any::<u32>(), verdict, any::<u32>(), text(), text()).prop_map(

@@ -9,6 +9,7 @@ select wanted.place, execution.run_id, execution.namespace, execution.state, exe
        run.request_id, run.goal, run.driver, run.workspace, run.limits::text as limits,
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
        run.forked_from::text as forked_from,
+       run.repository::text as repository,
        plan.body::text as plan_body, plan.digest as plan_digest,
        found.sequences, found.times, found.actors, found.entries
 from unnest($1::uuid[]) with ordinality as wanted (run_id, place)

@@ -57,6 +57,7 @@ select leased.run_id, leased.namespace, leased.state, leased.blocked_from, lease
        run.request_id, run.goal, run.driver, run.workspace, run.limits::text as limits,
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
        run.forked_from::text as forked_from,
+       run.repository::text as repository,
        plan.body::text as plan_body, plan.digest as plan_digest
 from leased
 join run on run.id = leased.run_id

@@ -6,21 +6,21 @@ with new as (
         $13::text[], $14::text[], $15::text[],
         $16::bigint[], $17::text[], $18::text[], $19::bigint[], $20::smallint[],
         $21::timestamptz[], $22::integer[], $23::text[], $24::text[], $25::text[], $26::text[],
-        $27::text[], $28::timestamptz[], $29::text[], $30::text[], $33::text[], $37::text[]
+        $27::text[], $28::timestamptz[], $29::text[], $30::text[], $33::text[], $37::text[], $38::text[]
     ) as new (
         id, namespace, request_id, request_digest, goal, driver, workspace,
         limits, policy, labels, trace_parent, created_at,
         plan_digest, plan_reason, plan_body,
         version, state, blocked_from, sequence, priority,
         ready_at, plan_revision, step_states, progress, wait, wait_ids,
-        terminal, deadline_at, entries, actor, submitter, forked_from)
+        terminal, deadline_at, entries, actor, submitter, forked_from, repository)
 ),
 made as (
     insert into run (id, namespace, request_id, request_digest, goal, driver, workspace,
-                     limits, policy, labels, trace_parent, created_at, submitter, forked_from)
+                     limits, policy, labels, trace_parent, created_at, submitter, forked_from, repository)
     select id, namespace, request_id, request_digest, goal, driver, workspace,
            limits::json, policy::json, labels::jsonb, trace_parent, created_at, submitter,
-           forked_from::json
+           forked_from::json, repository::json
     from new
     -- A conflict is on the request id or, after an answer was lost, on the id itself.
     on conflict do nothing

@@ -44,6 +44,7 @@ select execution.run_id, execution.namespace, execution.state, execution.blocked
        run.request_id, run.goal, run.driver, run.workspace, run.limits::text as limits,
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
        run.forked_from::text as forked_from,
+       run.repository::text as repository,
        null::text as plan_body, null::text as plan_digest, chosen.found
 from chosen
 join run on run.id = chosen.run_id

@@ -6,6 +6,7 @@ use super::turn::{read_model, write_model};
 use crate::domain::fork::ForkedFrom;
 use crate::domain::journal::{Actor, Answer, PlanStored, Subject, Transition, VerdictRecord};
 use crate::domain::json::{ObjectText, Value, write_list, write_string};
+use crate::domain::repository::{ChangedFile, RepositoryOutcome};
 use crate::domain::stop::StopReason;
 use crate::domain::verdict::{Approval, Caution, CheckResult, Strength, Verdict};
 
@@ -66,7 +67,7 @@ pub(super) fn read_plan(body: &Fields<'_>) -> Result<PlanStored, StoredError> {
 }
 
 pub(super) fn write_verdict(out: &mut String, record: &VerdictRecord) {
-    ObjectText::begin(out)
+    let object = ObjectText::begin(out)
         .number("plan_revision", record.plan_revision)
         .flag("accepted", record.verdict.accepted)
         .text("stop_reason", record.verdict.stop_reason.as_str())
@@ -78,8 +79,8 @@ pub(super) fn write_verdict(out: &mut String, record: &VerdictRecord) {
         .text("workspace_digest", &record.verdict.workspace_digest)
         .number("receipts", record.receipts)
         .text("last_receipt_digest", &record.last_receipt_digest)
-        .text("plan_digest", &record.plan_digest)
-        .end();
+        .text("plan_digest", &record.plan_digest);
+    optional(object, "repository", record.verdict.repository.as_ref(), write_repository).end();
 }
 
 pub(super) fn read_verdict(body: &Fields<'_>) -> Result<VerdictRecord, StoredError> {
@@ -100,6 +101,7 @@ pub(super) fn read_verdict(body: &Fields<'_>) -> Result<VerdictRecord, StoredErr
             cautions: cautions.collect::<Result<_, _>>()?,
             approvals: approvals.collect::<Result<_, _>>()?,
             workspace_digest: body.text("workspace_digest")?,
+            repository: body.object("repository")?.as_ref().map(read_repository).transpose()?,
         },
         receipts: body.number("receipts")?,
         last_receipt_digest: body.text("last_receipt_digest")?,
@@ -126,6 +128,51 @@ fn read_caution(caution: &Fields<'_>) -> Result<Caution, StoredError> {
 
 fn read_approval(approval: &Fields<'_>) -> Result<Approval, StoredError> {
     Ok(Approval { by: approval.text("by")?, digest: approval.text("digest")? })
+}
+
+fn read_repository(body: &Fields<'_>) -> Result<RepositoryOutcome, StoredError> {
+    let changed = body.list("changed")?.iter().map(|file| read_changed(&Fields::of(file)?));
+    Ok(RepositoryOutcome {
+        reference: body.text("ref")?,
+        commit: body.text("commit")?,
+        base: body.text("base")?,
+        files: body.number("files")?,
+        insertions: body.number("insertions")?,
+        deletions: body.number("deletions")?,
+        changed: changed.collect::<Result<_, _>>()?,
+    })
+}
+
+fn write_repository(out: &mut String, outcome: &RepositoryOutcome) {
+    let RepositoryOutcome { reference, commit, base, files, insertions, deletions, changed } =
+        outcome;
+    ObjectText::begin(out)
+        .text("ref", reference)
+        .text("commit", commit)
+        .text("base", base)
+        .number("files", *files)
+        .number("insertions", *insertions)
+        .number("deletions", *deletions)
+        .with("changed", |out| write_list(out, changed, write_changed))
+        .end();
+}
+
+fn read_changed(file: &Fields<'_>) -> Result<ChangedFile, StoredError> {
+    Ok(ChangedFile {
+        path: file.text("path")?,
+        insertions: file.number("insertions")?,
+        deletions: file.number("deletions")?,
+        binary: file.flag("binary")?,
+    })
+}
+
+fn write_changed(out: &mut String, file: &ChangedFile) {
+    ObjectText::begin(out)
+        .text("path", &file.path)
+        .number("insertions", file.insertions)
+        .number("deletions", file.deletions)
+        .flag("binary", file.binary)
+        .end();
 }
 
 fn write_approval(out: &mut String, approval: &Approval) {
