@@ -131,6 +131,7 @@ fn stored(plan: &Plan) -> Result<NewRun> {
             policy: Policy::default(),
             labels: BTreeMap::new(),
             forked_from: None,
+            repository: None,
             trace_parent: String::new(),
             created_at: now,
         },

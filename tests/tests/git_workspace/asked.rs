@@ -8,11 +8,13 @@ use surety_common::wire::v1;
 use surety_e2e::harness::wait_until;
 use tonic::Code;
 
+type Change = fn(&mut v1::CreateRunRequest);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_request_is_refused_with_its_field_and_its_code() -> Result<()> {
     let hosts = Hosts::start("https://example.org").await?;
     let plan = three_steps();
-    let cases: [(&str, &str, fn(&mut v1::CreateRunRequest)); 6] = [
+    let cases: [(&str, &str, Change); 6] = [
         ("ssh://git@example.org/a", "repository_invalid", |_| {}),
         ("https://user:token@example.org/a", "repository_invalid", |_| {}),
         ("", "repository_invalid", |_| {}),

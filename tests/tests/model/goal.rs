@@ -52,11 +52,11 @@ async fn without_an_endpoint_the_settings_are_named() -> Result<()> {
         ..v1::CreateRunRequest::default()
     };
     let refused = deployment.runs()?.create_run(request).await;
-    let fault = from_status(&refused.err().expect("no model is configured"));
+    let fault = from_status(&refused.expect_err("no model is configured"));
     ensure!(fault.reason == Reason::Service(FaultCode::FeatureNotServed), "{fault:?}");
     ensure!(fault.message.contains("SURETY_MODEL_URL"), "{fault:?}");
     let said = deployment.command_line(&["run", "--goal", "x"]).await;
-    let said = format!("{:#}", said.err().expect("no model is configured"));
+    let said = format!("{:#}", said.expect_err("no model is configured"));
     ensure!(said.contains("SURETY_MODEL_URL") && said.contains("SURETY_MODEL_NAME"), "{said}");
     deployment.finish().await
 }

@@ -126,8 +126,7 @@ async fn users_checks_are_shown_as_fixed_and_hidden_ones_nowhere() -> Result<()>
         id: "exam".to_owned(),
         kind: "command_success".to_owned(),
         target: "sh exam-of-the-user.sh".to_owned(),
-        overlay: [("exam-of-the-user.sh".to_owned(), b"test -f answer.txt\n".to_vec().into())]
-            .into(),
+        overlay: [("exam-of-the-user.sh".to_owned(), b"test -f answer.txt\n".to_vec())].into(),
         ..v1::AcceptCheck::default()
     };
     let request = v1::CreateRunRequest {

@@ -324,6 +324,7 @@ impl FaultClass {
 
 impl FaultCode {
     /// The class of the code.
+    #[expect(clippy::too_many_lines, reason = "a table with a line for each code")]
     pub const fn class(self) -> FaultClass {
         match self {
             Self::RunNotFound

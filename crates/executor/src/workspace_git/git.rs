@@ -249,6 +249,7 @@ impl Git {
             shell_allowed: true,
             verify_tools: Arc::default(),
             secrets: Arc::clone(&self.secrets),
+            servers: crate::tool::RunServers::default(),
             deadline: Instant::now() + TIME_LIMIT,
             cancel: self.cancel.clone(),
             kill: self.kill.clone(),

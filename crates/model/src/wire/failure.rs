@@ -163,6 +163,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of answers")]
     fn answers_of_real_endpoints_become_the_right_errors() {
         let profile = Profile::at("fast", "http://127.0.0.1:1/v1", "m");
         for (status, body, code, falls_back) in [

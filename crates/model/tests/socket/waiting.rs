@@ -89,9 +89,9 @@ async fn waiting_for_a_slot_has_an_end() -> Result<()> {
         bench.model.reply(&first, &mut on_first, &cancel),
         bench.model.reply(&second, &mut on_second, &cancel),
     );
-    let phase = |error: ChatError| match error {
-        ChatError::Timeout { phase, .. } => phase,
-        other => panic!("{other:?}"),
+    let phase = |error: ChatError| {
+        let ChatError::Timeout { phase, .. } = error else { panic!("{error:?}") };
+        phase
     };
     assert_eq!(phase(first.expect_err("too slow")), Phase::Total);
     assert_eq!(phase(second.expect_err("no slot")), Phase::Queue);

@@ -91,6 +91,7 @@ fn waiting_run(limits: Limits, replans: bool) -> RunRecord {
         trace_parent: String::new(),
         created_at: now,
         forked_from: None,
+        repository: None,
     };
     let mut draft = Draft::new(first_execution(&spec, now), Actor("planner".into()), now);
     let mut plan = None;

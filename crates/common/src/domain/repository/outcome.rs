@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_difference_is_counted_whole_and_its_first_paths_are_named() {
-        let listed = b"3\t1\tsrc/a.rs\0-\t-\tlogo.png\00\t2\tb\nc\0broken\0";
+        let listed = b"3\t1\tsrc/a.rs\0-\t-\tlogo.png\x000\t2\tb\nc\0broken\0";
         let outcome = RepositoryOutcome::default().with_difference(listed);
         assert_eq!((outcome.files, outcome.insertions, outcome.deletions), (3, 3, 3));
         let paths: Vec<_> = outcome.changed.iter().map(|file| file.path.as_str()).collect();
