@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser};
 use surety_common::config::{
     Accepts, AddressConfig, CommonConfig, ConfigError, DataDirConfig, ExecutorConfig, GateConfig,
-    ModelConfig, PlannerConfig, Source, document, effective, settings,
+    ModelDriverConfig, PlannerConfig, Source, document, effective, settings,
 };
 
 #[derive(Debug, Parser)]
@@ -21,7 +21,7 @@ struct All {
     #[command(flatten)]
     gate: GateConfig,
     #[command(flatten)]
-    model: ModelConfig,
+    model: ModelDriverConfig,
     #[command(flatten)]
     address: AddressConfig,
     #[command(flatten)]

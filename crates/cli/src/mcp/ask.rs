@@ -11,9 +11,9 @@ use rmcp::service::{RequestContext, ServiceError};
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 
+use super::answers::{answer_of, answered};
 use super::arguments::Ask;
 use super::observer::{Answer, Observer};
-use super::server::{answer_of, answered};
 use crate::failure::Failure;
 
 /// How long a form may stay open.

@@ -10,6 +10,7 @@
 //! Only [`server`], [`lines`], [`http`], [`ask`] and [`progress`] know the crate `rmcp`. The rest is what the tools
 //! do, and is the same for every transport.
 
+mod answers;
 mod arguments;
 mod ask;
 mod driver;

@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
-    CreateTaskResult, GetTaskParams, GetTaskResult, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool as ListedTool, ToolAnnotations,
-    UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, GetTaskParams,
+    GetTaskResult, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, Tool as ListedTool, ToolAnnotations, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 use rmcp::{ErrorData, RoleServer};
 use tokio_util::sync::CancellationToken;
 
+use super::answers::{answer_of, answered};
 use super::arguments::{Nothing, read};
 use super::ask::ask;
 use super::driver::Driver;
-use super::observer::{Answer, Observer, bounded};
+use super::observer::Observer;
 use super::progress::Progress;
 use super::tools::{DRIVER_INSTRUCTIONS, INSTRUCTIONS, Tool};
 use crate::failure::Failure;
@@ -191,26 +191,6 @@ async fn judge(
         })
     });
     CreateTaskResult::new(task).into()
-}
-
-/// The result of a tool.
-pub(super) fn answer_of(answer: Answer) -> CallToolResult {
-    let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
-    result.structured_content = Some(answer.value);
-    result
-}
-
-/// The result of a tool that may have failed, which the agent reads.
-pub(super) fn answered(answer: Result<Answer, Failure>) -> CallToolResult {
-    match answer {
-        Ok(answer) => answer_of(answer),
-        Err(failure) => {
-            let mut result =
-                CallToolResult::error(vec![ContentBlock::text(bounded(failure.to_text()))]);
-            result.structured_content = Some(failure.to_json().to_serde());
-            result
-        }
-    }
 }
 
 fn listed(tool: Tool) -> ListedTool {

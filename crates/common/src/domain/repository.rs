@@ -17,7 +17,6 @@ pub use address::{
 };
 pub use outcome::{ChangedFile, REPOSITORY_CHECK, RepositoryOutcome, read_numstat};
 
-use super::execution::{Execution, StepProgress};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -65,23 +64,6 @@ impl RepositoryState {
         let head = SavedWork { commit: commit.clone(), marks: Vec::new() };
         Self { head, commit, branch, saved: None }
     }
-
-    /// The saved work, where the steps are exactly as far as it is.
-    pub fn exact_work(&self, execution: &Execution) -> Option<&SavedWork> {
-        self.saved.as_ref().filter(|saved| saved.marks == marks(execution))
-    }
-}
-
-/// How far the steps are that have begun and have not ended, in the plan's order.
-pub fn marks(execution: &Execution) -> Vec<StepMark> {
-    let steps = execution.steps.iter().enumerate();
-    let begun = steps.filter(|(_, step)| step.started_at.is_some() && !step.state.is_settled());
-    let mark = |(step, progress): (usize, &std::sync::Arc<StepProgress>)| StepMark {
-        step,
-        attempt: progress.attempt,
-        calls: progress.tool_calls,
-    };
-    begun.map(mark).collect()
 }
 
 /// The ref with the commits of a run's accepted steps.

@@ -99,7 +99,7 @@ async fn open(run: &LeasedRun, clone: &CloneFolder) -> Result<(), Stop> {
     clone.sees(remote.clone());
     let target = {
         let execution = run.execution().await;
-        let saved = state.exact_work(&execution).map(|saved| saved.commit.clone());
+        let saved = execution.exact_work().map(|saved| saved.commit.clone());
         saved.filter(|commit| [&remote.run, &remote.work].contains(&commit))
     };
     if target.is_none() {

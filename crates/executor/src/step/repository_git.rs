@@ -16,7 +16,7 @@ use surety_common::domain::execution::Execution;
 use surety_common::domain::fault::FaultCode;
 use surety_common::domain::manifest::Manifest;
 use surety_common::domain::repository::{
-    RepositoryState, Resolved, marks, ref_patterns, resolve, run_ref, work_ref,
+    RepositoryState, Resolved, ref_patterns, resolve, run_ref, work_ref,
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -254,7 +254,7 @@ pub(super) async fn save(
 
 /// The message of a commit: what it is of, and a trailer for each part that a program may look for.
 pub(super) fn message(run: &LeasedRun, execution: &Execution, what: &str) -> String {
-    let steps = marks(execution);
+    let steps = execution.marks();
     let named: Vec<&str> = steps.iter().map(|mark| run.graph.id(mark.step)).collect();
     let of = if named.is_empty() { "no step".to_owned() } else { named.join(", ") };
     let mut text = format!("surety: {of}: {what}\n\nSurety-Run: {}\n", run.spec.id);

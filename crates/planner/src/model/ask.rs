@@ -1,7 +1,6 @@
 //! One question to a model: the prompt of a plan, bounded by the model's context, and what became of it.
 
-use super::PlanLoop;
-use super::prompt::{PlanScene, messages};
+use super::prompt::{PlanScene, Prompts, messages};
 use crate::intake::{attempts_left, fixed_checks};
 use crate::planner::Planner;
 use crate::service::Planned;
@@ -14,7 +13,7 @@ use surety_common::domain::run::RunRecord;
 use surety_common::store::{self, PlanTool};
 use surety_common::telemetry::{self, ChatSpan};
 use surety_model::{
-    Api, ChatError, ChatModel, ChatReply, ChatRequest, ModelUse, TokenUsage, bound,
+    Api, ChatError, ChatModel, ChatReply, ChatRequest, Endpoints, ModelUse, TokenUsage, bound,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
@@ -41,7 +40,7 @@ pub(super) enum Answer {
 /// # Errors
 /// `database_unavailable`, `internal` for a profile that is not there.
 pub(super) async fn ask(
-    plans: &PlanLoop,
+    (endpoints, prompts): (&Endpoints, &Prompts),
     planner: &Planner,
     record: &RunRecord,
     cancel: &CancellationToken,
@@ -49,9 +48,9 @@ pub(super) async fn ask(
     let refused = record.execution.planning().refused.is_some();
     let used_for = if refused { ModelUse::Retry } else { ModelUse::Plan };
     let internal = |error: String| Fault::new(FaultCode::Internal, error);
-    let model = plans.endpoints.for_use(used_for).map_err(|error| internal(error.to_string()))?;
+    let model = endpoints.for_use(used_for).map_err(|error| internal(error.to_string()))?;
     let profile = model.profile();
-    let prompt = plans.prompts.of(record.plan.is_some());
+    let prompt = prompts.of(record.plan.is_some());
     let made = ModelReply {
         endpoint: profile.name.clone(),
         model: profile.model.clone(),

@@ -131,7 +131,7 @@ impl PlanLoop {
             sleep(self.grace).await;
         };
         let done = tokio::select! {
-            answer = ask(self, &leased.planner, &leased.record, &cancel) => {
+            answer = ask((&self.endpoints, &self.prompts), &leased.planner, &leased.record, &cancel) => {
                 self.take(&leased, answer).await
             }
             // The connection is closed with the future.

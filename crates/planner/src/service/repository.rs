@@ -1,6 +1,5 @@
 //! The repository of a request: converts it to the input of intake.
 
-use super::request::Sender;
 use surety_common::domain::check::Author;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::repository::{Repository, read_repository};
@@ -13,7 +12,7 @@ use surety_common::wire::v1;
 pub(super) fn read(
     named: Option<v1::Repository>,
     workspace: &str,
-    sender: &Sender,
+    author: Author,
 ) -> Result<Option<Repository>, Problem> {
     let Some(named) = named else { return Ok(None) };
     // The rest is output.
@@ -22,7 +21,7 @@ pub(super) fn read(
         let message = "names a repository beside a workspace; leave one of them out";
         return Err(Problem::at(Code::TypeMismatch, "repository", message));
     }
-    if !secret.is_empty() && !matches!(sender.author, Author::Submitter | Author::Operator) {
+    if !secret.is_empty() && !matches!(author, Author::Submitter | Author::Operator) {
         let message = "only a user or an operator lets a run use a secret; leave it out";
         return Err(Problem::at(Code::PolicyExceeded, "repository.secret", message));
     }

@@ -167,7 +167,7 @@ pub(super) fn read_run_request(
         repository,
     } = request;
     let namespace = named(namespace)?;
-    let repository = repository::read(repository, &workspace, sender)?;
+    let repository = repository::read(repository, &workspace, sender.author)?;
     let limits = limits.unwrap_or_default();
     let limits = match repository {
         Some(_) => read_limits(repository::one_at_a_time(limits)?, &sender.policy)?,

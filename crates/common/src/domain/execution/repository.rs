@@ -1,11 +1,12 @@
 //! What a run's row remembers of its git repository.
 
 use super::draft::Draft;
-use super::{Execution, Graph};
+use super::{Execution, Graph, StepProgress};
 use crate::domain::machine::Refusal;
 use crate::domain::machine::step::StepEvent;
-use crate::domain::repository::{RepositoryState, SavedWork, StepMark, WORK_LOST, marks};
+use crate::domain::repository::{RepositoryState, SavedWork, StepMark, WORK_LOST};
 use crate::domain::step::StepState;
+use std::sync::Arc;
 
 impl Draft {
     /// Remembers the commit that the run starts from.
@@ -15,7 +16,7 @@ impl Draft {
 
     /// Remembers a commit with the work so far, and how far the steps are.
     pub fn save_work(&mut self, commit: String) {
-        let marks = marks(&self.execution);
+        let marks = self.execution.marks();
         if let Some(state) = self.execution.counters.repository.as_deref_mut() {
             state.saved = Some(SavedWork { commit, marks });
         }
@@ -23,7 +24,7 @@ impl Draft {
 
     /// Remembers the commit with the work of every accepted step; `ending` is the step that is being accepted.
     pub fn accept_work(&mut self, commit: String, ending: Option<usize>) {
-        let mut marks = marks(&self.execution);
+        let mut marks = self.execution.marks();
         marks.retain(|mark| Some(mark.step) != ending);
         if let Some(state) = self.execution.counters.repository.as_deref_mut() {
             state.head = SavedWork { commit, marks };
@@ -68,12 +69,30 @@ impl Draft {
 }
 
 impl Execution {
+    /// How far the steps are that have begun and have not ended, in the plan's order.
+    pub fn marks(&self) -> Vec<StepMark> {
+        let steps = self.steps.iter().enumerate();
+        let begun = steps.filter(|(_, step)| step.started_at.is_some() && !step.state.is_settled());
+        let mark = |(step, progress): (usize, &Arc<StepProgress>)| StepMark {
+            step,
+            attempt: progress.attempt,
+            calls: progress.tool_calls,
+        };
+        begun.map(mark).collect()
+    }
+
+    /// The saved work of the run's repository, where the steps are exactly as far as it is.
+    pub fn exact_work(&self) -> Option<&SavedWork> {
+        let saved = self.counters.repository.as_deref()?.saved.as_ref();
+        saved.filter(|saved| saved.marks == self.marks())
+    }
+
     /// The steps that are further than the head of the run's repository: they finished calls since.
     pub fn steps_beyond_head(&self) -> Vec<usize> {
         let head = self.counters.repository.as_deref().map(|state| state.head.marks.as_slice());
         let is_at_head =
             |mark: &StepMark| mark.calls == 0 || head.unwrap_or_default().contains(mark);
-        let beyond = marks(self).into_iter().filter(|mark| !is_at_head(mark));
+        let beyond = self.marks().into_iter().filter(|mark| !is_at_head(mark));
         beyond.map(|mark| mark.step).collect()
     }
 }
