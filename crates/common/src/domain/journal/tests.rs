@@ -170,35 +170,36 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-fn model() -> impl Strategy<Value = Box<ModelReply>> {
-    (text(), text(), text(), text(), any::<bool>()).prop_map(
-        |(endpoint, model, prompt, prompt_digest, cut)| {
+fn model() -> BoxedStrategy<Box<ModelReply>> {
+    (text(), text(), text(), text(), any::<bool>())
+        .prop_map(|(endpoint, model, prompt, prompt_digest, cut)| {
             Box::new(ModelReply { endpoint, model, prompt, prompt_digest, cut })
-        },
-    )
+        })
+        .boxed()
 }
 
 fn entry() -> impl Strategy<Value = Entry> {
+    // Boxed, because strategies that stand in each other take much of the stack.
     prop_oneof![
-        transition().prop_map(Entry::Transition),
-        (any::<u32>(), text(), text(), text(), of(model())).prop_map(
-            |(revision, digest, parent_digest, reason, model)| {
+        transition().prop_map(Entry::Transition).boxed(),
+        (any::<u32>(), text(), text(), text(), of(model()))
+            .prop_map(|(revision, digest, parent_digest, reason, model)| {
                 Entry::Plan(PlanStored { revision, digest, parent_digest, reason, model })
-            }
-        ),
-        turn().prop_map(|turn| Entry::Turn(Box::new(turn))),
+            })
+            .boxed(),
+        turn().prop_map(|turn| Entry::Turn(Box::new(turn))).boxed(),
         (text(), any::<u128>(), text(), text()).prop_map(|(step_id, id, tool, arguments_json)| {
             Entry::Intent(Intent { step_id, call_id: Uuid::from_u128(id), tool, arguments_json })
         }),
-        receipt().prop_map(|receipt| Entry::Receipt(Box::new(receipt))),
+        receipt().prop_map(|receipt| Entry::Receipt(Box::new(receipt))).boxed(),
         (text(), text(), any::<u64>(), of(text())).prop_map(|(call_id, digest, bytes, text)| {
             Entry::Output(Output { call_id, digest, bytes, text })
         }),
-        verdict().prop_map(|record| Entry::Verdict(Box::new(record))),
+        verdict().prop_map(|record| Entry::Verdict(Box::new(record))).boxed(),
         (any::<u128>(), text(), text()).prop_map(|(id, by, text)| {
             Entry::Answer(Answer { wait_id: Uuid::from_u128(id), by: Actor(by.into()), text })
         }),
-        fork().prop_map(|fork| Entry::Forked(Box::new(fork))),
+        fork().prop_map(|fork| Entry::Forked(Box::new(fork))).boxed(),
     ]
 }
 
@@ -254,7 +255,8 @@ fn turn() -> impl Strategy<Value = Turn> {
         .prop_map(|(tokens, cost_micros, source)| (Usage { tokens, cost_micros }, source));
     let end = of(prop::sample::select(TurnEnd::ALL.to_vec()));
     let mark = (any::<i64>(), text(), of(model()))
-        .prop_map(|(lease_epoch, digest, model)| ReplyMark { lease_epoch, digest, model });
+        .prop_map(|(lease_epoch, digest, model)| ReplyMark { lease_epoch, digest, model })
+        .boxed();
     // Boxed, because strategies that stand in each other take much of the stack.
     let warning = (prop::sample::select(WarningCode::ALL), of(".{1,20}"), of(".{1,20}"))
         .prop_map(|(code, field, detail)| Warning { code, field, detail });
