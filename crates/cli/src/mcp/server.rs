@@ -21,7 +21,6 @@ use super::driver::Driver;
 use super::observer::Observer;
 use super::progress::Progress;
 use super::tools::{DRIVER_INSTRUCTIONS, INSTRUCTIONS, Tool};
-use crate::failure::Failure;
 
 /// How long the result of a task is kept.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);

@@ -70,7 +70,7 @@ async fn a_reply_that_its_token_limit_cut_is_an_error_with_the_text_and_its_cost
             let error = bench.ask_for(&request).await.expect_err("a cut reply");
             assert_eq!(error.code(), "model_reply_cut");
             let ChatError::ReplyCut { text, usage, .. } = error else { panic!("{error:?}") };
-            assert_eq!((text.as_str(), usage.output), ("{\"action\": \"don", 4));
+            assert_eq!((text.as_str(), usage.output), ("{\"action\": \"done", 4));
             assert_eq!(bench.requests(), 1, "a cut reply is not asked for again");
         }
     }

@@ -67,7 +67,6 @@ async fn first_two(block: &str, folder: &Path) -> Result<Value> {
 }
 
 #[tokio::test]
-#[ignore = "its golden files are not written yet: run it once with UPDATE_DOCS=1"]
 async fn the_settings_of_the_page_make_the_requests_of_the_golden_files() -> Result<()> {
     let page = page()?;
     let folder = tempfile::tempdir()?;
