@@ -51,14 +51,14 @@ async fn main() -> ExitCode {
 }
 
 /// A deployment that knows a person, agents and a worker.
-async fn deployed() -> Result<(Deployment, NamedTempFile)> {
+/// The services, and the files that they read at their start.
+async fn deployed() -> Result<(Deployment, [NamedTempFile; 2])> {
     let tokens = agent::token_file()?;
     let path = tokens.path().to_string_lossy().into_owned();
     let servers = NamedTempFile::new()?;
     std::fs::write(servers.path(), mcp_servers())?;
     let file = servers.path().to_string_lossy().into_owned();
     let repositories = format!("file://{}", std::env::temp_dir().display());
-    // Read once, at the start.
     let environment = [
         ("SURETY_TOKEN_FILE", path.as_str()),
         ("SURETY_EXECUTOR_MCP", &file),
@@ -66,7 +66,7 @@ async fn deployed() -> Result<(Deployment, NamedTempFile)> {
     ];
     let mut deployment = Deployment::start_with(&environment).await?;
     deployment.use_token(Token::new(&agent::secret(agent::PERSON))?);
-    Ok((deployment, tokens))
+    Ok((deployment, [tokens, servers]))
 }
 
 /// A server whose tools have the safe annotations, and the same one declared read-only.
@@ -92,7 +92,7 @@ async fn play(filters: &[String], verbose: bool) -> Result<Report> {
         Ok("waiting") => Form::Waiting,
         Ok(_) | Err(_) => Form::Short,
     };
-    let (deployment, _tokens) = deployed().await?;
+    let (deployment, _files) = deployed().await?;
     let report = play_all(&deployment, form, filters).await?;
     if form == Form::Waiting {
         println!("right without their mark: {}", report.right().join(", "));
