@@ -64,6 +64,8 @@ impl Framer {
             self.dropped = self.line.len();
             self.tail = edge(&self.line, self.line.len().saturating_sub(EDGE)..self.line.len());
             self.line.truncate(EDGE);
+            let missing = (EDGE - self.line.len()).min(part.len());
+            self.line.extend_from_slice(part.get(..missing).unwrap_or_default());
             self.line.shrink_to_fit();
         }
         self.dropped = self.dropped.saturating_add(part.len());
