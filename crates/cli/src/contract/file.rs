@@ -17,7 +17,7 @@ const MOST_EVENTS: usize = 500;
 /// A contract.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contract {
-    /// [`FORM`].
+    /// `FORM`.
     pub form: String,
     /// The absolute path of the workspace.
     pub workspace: String,

@@ -7,7 +7,7 @@
 //!                                 +-> Driver ------> executor   (a remote driver of runs)
 //! ```
 //!
-//! Only [`server`], [`lines`], [`http`], [`ask`] and [`progress`] know the crate `rmcp`. The rest is what the tools
+//! Only `server`, `answers`, `lines`, `http`, `ask` and `progress` know the crate `rmcp`. The rest is what the tools
 //! do, and is the same for every transport.
 
 mod answers;

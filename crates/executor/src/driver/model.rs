@@ -1,5 +1,5 @@
 //! The model driver: a model that this service asks itself. Its loop leases the decision like an agent outside
-//! ([`crate::model`]).
+//! (`crate::model`).
 
 use super::{Driver, Need, Next, Situation};
 use surety_common::domain::stop::WaitingOn;
