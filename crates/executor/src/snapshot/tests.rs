@@ -174,7 +174,10 @@ fn ignore_files_at_every_depth_decide_and_a_tracked_path_is_never_ignored() {
     // So does one whose first was taken by another process.
     let stored = decode(&encode(&manifest)).unwrap();
     let resumed = Snapshots::resume(&stored.rules).unwrap();
-    assert_eq!(take(&resumed, root, &stored, Reach::Everything), whole);
+    let again = take(&resumed, root, &stored, Reach::Everything);
+    // Whether a stamp is steady depends on the time at which it was taken.
+    assert_eq!((digest(&again), ignored(&again)), (digest(&whole), ignored(&whole)));
+    assert!(changed(&whole, &again).is_empty());
 }
 
 #[test]
