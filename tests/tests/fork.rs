@@ -303,7 +303,7 @@ async fn a_fork_keeps_every_check_and_the_rules_of_now() -> Result<()> {
     let old = deployment.wait_for_end(&old.id).await?;
     assert_eq!(old.state(), v1::RunState::Done, "{old:#?}");
 
-    // Whoever forks a run becomes its submitter, who reads its hidden checks.
+    // The caller that forks a run becomes its submitter and reads its hidden checks.
     for (name, code) in [
         ("other", "permission_denied"),
         ("viewer", "permission_denied"),
