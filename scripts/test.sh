@@ -115,7 +115,7 @@ built() { cargo build --locked --workspace --bins --tests; }
 tests_pass() {
   local skips status=0 line
   skips="$(mktemp)"
-  SURETY_TEST_SKIPS="$skips" "$SURETY" dev-postgres -- cargo test --locked --workspace "$@" || status=$?
+  SURETY_TEST_SKIPS="$skips" "$SURETY" dev-postgres -- cargo test --locked --workspace --no-fail-fast "$@" || status=$?
   while IFS= read -r line; do skipped+=("$line"); done < <(sort -u "$skips")
   rm -f "$skips"
   return "$status"

@@ -163,6 +163,7 @@ class Drivers(unittest.TestCase):
                 said = process.stdout.read()
                 self.assertEqual(process.wait(PATIENCE), 0, said)
                 self.assertIn("released step a of run", said)
+                self.assertNotIn("gave up", said)
                 self.assertTrue(said.endswith("ended\n"), said)
                 with driving(works, run_id=run.id):
                     self.done(run)

@@ -145,12 +145,13 @@ class _Loop:
             for worker in self._workers:
                 worker.join(max(0.0, end - time.monotonic()))
         finally:
+            # First, so that no thread reports the end of a lease that is released here.
+            self._ended.set()
             with self._guard:
                 left = list(self._held.values())
             for held in left:
                 self._release(held, "the driver stops")
                 held.lose()
-            self._ended.set()
             self._events.close()
 
     def _fail(self, error: SuretyError) -> None:
@@ -257,7 +258,8 @@ class _Loop:
                     self._release(held, "the driver stops" if self._stop.is_set() else "the run is paused")
                     return
         except _Ended as cause:
-            _log.info("driver: gave up %s: %s", held.name, cause)
+            if not self._ended.is_set():
+                _log.info("driver: gave up %s: %s", held.name, cause)
         except Exception as error:
             self._function_failed(held, error)
         finally:
@@ -343,8 +345,11 @@ class _Loop:
             try:
                 answer = self._calls.once(HEARTBEAT, request, timeout=_SHORT_TIMEOUT)
             except SuretyError as error:
-                _log.warning("driver: Heartbeat failed: %s", error)
+                if not self._ended.is_set():
+                    _log.warning("driver: Heartbeat failed: %s", error)
                 continue
+            if self._ended.is_set():
+                return
             for fence in answer.lost:
                 if (one := held.get(_key(fence))) is not None:
                     _log.warning("driver: the lease of %s is lost", one.name)
