@@ -14,6 +14,7 @@ readonly BASELINE=proto/baseline.binpb
 # The names of what a baseline holds, one a line: every served call, and the enum of error reasons, which
 # no call names.
 served() {
+  # shellcheck disable=SC2016 # The dollar signs belong to the program in JavaScript.
   "$BUF" build proto --exclude-source-info -o '-#format=json' | node -e '
     const { file } = JSON.parse(require("fs").readFileSync(0, "utf8"));
     const notServed = require("fs").readFileSync("proto/not_served.txt", "utf8").split("\n");

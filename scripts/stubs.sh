@@ -81,8 +81,8 @@ go_stubs() {
   [ -x "$BUF" ] || absent "buf is not here (make setup installs it)"
   export GOBIN="$home/bin" GOFLAGS=-modcacherw GOTOOLCHAIN=local
   if [ ! -x "$GOBIN/protoc-gen-go-grpc" ]; then
-    "$go" install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.8 &&
-      "$go" install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.5.1 ||
+    { "$go" install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.8 &&
+      "$go" install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.5.1; } ||
       absent "the Go module proxy does not give protoc-gen-go"
   fi
   fresh "$home/module"
