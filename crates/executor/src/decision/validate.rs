@@ -14,7 +14,7 @@ pub struct RunView<'a> {
     pub step: StepView<'a>,
     /// Whether another step is not done yet.
     pub other_steps_open: bool,
-    /// Every tool of the run, in any order.
+    /// The tool that the decision calls, if there is one. Others beside it change nothing.
     pub tools: &'a [ToolView<'a>],
     /// Names of tools that every step may call.
     pub always_allowed: &'a [&'a str],

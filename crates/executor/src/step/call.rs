@@ -28,10 +28,10 @@ pub(super) async fn carry_out(
     let call = Call { id: Uuid::now_v7(), tool_call: tool_call.clone() };
     let tools = run.tools();
     if let Some(tool) = tools.worker_tool(&call.tool_call.name) {
-        return worker_calls::carry_out(run, index, passed, (tool, call)).await;
+        return Box::pin(worker_calls::carry_out(run, index, passed, (tool, call))).await;
     }
     if let Some(tool) = tools.run_tool(&call.tool_call.name) {
-        return run_tools::carry_out(run, index, passed, (tool, call)).await;
+        return Box::pin(run_tools::carry_out(run, index, passed, (tool, call))).await;
     }
     let setup = match CallSetup::set_up(run, index, &call).await {
         Ok(setup) => setup,
@@ -43,7 +43,17 @@ pub(super) async fn carry_out(
     if !setup.tool.may_write() {
         return read(run, index, passed, (&setup, call)).await;
     }
-    match intend(run, &setup, &call).await {
+    Box::pin(write(run, index, passed, (&setup, call))).await
+}
+
+/// Executes a call that may write, once its intent is committed.
+async fn write(
+    run: &LeasedRun,
+    index: usize,
+    passed: &Passed,
+    (setup, call): (&CallSetup, Call),
+) -> Result<Vec<usize>, Ended> {
+    match intend(run, setup, &call).await {
         Err(error) => {
             let done = Done::now(run, call, error.into());
             conclude(run, index, done, Stored::Nothing(passed)).await
@@ -71,7 +81,7 @@ async fn read(
     (setup, call): (&CallSetup, Call),
 ) -> Result<Vec<usize>, Ended> {
     let speaks = !passed.judgement.decision.speak.is_empty();
-    if speaks && !open(run, index, passed, &call, (&Effect::None, None)).await? {
+    if speaks && !Box::pin(open(run, index, passed, &call, (&Effect::None, None))).await? {
         return Ok(Vec::new());
     }
     let done = setup.perform(run, call).await;

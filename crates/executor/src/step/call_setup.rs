@@ -8,7 +8,8 @@ use crate::blocking::blocking;
 use crate::fuse::timeout::{CallEnd, Timing};
 use crate::tool::builtin::{run_command, verify};
 use crate::tool::{
-    Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope, timing,
+    Effect, ErrorCode, Probe, RunSecrets, Sandbox, Tool, ToolContext, ToolError, ToolOutcome,
+    VerifyTools, WriteScope, timing,
 };
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
@@ -64,6 +65,26 @@ impl Done {
     }
 }
 
+/// What every call of a run may use, by its policy.
+pub(super) struct CallRights {
+    sandbox: Arc<Sandbox>,
+    verify_tools: Arc<VerifyTools>,
+    secrets: Arc<RunSecrets>,
+}
+
+impl CallRights {
+    fn of(run: &LeasedRun) -> Self {
+        let policy = &run.spec.policy;
+        let verify_tools = policy.verify_tools().map(|(owner, tool)| (owner, tool.clone()));
+        let secrets = run.engine.secrets.of_run(&run.spec.namespace, &policy.secrets);
+        Self {
+            sandbox: Arc::new(run.engine.sandbox.under(policy)),
+            verify_tools: verify_tools.collect(),
+            secrets: Arc::new(secrets),
+        }
+    }
+}
+
 /// A tool, with the access and the time limit of its call.
 pub(super) struct CallSetup {
     index: usize,
@@ -100,10 +121,10 @@ impl CallSetup {
         let left = run.time_left(index).await;
         let timing = timing(tool.as_ref(), &call.tool_call);
         let budget_s = run.timeouts().budget_s(&timing);
-        let verify_tools: Vec<_> =
-            run.spec.policy.verify_tools().map(|(owner, tool)| (owner, tool.clone())).collect();
+        let CallRights { sandbox, verify_tools, secrets } =
+            run.rights.get_or_init(|| CallRights::of(run));
         let is_verify = name == verify::NAME;
-        let named = is_verify.then(|| verify::time_limit(&verify_tools, &call.tool_call.arguments));
+        let named = is_verify.then(|| verify::time_limit(verify_tools, &call.tool_call.arguments));
         let budget = named.flatten().unwrap_or(Duration::from_secs(budget_s));
         let bound_s = run.spec.limits.command_timeout_s;
         let bound_s = bound_s.filter(|_| is_verify || name == run_command::NAME);
@@ -113,14 +134,12 @@ impl CallSetup {
             folder: Arc::clone(&run.folder),
             write_scope: Arc::new(WriteScope::new(scope)?),
             environment: Arc::clone(&run.engine.environment),
-            sandbox: Arc::new(run.engine.sandbox.under(&run.spec.policy)),
+            sandbox: Arc::clone(sandbox),
             view: None,
             call_id: call.id,
             shell_allowed: false,
-            verify_tools: verify_tools.into(),
-            secrets: Arc::new(
-                run.engine.secrets.of_run(&run.spec.namespace, &run.spec.policy.secrets),
-            ),
+            verify_tools: Arc::clone(verify_tools),
+            secrets: Arc::clone(secrets),
             servers: run.servers.clone(),
             deadline: until.min(Instant::now() + budget),
             cancel: run.lease.calls.child_token(),
@@ -164,7 +183,7 @@ impl CallSetup {
                 None => return Done::now(run, call, ToolError::called_off().into()),
             }
         };
-        let watched = match Watched::begin(run, self.index, self.tool.as_ref()).await {
+        let watched = match Box::pin(Watched::begin(run, self.index, self.tool.as_ref())).await {
             Ok(watched) => watched,
             Err(error) => return Done::now(run, call, error.into()),
         };
@@ -183,7 +202,7 @@ impl CallSetup {
         let outcome = calling.instrument(span.clone()).await;
         let outcome = match watched {
             Some(watched) => {
-                let outcome = watched.end(run, &self.context.write_scope, outcome).await;
+                let outcome = Box::pin(watched.end(run, &self.context.write_scope, outcome)).await;
                 self.refuse_write_of_reader(outcome)
             }
             None => outcome,

@@ -17,6 +17,7 @@ use surety_common::domain::execution::turns::ClosedCall;
 use surety_common::domain::journal::Entry;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::receipt::counts_as_evidence;
+use surety_common::domain::step::StepState;
 
 /// What is stored of a call before its outcome.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +51,7 @@ pub(super) async fn conclude(
     };
     match stored {
         Stored::Nothing(_) | Stored::Turn => run.change(conclusion).await,
-        Stored::Intent => run.insist(conclusion).await,
+        Stored::Intent => Box::pin(run.insist(conclusion)).await,
     }
 }
 
@@ -85,12 +86,29 @@ pub(super) fn end_call(
     for attachment in &record.attachments {
         draft.journal(Entry::Output(attachment.clone()));
     }
-    let turn = repeat::turn_of(draft.execution(), run, index, done);
-    let context = (&run.graph, &run.spec.limits);
-    match replies::count_repeat(draft, context, index, turn, &done.call.tool_call.name)? {
+    // A first call repeats none. Where it ends its step, nothing of it has to be remembered.
+    if draft.execution().step(index).is_some_and(|step| step.fuses.is_null()) {
+        let started = follow(draft, driver, run, index, done)?;
+        if draft.execution().step(index).is_some_and(|step| step.state != StepState::Done) {
+            count_repeat(draft, run, index, done)?;
+        }
+        return Ok(started);
+    }
+    match count_repeat(draft, run, index, done)? {
         Repeat::Terminate => Ok(Vec::new()),
         Repeat::Remind | Repeat::Ok => follow(draft, driver, run, index, done),
     }
+}
+
+fn count_repeat(
+    draft: &mut Draft,
+    run: &LeasedRun,
+    index: usize,
+    done: &Done,
+) -> Result<Repeat, Refusal> {
+    let turn = repeat::turn_of(draft.execution(), run, index, done);
+    let context = (&run.graph, &run.spec.limits);
+    replies::count_repeat(draft, context, index, turn, &done.call.tool_call.name)
 }
 
 /// The next decision of a driver that replies at once, if it needs no further turn.

@@ -56,7 +56,7 @@ pub(super) async fn keep(
     let mut lost = None;
     for (output, body) in all {
         let artifact = Artifact { digest: &output.digest, body, created_at: done.finished_at };
-        lost = keep_artifact(run, artifact, left).await?;
+        lost = Box::pin(keep_artifact(run, artifact, left)).await?;
         if lost.is_some() {
             break;
         }

@@ -6,7 +6,8 @@ use super::step_checks;
 use crate::decision::{self, Legal, RunView, Spent, StepView, ToolView};
 use crate::fuse::limits::Used;
 use crate::fuse::replies::remembered;
-use crate::tool::{ALWAYS_ALLOWED, Registry};
+use crate::tool::{ALWAYS_ALLOWED, Registry, ToolSpec};
+use std::sync::LazyLock;
 use surety_common::domain::decision::{Action, ExecuteDecision, Usage};
 use surety_common::domain::execution::{Execution, StepProgress};
 use surety_common::domain::journal::Validation;
@@ -14,6 +15,10 @@ use surety_common::domain::plan::PlanStep;
 use surety_common::domain::problem::{Code, Warning};
 use surety_common::domain::step::StepState;
 use surety_common::domain::verdict::CheckResult;
+
+/// What stands in for a step that the plan does not have.
+static NO_STEP: LazyLock<PlanStep> = LazyLock::new(PlanStep::default);
+static NO_PROGRESS: LazyLock<StepProgress> = LazyLock::new(StepProgress::default);
 
 /// A decision and the results of its validations.
 #[derive(Debug, Clone)]
@@ -67,7 +72,7 @@ pub(super) async fn judge(
     let ends = matches!(decision.action, Action::NextPlan | Action::Done);
     let checks = match run.plan.steps.get(index) {
         Some(step) if ends && !step.verify.is_empty() => {
-            step_checks::results(run, index, step, decision).await?
+            Box::pin(step_checks::results(run, index, step, decision)).await?
         }
         Some(_) | None => Vec::new(),
     };
@@ -84,14 +89,14 @@ fn judge_over(
     decision: ExecuteDecision,
     checks: &[CheckResult],
 ) -> Judgement {
-    let nothing = PlanStep::default();
-    let step = run.plan.steps.get(index).unwrap_or(&nothing);
-    let unknown = StepProgress::default();
-    let progress = execution.step(index).unwrap_or(&unknown);
+    let step = run.plan.steps.get(index).unwrap_or(&NO_STEP);
+    let progress = execution.step(index).unwrap_or(&NO_PROGRESS);
     let registry = run.tools();
     let expected = registry.expected(&step.tools_expected);
-    let tools = tools(&registry, run, step);
-    let decision = asked_for(run, &tools, decision);
+    let named = decision.tool_call.as_ref().map(|call| call.name.as_str());
+    let tool = named.and_then(|name| registry.carried_as(name));
+    let tool = tool.map(|carried| tool_view(&registry, run, step, carried));
+    let decision = asked_for(run, tool, decision);
     let repeats = remembered(progress).is_some_and(|cycle| cycle.is_terminated());
     let fits_schema = |call: &surety_common::domain::plan::ToolCall| {
         registry.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
@@ -111,7 +116,7 @@ fn judge_over(
             checks,
         },
         other_steps_open,
-        tools: &tools,
+        tools: tool.as_slice(),
         always_allowed: &ALWAYS_ALLOWED,
         pending_confirmation: progress.is_confirming(),
         limits: &limits,
@@ -146,26 +151,32 @@ fn judge_over(
 }
 
 fn tools<'r>(registry: &'r Registry, run: &LeasedRun, step: &PlanStep) -> Vec<ToolView<'r>> {
+    registry.carried().map(|carried| tool_view(registry, run, step, carried)).collect()
+}
+
+fn tool_view<'r>(
+    registry: &Registry,
+    run: &LeasedRun,
+    step: &PlanStep,
+    (spec, in_loop): (&'r ToolSpec, bool),
+) -> ToolView<'r> {
     let policy = &run.spec.policy.confirm;
-    let view = registry.carried().map(|(spec, in_loop)| ToolView {
+    ToolView {
         name: &spec.name,
         // What the step loop carries out has no effect that a person could be asked about.
         read_only: spec.annotations.read_only || in_loop,
         requires_confirmation: registry.needs_confirmation(spec, policy, &step.confirm_tools),
-    });
-    view.collect()
+    }
 }
 
 /// A script cannot say confirm: its call asks for the confirmation that it needs.
 fn asked_for(
     run: &LeasedRun,
-    tools: &[ToolView<'_>],
+    tool: Option<ToolView<'_>>,
     decision: ExecuteDecision,
 ) -> ExecuteDecision {
-    let name = decision.tool_call.as_ref().map(|call| call.name.as_str());
-    let guarded = |tool: &ToolView<'_>| Some(tool.name) == name && tool.requires_confirmation;
-    if run.spec.driver.thinks() || decision.action != Action::Continue || !tools.iter().any(guarded)
-    {
+    let guarded = tool.is_some_and(|tool| tool.requires_confirmation);
+    if run.spec.driver.thinks() || decision.action != Action::Continue || !guarded {
         return decision;
     }
     ExecuteDecision { action: Action::Confirm, ..decision }
@@ -184,8 +195,7 @@ pub(super) fn correction(
     code: Code,
     detail: &str,
 ) -> String {
-    let nothing = PlanStep::default();
-    let step = run.plan.steps.get(index).unwrap_or(&nothing);
+    let step = run.plan.steps.get(index).unwrap_or(&NO_STEP);
     let registry = run.tools();
     let allowed = registry.allowed(&step.tools_expected);
     let tools = tools(&registry, run, step);

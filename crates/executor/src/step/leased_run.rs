@@ -1,6 +1,7 @@
 //! A run that this process has leased.
 
 use super::bounds::graph_of;
+use super::call_setup::CallRights;
 use super::ended::Ended;
 use super::engine::Engine;
 use super::lease::{CallUnderWay, Lease};
@@ -51,6 +52,8 @@ pub struct LeasedRun {
     pub(super) known: Arc<Known>,
     /// The MCP servers that its calls started under this lease.
     pub(super) servers: RunServers,
+    /// What its calls may use, once one was made.
+    pub(super) rights: OnceLock<CallRights>,
     /// Set once the workspace was found usable under this lease, and locked for the run.
     pub(super) workspace_ready: OnceLock<()>,
     /// Shared by calls that may write, and held alone by the probes at the end of a step.
@@ -93,6 +96,7 @@ impl LeasedRun {
             folder: Arc::new(folder),
             known,
             servers,
+            rights: OnceLock::new(),
             workspace_ready: OnceLock::new(),
             writers: RwLock::new(()),
         }

@@ -37,11 +37,11 @@ pub(super) async fn take(run: &LeasedRun, index: usize, reply: Reply) -> Result<
     let decision = match content {
         Content::Decision(decision) => *decision,
         Content::Replan(reason) => {
-            outcome::fail(run, index, &reason).await?;
+            Box::pin(outcome::fail(run, index, &reason)).await?;
             return Ok(Taken::Over);
         }
         Content::Cut => {
-            unreadable(run, index, usage, &Problem::new(Code::ReplyCut, CUT)).await?;
+            Box::pin(unreadable(run, index, usage, &Problem::new(Code::ReplyCut, CUT))).await?;
             return Ok(Taken::Over);
         }
         Content::Text(text) => match classify(&text) {
@@ -49,33 +49,33 @@ pub(super) async fn take(run: &LeasedRun, index: usize, reply: Reply) -> Result<
                 Reading { decision: Some(decision), .. } => decision,
                 Reading { decision: None, control, .. } => {
                     let reason = control.map(|control| control.reason).unwrap_or_default();
-                    replan(run, index, usage, &reason).await?;
+                    Box::pin(replan(run, index, usage, &reason)).await?;
                     return Ok(Taken::Over);
                 }
             },
             Classified::Refused(problem) => {
-                unreadable(run, index, usage, &problem).await?;
+                Box::pin(unreadable(run, index, usage, &problem)).await?;
                 return Ok(Taken::Over);
             }
             Classified::TextOnly => {
-                remind(run, index, usage, MissingCompletion::count_text).await?;
+                Box::pin(remind(run, index, usage, MissingCompletion::count_text)).await?;
                 return Ok(Taken::Over);
             }
             Classified::ThinkingOnly => {
-                remind(run, index, usage, MissingCompletion::count_thinking).await?;
+                Box::pin(remind(run, index, usage, MissingCompletion::count_thinking)).await?;
                 return Ok(Taken::Over);
             }
         },
     };
     if let Some(Err(problem)) = decision.answer_schema.as_ref().map(check_answer_schema) {
-        unreadable(run, index, usage, &problem).await?;
+        Box::pin(unreadable(run, index, usage, &problem)).await?;
         return Ok(Taken::Over);
     }
     let judgement = judge::judge(run, index, &decision).await?;
     if judgement.passed() {
         return Ok(Taken::Decision(Box::new(Passed { judgement, usage })));
     }
-    correct(run, index, usage, &judgement).await?;
+    Box::pin(correct(run, index, usage, &judgement)).await?;
     Ok(Taken::Over)
 }
 

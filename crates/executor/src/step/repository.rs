@@ -302,7 +302,8 @@ pub(super) async fn before_release(run: &LeasedRun, draft: &Draft) -> Option<Str
     if execution.lease_owner.is_some() || execution.state.is_terminal() {
         return None;
     }
-    match ours::save(run, clone, execution).await {
+    // A future of its own: every change of every run would have its size.
+    match Box::pin(ours::save(run, clone, execution)).await {
         Ok(saved) => saved,
         Err(error) => {
             tracing::warn!(run_id = %run.spec.id, ?error, "repository: the work of an unfinished step could not be pushed; an executor that goes on elsewhere begins the step anew");

@@ -38,11 +38,12 @@ pub(super) async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize
         run.engine.tools.refresh().await;
         let (step, progress) = run.step(index).await?;
         started = if let Some(open) = progress.open_call.as_deref().cloned() {
-            open_call::settle(run, index, open).await?
+            Box::pin(open_call::settle(run, index, open)).await?
         } else if let Some(approved) = progress.approved.as_deref() {
-            approved_call::carry_out(run, index, approved).await?
+            Box::pin(approved_call::carry_out(run, index, approved)).await?
         } else if let Some(reached) = limit_reached(run, index).await {
-            if !run.change(|draft| end_for_limit(draft, &run.graph, index, reached)).await? {
+            let ending = run.change(|draft| end_for_limit(draft, &run.graph, index, reached));
+            if !Box::pin(ending).await? {
                 return Ok(Vec::new());
             }
             Vec::new()
@@ -77,11 +78,13 @@ async fn take_turn(
                 false => Content::Text(text.clone()),
             };
             let reply = Reply { content, usage: usage.unwrap_or_default() };
-            return act_on(run, index, reply).instrument(span).await;
+            return Box::pin(act_on(run, index, reply)).instrument(span).await;
         }
         None => match run.driver()?.next(&Situation { step, progress, failure: None }) {
             Next::Now(reply) => reply,
-            Next::Later(need) => return wait_for_reply(run, index, need, &progress.notice).await,
+            Next::Later(need) => {
+                return Box::pin(wait_for_reply(run, index, need, &progress.notice)).await;
+            }
         },
     };
     act_on(run, index, reply).await
@@ -95,14 +98,27 @@ async fn act_on(run: &LeasedRun, index: usize, reply: Reply) -> Result<Vec<usize
     }
 }
 
-/// Applies a decision that passed its validations.
+/// Applies a decision that passed its validations. Whatever is no call lies in a future of its own: every future around
+/// this one has its size, and is moved with it.
 async fn apply(run: &LeasedRun, index: usize, passed: Passed) -> Result<Vec<usize>, Ended> {
-    let Passed { judgement, usage } = &passed;
-    let decision = judgement.decision.clone();
+    let decision = &passed.judgement.decision;
     match (decision.action, &decision.tool_call) {
         (Action::Continue, Some(tool_call)) => {
             call::carry_out(run, index, &passed, tool_call).await
         }
+        _ => Box::pin(apply_without_call(run, index, &passed)).await,
+    }
+}
+
+/// Applies a decision that makes no call, or asks for the confirmation of one.
+async fn apply_without_call(
+    run: &LeasedRun,
+    index: usize,
+    passed: &Passed,
+) -> Result<Vec<usize>, Ended> {
+    let Passed { judgement, usage } = passed;
+    let decision = judgement.decision.clone();
+    match (decision.action, &decision.tool_call) {
         // The validations turn a confirm of a tool that only reads into a continue.
         (Action::Confirm, Some(tool_call)) => {
             let wait = confirmation(run, index, &decision, tool_call).await?;
@@ -110,11 +126,11 @@ async fn apply(run: &LeasedRun, index: usize, passed: Passed) -> Result<Vec<usiz
             let execution = run.execution().await;
             if shown.is_some_and(|call| execution.has_grant_for(call, run.engine.now())) {
                 let granted = (tool_call, &wait);
-                return approved_call::carry_out_granted(run, index, &passed, granted).await;
+                return approved_call::carry_out_granted(run, index, passed, granted).await;
             }
-            ask(run, index, &passed, wait).await
+            ask(run, index, passed, wait).await
         }
-        (Action::Continue | Action::Confirm, None) => {
+        (Action::Continue, _) | (Action::Confirm, None) => {
             run.change(|draft| {
                 outcome::turn(draft, run, index, limits::Next::Turn, |draft| {
                     outcome::record_applied(draft, run, index, judgement, *usage)
@@ -140,7 +156,7 @@ async fn apply(run: &LeasedRun, index: usize, passed: Passed) -> Result<Vec<usiz
         }
         (Action::AskUser, _) => {
             let wait = question(run, index, &decision);
-            ask(run, index, &passed, wait).await
+            ask(run, index, passed, wait).await
         }
         (Action::Abort, _) => {
             let abort = decision.abort.unwrap_or_default();

@@ -31,8 +31,8 @@ pub(super) async fn work(run: &Arc<LeasedRun>, started: Vec<usize>, slot: &mut S
     match ended {
         Ok(()) | Err(Ended::NotHeld) => {}
         Err(Ended::Draining) => {
-            run.servers.end(false).await;
-            give_back(run).await;
+            Box::pin(run.servers.end(false)).await;
+            Box::pin(give_back(run)).await;
         }
         Err(
             error @ (Ended::Refused(_)
@@ -43,11 +43,11 @@ pub(super) async fn work(run: &Arc<LeasedRun>, started: Vec<usize>, slot: &mut S
             | Ended::DriverNotServed(_)),
         ) => {
             tracing::error!(run_id = %run.spec.id, %error, "work: the work on a run failed because of a defect; report the error");
-            stop_for_defect(run, &error).await;
+            Box::pin(stop_for_defect(run, &error)).await;
         }
     }
     // By now another executor may hold the run.
-    run.servers.end(true).await;
+    Box::pin(run.servers.end(true)).await;
     run.remove_empty_folder();
 }
 
@@ -79,21 +79,16 @@ async fn phase(
     slot: &mut Slot,
 ) -> Result<Going, Ended> {
     if deadline_passed(run).await {
-        end_for_deadline(run).await?;
+        Box::pin(end_for_deadline(run)).await?;
     }
     let execution = run.execution().await;
     if execution.is_pausing() {
-        rest(run).await?;
+        Box::pin(rest(run)).await?;
         return Ok(Going::On);
     }
     let works =
         matches!(execution.state, RunState::Executing | RunState::Verifying | RunState::Recovering);
-    if works
-        && !(repository::ensure(run).await?
-            && workspace_lock::ensure(run).await?
-            && programs::ensure(run).await?
-            && secrets::ensure(run).await?)
-    {
+    if works && !Box::pin(ensure_place(run)).await? {
         return Ok(Going::On);
     }
     match execution.state {
@@ -116,14 +111,11 @@ async fn phase(
             }
         }
         RunState::Verifying => {
-            // No process of the run is alive when the round begins.
-            run.servers.end(false).await;
-            unless_called_away(run, slot.reacquire_slot()).await?;
-            verify::verify(run, slot).await?;
+            Box::pin(verify_run(run, slot)).await?;
         }
         RunState::Recovering => {
             unless_called_away(run, slot.reacquire_slot()).await?;
-            run.change(|draft| recover(run, draft)).await?;
+            Box::pin(run.change(|draft| recover(run, draft))).await?;
         }
         RunState::Intake | RunState::Planning | RunState::Blocked(_) => {
             run.settle().await?;
@@ -136,6 +128,21 @@ async fn phase(
         }
     }
     Ok(Going::On)
+}
+
+/// Whether the workspace, the programs and the secrets of the run are here; else it stopped or waits.
+async fn ensure_place(run: &LeasedRun) -> Result<bool, Ended> {
+    Ok(repository::ensure(run).await?
+        && workspace_lock::ensure(run).await?
+        && programs::ensure(run).await?
+        && secrets::ensure(run).await?)
+}
+
+async fn verify_run(run: &LeasedRun, slot: &mut Slot) -> Result<(), Ended> {
+    // No process of the run is alive when the round begins.
+    run.servers.end(false).await;
+    unless_called_away(run, slot.reacquire_slot()).await?;
+    verify::verify(run, slot).await
 }
 
 /// The concurrent work in a run.

@@ -61,6 +61,10 @@ enum Carrier {
 }
 
 impl Entry {
+    const fn is_in_loop(&self) -> bool {
+        matches!(self.carrier, Carrier::StepLoop(..))
+    }
+
     fn spec(&self) -> &ToolSpec {
         match &self.carrier {
             Carrier::Tool(tool) => tool.spec(),
@@ -199,8 +203,12 @@ impl Registry {
 
     /// The descriptions of all tools, sorted by name, and whether the step loop carries them out.
     pub fn carried(&self) -> impl Iterator<Item = (&ToolSpec, bool)> {
-        let in_loop = |entry: &Entry| matches!(entry.carrier, Carrier::StepLoop(..));
-        self.tools.values().map(move |entry| (entry.spec(), in_loop(entry)))
+        self.tools.values().map(|entry| (entry.spec(), entry.is_in_loop()))
+    }
+
+    /// The description of one tool, and whether the step loop carries it out.
+    pub fn carried_as(&self, name: &str) -> Option<(&ToolSpec, bool)> {
+        self.tools.get(name).map(|entry| (entry.spec(), entry.is_in_loop()))
     }
 
     /// The aliases of a tool, sorted.

@@ -143,13 +143,13 @@ impl Toolbox {
     /// Reads the tools of workers, unless that was done in the last second. While the database does not answer, what
     /// is known counts.
     pub async fn refresh(&self) {
-        let Some(age) = self.age() else { return self.read_since(None).await };
+        let Some(age) = self.age() else { return Box::pin(self.read_since(None)).await };
         if age >= STALE {
-            self.read_since(None).await;
+            Box::pin(self.read_since(None)).await;
         } else if age >= FRESH
             && let Ok(reading) = self.reading.try_lock()
         {
-            self.read(reading).await;
+            Box::pin(self.read(reading)).await;
         }
     }
 

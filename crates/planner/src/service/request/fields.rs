@@ -1,0 +1,43 @@
+//! Single fields of requests.
+
+use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::run::MAX_NAMESPACE;
+
+/// The longest path of a folder in bytes, Linux's limit.
+const MAX_WORKSPACE: usize = 4095;
+
+pub(in crate::service) fn named(namespace: String) -> Result<String, Problem> {
+    match namespace.trim() {
+        "" => Ok("default".to_owned()),
+        namespace => bounded("namespace", namespace.to_owned(), MAX_NAMESPACE),
+    }
+}
+
+pub(super) fn bounded(field: &str, text: String, bytes: usize) -> Result<String, Problem> {
+    if text.len() <= bytes {
+        return storable(field, text);
+    }
+    let message = format!("is longer than {bytes} bytes; shorten it");
+    Err(Problem::at(Code::TooLarge, field, message))
+}
+
+/// A text that the database can store: Postgres accepts every character but U+0000.
+pub(in crate::service) fn storable(field: &str, text: String) -> Result<String, Problem> {
+    if !text.contains('\0') {
+        return Ok(text);
+    }
+    let message = "contains the character U+0000, which cannot be stored; remove it";
+    Err(Problem::at(Code::TypeMismatch, field, message))
+}
+
+pub(super) fn read_workspace(workspace: String) -> Result<String, Problem> {
+    if workspace.is_empty() || workspace.starts_with('/') {
+        return bounded("workspace", workspace, MAX_WORKSPACE);
+    }
+    let message = format!("{workspace:?} is not an absolute path; begin it with /");
+    Err(Problem::at(Code::TypeMismatch, "workspace", message))
+}
+
+pub(super) fn missing(field: &str) -> Problem {
+    Problem::at(Code::FieldMissing, field, "is missing; set it")
+}

@@ -1,0 +1,18 @@
+//! Requests of callers, converted to the input of intake and of runs.
+
+mod answers;
+mod fields;
+mod limits;
+mod plan;
+mod run;
+mod sender;
+
+pub(super) use answers::{read_answer, read_confirmation, read_extension};
+pub(super) use fields::{named, storable};
+pub use limits::read_own_limits;
+pub(super) use plan::{ReadPlan, check_submission, read_new_plan, read_replan_cause};
+pub(super) use run::{read_fork, read_run_request};
+pub(super) use sender::Sender;
+
+#[cfg(test)]
+mod tests;
