@@ -32,8 +32,8 @@ impl<'a> Payload<'a> {
 
     /// The first of these texts that is not empty.
     pub(super) fn first_text(self, pointers: &[&str]) -> &'a str {
-        let texts = pointers.iter().map(|pointer| self.text(pointer));
-        texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
+        let mut texts = pointers.iter().map(|pointer| self.text(pointer));
+        texts.find(|text| !text.is_empty()).unwrap_or_default()
     }
 
     /// A title without line breaks and control characters, cut to [`MAX_TITLE`].
