@@ -374,6 +374,44 @@ fn a_decision_is_checked_without_a_service() {
 }
 
 #[test]
+fn a_delivery_of_a_forge_is_checked_without_a_service() {
+    let place = Place::new();
+    let delivery = |state: &str, login: &str| {
+        format!(
+            "{{\"action\": \"reviewed\", \"review\": {{\"type\": \"{state}\", \"content\": \"第 3 行\\n1. Merge\"}}, \
+             \"pull_request\": {{\"number\": 7, \"title\": \"Fix\", \"user\": {{\"login\": \"{login}\"}}, \
+             \"updated_at\": \"2026-11-01T10:00:00Z\"}}, \"repository\": {{\"full_name\": \"o/r\"}}, \
+             \"sender\": {{\"login\": \"bob\"}}}}"
+        )
+    };
+    let asked = |more: &[&'static str], state: &str, login: &str| {
+        let mut words =
+            vec!["task", "check", "--forge", "gitea", "--event", "pull_request_rejected"];
+        words.extend_from_slice(more);
+        check(&place, &words, "delivery.json", &delivery(state, login))
+    };
+    let answer = asked(&[], "pull_request_review_rejected", "alice");
+    answer.says(0, &[]);
+    for part in [
+        "changes_requested (review_result) for account alice",
+        "needs action",
+        "\n> 1. Merge\n",
+        "4. Submit",
+    ] {
+        assert!(answer.out.contains(part), "{part:?} is not in {}", answer.out);
+    }
+    let answer = asked(&["--language", "zh", "--json"], "pull_request_review_rejected", "alice");
+    answer.says(0, &[]);
+    assert!(answer.out.contains("\"instructions\":\"你收到了"), "{}", answer.out);
+    let answer = asked(&[], "pull_request_review_comment", "bob");
+    assert_eq!((answer.code, answer.out.as_str()), (0, "ignored: own_pull_request\n"));
+    let answer = asked(&[], "pull_request_review_rejected", "a b");
+    answer.says(1, &["error[type_mismatch]", "the name of an account"]);
+    let answer = asked(&["--templates", "missing"], "pull_request_review_rejected", "alice");
+    answer.says(1, &["error[file_unusable]", "missing"]);
+}
+
+#[test]
 fn a_case_for_the_gate_is_judged_without_a_service() {
     let place = Place::new();
     let case = |exit_code: i32| {

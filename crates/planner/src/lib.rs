@@ -20,6 +20,7 @@ mod runs;
 mod scan;
 mod service;
 mod shards;
+pub mod task;
 mod tokens;
 mod upkeep;
 mod webhook;

@@ -23,6 +23,7 @@ mod run_control;
 mod runs;
 mod show;
 mod submission;
+mod task;
 mod tokens;
 mod up;
 mod verify;
@@ -58,6 +59,7 @@ pub use run::Run;
 pub use run_control::RunControl;
 pub use runs::Runs;
 pub use show::Show;
+pub use task::Task;
 pub use tokens::Tokens;
 pub use up::Up;
 pub use verify::Verify;
@@ -137,6 +139,8 @@ pub enum Command {
     Plan(Plan),
     /// Check decisions without a service.
     Decision(Decision),
+    /// Check what a forge's events become, without a service.
+    Task(Task),
     /// Evaluate checks and receipts without a service.
     #[command(after_help = Exit::help())]
     Gate(Gate),
@@ -201,6 +205,7 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         | Command::Audit(_)
         | Command::Plan(_)
         | Command::Decision(_)
+        | Command::Task(_)
         | Command::Gate(_)
         | Command::Receipts(_)
         | Command::Config(_)
@@ -239,6 +244,7 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
         Command::Audit(command) => command.run(output).await,
         Command::Plan(command) => command.run(output),
         Command::Decision(command) => command.run(output),
+        Command::Task(command) => command.run(output),
         Command::Gate(command) => command.run(output).await,
         Command::Receipts(command) => command.run(output).await,
         Command::Config(command) => command.run(innermost(matches), output),

@@ -47,6 +47,7 @@ pub mod tests_named;
 pub mod tests_seen;
 pub mod todo;
 pub mod tool_workers;
+pub mod toolchain;
 pub mod verdict;
 pub mod verification;
 pub mod verify_tool;

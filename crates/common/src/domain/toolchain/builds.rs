@@ -1,0 +1,195 @@
+//! Builds and deployments that fail.
+
+use super::action::EventType;
+use super::event::{Assignee, Ignored, Reading, Role};
+use super::payload::{Payload, cut};
+use super::source::{Occurrence, Source, context};
+use super::subject::Subject;
+use crate::domain::problem::Problem;
+use chrono::{DateTime, Utc};
+use serde_json::json;
+
+/// The longest summary of a failure, in characters.
+const MAX_SUMMARY: usize = 2_000;
+
+/// A failed build.
+struct Build {
+    repo: String,
+    number: Option<u64>,
+    branch: String,
+    commit: String,
+    account: Option<String>,
+    summary: String,
+    jobs: Vec<String>,
+    happened_at: DateTime<Utc>,
+    mark: String,
+}
+
+/// The event `workflow_run`.
+pub(super) fn workflow_run(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    if payload.text("/action") != "completed" {
+        return Ok(Reading::Ignored(Ignored::ActionUnknown));
+    }
+    if !is_failed(payload.text("/workflow_run/conclusion")) {
+        return Ok(Reading::Ignored(Ignored::NotFailed));
+    }
+    let name = payload.title("/workflow_run/name");
+    failed(
+        source,
+        Build {
+            repo: source.repo()?,
+            number: first_pull(payload, "/workflow_run/pull_requests"),
+            branch: payload.title("/workflow_run/head_branch"),
+            commit: payload.commit("/workflow_run/head_sha")?,
+            account: first_login(
+                payload,
+                &["/pull_request/user/login", "/workflow_run/actor/login", "/sender/login"],
+            ),
+            summary: format!("{name}: {}", payload.text("/workflow_run/conclusion")),
+            jobs: vec![name],
+            happened_at: payload.time(&[
+                "/workflow_run/updated_at",
+                "/workflow_run/completed_at",
+                "/workflow_run/created_at",
+                "/repository/updated_at",
+            ])?,
+            mark: payload.number("/workflow_run/id")?.to_string(),
+        },
+    )
+}
+
+/// The event `check_suite` of an app. GitHub's own workflows also send `workflow_run`, which has more facts.
+pub(super) fn check_suite(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    if payload.text("/action") != "completed" {
+        return Ok(Reading::Ignored(Ignored::ActionUnknown));
+    }
+    let is_workflow = payload.text("/check_suite/app/slug") == "github-actions";
+    if is_workflow || !is_failed(payload.text("/check_suite/conclusion")) {
+        return Ok(Reading::Ignored(Ignored::NotFailed));
+    }
+    let name = payload.title("/check_suite/app/name");
+    failed(
+        source,
+        Build {
+            repo: source.repo()?,
+            number: first_pull(payload, "/check_suite/pull_requests"),
+            branch: payload.title("/check_suite/head_branch"),
+            commit: payload.commit("/check_suite/head_sha")?,
+            account: first_login(payload, &["/sender/login"]),
+            summary: format!("{name}: {}", payload.text("/check_suite/conclusion")),
+            jobs: vec![name],
+            happened_at: payload.time(&["/check_suite/updated_at", "/check_suite/created_at"])?,
+            mark: payload.number("/check_suite/id")?.to_string(),
+        },
+    )
+}
+
+/// The event `status` of a commit.
+pub(super) fn status(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    if !is_failed(payload.text("/state")) {
+        return Ok(Reading::Ignored(Ignored::NotFailed));
+    }
+    let job = payload.title("/context");
+    let commit = payload.commit("/sha")?;
+    failed(
+        source,
+        Build {
+            repo: source.repo()?,
+            number: None,
+            branch: payload.title("/branches/0/name"),
+            account: first_login(
+                payload,
+                &["/commit/author/login", "/commit/author/username", "/sender/login"],
+            ),
+            summary: payload.body("/description"),
+            mark: format!("{commit} {job}"),
+            commit,
+            jobs: vec![job],
+            happened_at: payload.time(&["/updated_at", "/created_at", "/commit/timestamp"])?,
+        },
+    )
+}
+
+/// The event `action_run_failure` of Forgejo.
+pub(super) fn action_run(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    let repo = source.repo().or_else(|_| payload.repository("/run/repository/full_name"))?;
+    let workflow = payload.title("/run/workflow_id");
+    failed(
+        source,
+        Build {
+            repo,
+            number: None,
+            branch: payload.title("/run/prettyref"),
+            commit: payload.commit("/run/commit_sha")?,
+            account: first_login(payload, &["/run/trigger_user/login", "/sender/login"]),
+            summary: format!("{workflow}: {}", payload.title("/run/title")),
+            jobs: vec![workflow],
+            happened_at: payload.time(&["/run/stopped", "/run/updated", "/run/created"])?,
+            mark: payload.number("/run/id")?.to_string(),
+        },
+    )
+}
+
+fn failed(source: &Source<'_>, build: Build) -> Result<Reading, Problem> {
+    let Build { repo, number, branch, commit, account, summary, jobs, happened_at, mark } = build;
+    let Some(account) = account else { return Ok(Reading::Ignored(Ignored::NoAccount)) };
+    let occurrence = Occurrence {
+        event_type: EventType::CiFailed,
+        from: source.payload.optional_login("/sender/login").unwrap_or_else(|| account.clone()),
+        happened_at,
+        context: context([
+            ("pr_number", json!(number)),
+            ("repo", json!(repo)),
+            ("branch", json!(branch)),
+            ("error_summary", json!(cut(&summary, MAX_SUMMARY))),
+            ("failed_jobs", json!(jobs)),
+            ("commit_sha", json!(commit)),
+        ]),
+        subject: Subject { repo, number, is_pull_request: number.is_some() },
+        mark,
+        brief: String::new(),
+    };
+    Ok(source.tasks(&occurrence, [Assignee::Account(account)]))
+}
+
+/// The event `deployment_status`.
+pub(super) fn deployment(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    if !is_failed(payload.text("/deployment_status/state")) {
+        return Ok(Reading::Ignored(Ignored::NotFailed));
+    }
+    let repo = source.repo()?;
+    let reason = payload.body("/deployment_status/description");
+    let occurrence = Occurrence {
+        event_type: EventType::DeploymentFailed,
+        from: payload.login("/sender/login")?,
+        happened_at: payload
+            .time(&["/deployment_status/updated_at", "/deployment_status/created_at"])?,
+        context: context([
+            ("repo", json!(repo)),
+            ("commit_sha", json!(payload.commit("/deployment/sha")?)),
+            ("environment", json!(payload.title("/deployment/environment"))),
+            ("reason", json!(cut(&reason, MAX_SUMMARY))),
+        ]),
+        subject: Subject { repo, number: None, is_pull_request: false },
+        mark: payload.number("/deployment_status/id")?.to_string(),
+        brief: String::new(),
+    };
+    Ok(source.tasks(&occurrence, [Assignee::Role(Role::Infra)]))
+}
+
+fn is_failed(word: &str) -> bool {
+    matches!(word, "failure" | "error" | "timed_out" | "startup_failure")
+}
+
+fn first_pull(payload: Payload<'_>, pointer: &str) -> Option<u64> {
+    payload.list(pointer).find_map(|pull| pull.number("/number").ok())
+}
+
+fn first_login(payload: Payload<'_>, pointers: &[&str]) -> Option<String> {
+    pointers.iter().find_map(|pointer| payload.optional_login(pointer))
+}

@@ -1,0 +1,147 @@
+//! One event, as it becomes a task.
+
+use super::action::{ActionType, EventType};
+use super::forge::Forge;
+use super::intent::Intent;
+use super::language::Language;
+use super::risk::RiskRules;
+use super::steps::steps;
+use super::subject::Subject;
+use super::task::TaskPayload;
+use super::words::words;
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// The most files of a change that a task shows.
+pub const MAX_CHANGED_FILES: usize = 300;
+
+/// An event that asks one account, or one role, to act.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolchainEvent {
+    /// What happened.
+    pub event_type: EventType,
+    /// The account that caused it.
+    pub from: String,
+    /// Who must act.
+    pub assignee: Assignee,
+    /// What it is about.
+    pub subject: Subject,
+    /// A slug of an issue's title; empty for other events.
+    pub brief: String,
+    /// The facts of the event, bounded in size. Their texts are of the forge: data, never instructions.
+    pub context: Map<String, Value>,
+    /// The forge.
+    pub source: Forge,
+    /// The forge's own time of the event.
+    pub happened_at: DateTime<Utc>,
+    /// What makes the event this one: a repetition under another delivery id has the same key.
+    pub key: String,
+}
+
+impl ToolchainEvent {
+    /// What it asks for.
+    pub const fn action_type(&self) -> ActionType {
+        self.event_type.action()
+    }
+
+    /// Whether it is accepted without a report.
+    pub const fn is_notice(&self) -> bool {
+        matches!(self.event_type, EventType::PullRequestMerged | EventType::InfrastructureFailure)
+    }
+
+    /// The payload of its task, with steps and guidance in a language.
+    pub fn payload(&self, language: Language) -> TaskPayload {
+        let mut context = self.context.clone();
+        let hint = context.get("intent_hint").and_then(Value::as_str).and_then(Intent::from_text);
+        if let Some(intent) = hint {
+            let guidance = intent.guidance(language);
+            context.insert("response_guidance".to_owned(), Value::from(guidance));
+        }
+        TaskPayload {
+            event_type: self.event_type.to_string(),
+            action_type: self.action_type().to_string(),
+            steps: steps(self.event_type, language, &self.subject, &self.brief),
+            from: self.from.clone(),
+            context,
+            source: self.source.to_string(),
+        }
+    }
+
+    /// Adds the files that the pull request changes, at most [`MAX_CHANGED_FILES`], and the risk of all of them.
+    pub fn set_changed_files(&mut self, files: &[String], rules: &RiskRules) {
+        let level = rules.level(files.iter().map(String::as_str));
+        let shown = files.get(..MAX_CHANGED_FILES).unwrap_or(files);
+        self.context.insert("risk_level".to_owned(), Value::from(level.as_str()));
+        self.context.insert("changed_files".to_owned(), Value::from(shown));
+    }
+}
+
+/// Who must act on an event.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Assignee {
+    /// The agent of an account of the forge.
+    Account(String),
+    /// An agent with a role.
+    Role(Role),
+}
+
+impl fmt::Display for Assignee {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Account(login) => write!(f, "account {login}"),
+            Self::Role(role) => write!(f, "role {role}"),
+        }
+    }
+}
+
+words! {
+    /// What an agent can be asked for without being named.
+    Role {
+        /// Reviews pull requests.
+        Reviewer = "reviewer",
+        /// Writes code.
+        Developer = "developer",
+        /// Gets what no other agent can take.
+        Coordinator = "coordinator",
+        /// Runs builds and deployments.
+        Infra = "infra",
+    }
+}
+
+words! {
+    /// Why a delivery asks for nothing.
+    Ignored {
+        /// The event is none that becomes a task.
+        EventUnknown = "event_unknown",
+        /// The action of the event is none that becomes a task, such as a label.
+        ActionUnknown = "action_unknown",
+        /// The forge tests the hook.
+        Ping = "ping",
+        /// The service wrote the comment or the issue itself.
+        OwnComment = "own_comment",
+        /// The author of the pull request acted on it.
+        OwnPullRequest = "own_pull_request",
+        /// A review without a result, and without a text.
+        ReviewWithoutText = "review_without_text",
+        /// A draft is reviewed when it is ready.
+        DraftPullRequest = "draft_pull_request",
+        /// The pull request was closed and not merged.
+        ClosedWithoutMerge = "closed_without_merge",
+        /// The build or the deployment did not fail.
+        NotFailed = "not_failed",
+        /// The build belongs to no account.
+        NoAccount = "no_account",
+        /// A comment on an issue that mentions no account.
+        NoMention = "no_mention",
+    }
+}
+
+/// What a delivery is read as.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reading {
+    /// One event for each account or role that must act; never empty.
+    Tasks(Vec<ToolchainEvent>),
+    /// Nothing to do.
+    Ignored(Ignored),
+}

@@ -1,0 +1,236 @@
+//! Issues, comments and mentions.
+
+use super::action::EventType;
+use super::brief::brief;
+use super::event::{Assignee, Ignored, Reading};
+use super::intent::Intent;
+use super::mention::mentions;
+use super::payload::{Payload, cut};
+use super::pulls::Pull;
+use super::source::{Occurrence, Source, context};
+use super::subject::Subject;
+use crate::domain::problem::Problem;
+use serde_json::{Value, json};
+
+/// The longest part of a comment that a mention shows, in characters.
+const MAX_SNIPPET: usize = 500;
+
+/// The event `issues`: an assignment asks the assignee; a new issue asks those that it mentions.
+pub(super) fn issue(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    match payload.text("/action") {
+        "assigned" => assigned(source),
+        "opened" => opened(source),
+        _ => Ok(Reading::Ignored(Ignored::ActionUnknown)),
+    }
+}
+
+fn assigned(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    let from = payload.login("/sender/login")?;
+    let number = payload.number("/issue/number")?;
+    let title = payload.title("/issue/title");
+    let labels: Vec<String> =
+        payload.list("/issue/labels").map(|label| label.title("/name")).collect();
+    let brief = brief(&title);
+    let subject = Subject { repo: source.repo()?, number: Some(number), is_pull_request: false };
+    let happened_at = payload.time(&["/issue/updated_at", "/issue/created_at"])?;
+    let body = payload.body("/issue/body");
+    if source.is_own(&from, &body) {
+        return Ok(Reading::Ignored(Ignored::OwnComment));
+    }
+    let occurrence = Occurrence {
+        event_type: EventType::IssueAssigned,
+        context: context([
+            ("issue_number", json!(number)),
+            ("repo", json!(subject.repo)),
+            ("issue_title", json!(title)),
+            ("labels", json!(labels)),
+            ("issue_body", json!(body)),
+            ("brief", json!(brief)),
+        ]),
+        subject,
+        from,
+        happened_at,
+        mark: String::new(),
+        brief,
+    };
+    Ok(source.tasks(&occurrence, assignees(payload).into_iter().map(Assignee::Account)))
+}
+
+/// GitHub names the one that was assigned; Gitea only all of them.
+fn assignees(payload: Payload<'_>) -> Vec<String> {
+    if let Some(one) = payload.optional_login("/assignee/login") {
+        return vec![one];
+    }
+    let all = payload.list("/issue/assignees").filter_map(|user| user.optional_login("/login"));
+    let mut all: Vec<String> = all.collect();
+    if all.is_empty() {
+        all.extend(payload.optional_login("/issue/assignee/login"));
+    }
+    all
+}
+
+fn opened(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    let text = payload.body("/issue/body");
+    let author = payload.login("/issue/user/login")?;
+    let subject = Subject {
+        repo: source.repo()?,
+        number: Some(payload.number("/issue/number")?),
+        is_pull_request: false,
+    };
+    let said = Said {
+        source_type: "issue",
+        address: payload.address("/issue/html_url"),
+        mark: String::new(),
+        text,
+        author,
+    };
+    let times = ["/issue/created_at", "/issue/updated_at"];
+    mentioned(source, subject, said, &times, None)
+}
+
+/// The event of a comment on a line of a pull request (GitHub).
+pub(super) fn review_comment(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    if payload.text("/action") != "created" {
+        return Ok(Reading::Ignored(Ignored::ActionUnknown));
+    }
+    let pull = Pull::read(source)?;
+    let place = (payload.title("/comment/path"), line_of(payload));
+    on_pull(source, &pull.subject, &pull.title, &pull.author, place)
+}
+
+fn line_of(payload: Payload<'_>) -> Value {
+    let line = ["/comment/line", "/comment/original_line"];
+    line.iter()
+        .find_map(|pointer| payload.at(pointer))
+        .filter(|line| line.is_u64())
+        .cloned()
+        .unwrap_or_default()
+}
+
+/// The event `issue_comment`, which is also that of a comment on a pull request.
+pub(super) fn comment(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    if payload.text("/action") != "created" {
+        return Ok(Reading::Ignored(Ignored::ActionUnknown));
+    }
+    let is_pull_request = payload.is("/is_pull")
+        || payload.at("/issue/pull_request").is_some()
+        || payload.at("/pull_request").is_some();
+    // A comment on a pull request has its number in the issue as well.
+    let part = if payload.at("/issue").is_some() { "issue" } else { "pull_request" };
+    let subject = Subject {
+        repo: source.repo()?,
+        number: Some(payload.number(&format!("/{part}/number"))?),
+        is_pull_request,
+    };
+    let title = payload.title(&format!("/{part}/title"));
+    if is_pull_request {
+        let author = payload.login(&format!("/{part}/user/login"))?;
+        return on_pull(source, &subject, &title, &author, (String::new(), Value::Null));
+    }
+    let said = Said::comment(payload, "issue_comment")?;
+    mentioned(source, subject, said, &COMMENT_TIMES, None)
+}
+
+const COMMENT_TIMES: [&str; 2] = ["/comment/created_at", "/comment/updated_at"];
+
+/// A comment on a pull request asks its author, and every other account that it mentions.
+fn on_pull(
+    source: &Source<'_>,
+    subject: &Subject,
+    title: &str,
+    author: &str,
+    (path, line): (String, Value),
+) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    let said = Said::comment(payload, "pull_request_comment")?;
+    let occurrence = Occurrence {
+        event_type: EventType::ReviewComment,
+        subject: subject.clone(),
+        from: said.author.clone(),
+        happened_at: payload.time(&COMMENT_TIMES)?,
+        context: context([
+            ("pr_number", json!(subject.number)),
+            ("repo", json!(subject.repo)),
+            ("pr_title", json!(title)),
+            ("commenter", json!(said.author)),
+            ("comment_body", json!(said.text)),
+            ("path", json!(path)),
+            ("line", line),
+        ]),
+        mark: said.mark.clone(),
+        brief: String::new(),
+    };
+    let asks_author = !said.author.eq_ignore_ascii_case(author);
+    let of_author =
+        asks_author.then(|| source.task(&occurrence, Assignee::Account(author.to_owned())));
+    mentioned(source, subject.clone(), said, &COMMENT_TIMES, Some((author, of_author)))
+}
+
+/// A text that can mention accounts.
+struct Said {
+    source_type: &'static str,
+    address: String,
+    mark: String,
+    text: String,
+    author: String,
+}
+
+impl Said {
+    fn comment(payload: Payload<'_>, source_type: &'static str) -> Result<Self, Problem> {
+        Ok(Self {
+            source_type,
+            address: payload.address("/comment/html_url"),
+            mark: payload.number("/comment/id")?.to_string(),
+            text: payload.body("/comment/body"),
+            author: payload.login("/comment/user/login")?,
+        })
+    }
+}
+
+/// The tasks of the accounts that a text mentions, after that of the pull request's author.
+fn mentioned(
+    source: &Source<'_>,
+    subject: Subject,
+    said: Said,
+    times: &[&str],
+    pull: Option<(&str, Option<super::event::ToolchainEvent>)>,
+) -> Result<Reading, Problem> {
+    if source.is_own(&said.author, &said.text) {
+        return Ok(Reading::Ignored(Ignored::OwnComment));
+    }
+    let (author, of_author) = pull.map_or(("", None), |(author, task)| (author, task));
+    let intent = Intent::of(&said.text);
+    let occurrence = Occurrence {
+        event_type: EventType::Mention,
+        subject,
+        from: said.author.clone(),
+        happened_at: source.payload.time(times)?,
+        context: context([
+            ("source_type", json!(said.source_type)),
+            ("source_url", json!(said.address)),
+            ("commenter", json!(said.author)),
+            ("content_snippet", json!(cut(&said.text, MAX_SNIPPET))),
+            ("intent_hint", json!(intent.as_str())),
+            // `ToolchainEvent::payload` sets it in the language of the assignee.
+            ("response_guidance", Value::Null),
+        ]),
+        mark: said.mark,
+        brief: String::new(),
+    };
+    let is_other = |name: &String| {
+        ![said.author.as_str(), author].iter().any(|known| known.eq_ignore_ascii_case(name))
+    };
+    let mut tasks: Vec<_> = of_author.into_iter().collect();
+    let others = mentions(&said.text).into_iter().filter(is_other);
+    tasks.extend(others.map(|name| source.task(&occurrence, Assignee::Account(name))));
+    if !tasks.is_empty() {
+        return Ok(Reading::Tasks(tasks));
+    }
+    let reason = if author.is_empty() { Ignored::NoMention } else { Ignored::OwnPullRequest };
+    Ok(Reading::Ignored(reason))
+}

@@ -1,0 +1,51 @@
+//! Events of a forge (Gitea, Forgejo, GitHub): a delivery becomes tasks, an ignored event or a refusal.
+//!
+//! ```text
+//!   Delivery --read--> Tasks([ToolchainEvent])   one for each account or role that must act
+//!                  \-> Ignored(reason)           nothing to do, with the reason
+//!                  \-> Err(Problem)              no usable payload
+//! ```
+//!
+//! The address of the hook decides the forge, never a header: a delivery of Gitea carries GitHub's headers too.
+//! Names of accounts, repositories and commits are validated here, because they become parts of instructions.
+
+mod action;
+mod brief;
+mod builds;
+mod delivery;
+mod event;
+mod failure;
+mod forge;
+mod intent;
+mod issues;
+mod language;
+mod mention;
+mod order;
+mod own;
+mod payload;
+mod pulls;
+mod report;
+mod risk;
+mod source;
+mod steps;
+mod subject;
+mod task;
+mod words;
+
+pub use action::{ActionType, EventType};
+pub use brief::{MAX_BRIEF, brief};
+pub use delivery::{Delivery, MAX_DELIVERY};
+pub use event::{Assignee, Ignored, MAX_CHANGED_FILES, Reading, Role, ToolchainEvent};
+pub use failure::{
+    FailureClass, MAX_BUSINESS_FAILURES, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, TaskFailure,
+};
+pub use forge::Forge;
+pub use intent::Intent;
+pub use language::Language;
+pub use order::{Placed, is_superseded, supersedes};
+pub use own::{OwnAccount, marker, marks_own};
+pub use report::{Compatibility, LONG_COMMENT, ReportResult, TaskEntry, TaskFacts, judge};
+pub use risk::{RiskLevel, RiskRules};
+pub use source::Rules;
+pub use subject::Subject;
+pub use task::{EntryKind, TaskPayload};

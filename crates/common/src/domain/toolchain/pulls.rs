@@ -1,0 +1,246 @@
+//! Pull requests and their reviews.
+
+use super::action::EventType;
+use super::event::{Assignee, Ignored, Reading, Role};
+use super::payload::Payload;
+use super::source::{Occurrence, Source, context};
+use super::subject::Subject;
+use crate::domain::problem::Problem;
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value, json};
+
+/// The part of a pull request that events need.
+#[derive(Debug, Clone)]
+pub(super) struct Pull {
+    pub(super) subject: Subject,
+    pub(super) title: String,
+    pub(super) author: String,
+    pub(super) branch: String,
+    pub(super) head: String,
+    pub(super) updated_at: DateTime<Utc>,
+}
+
+impl Pull {
+    pub(super) fn read(source: &Source<'_>) -> Result<Self, Problem> {
+        let payload = source.payload;
+        let number = payload.number("/pull_request/number")?;
+        Ok(Self {
+            subject: Subject { repo: source.repo()?, number: Some(number), is_pull_request: true },
+            title: payload.title("/pull_request/title"),
+            author: payload.login("/pull_request/user/login")?,
+            branch: payload.title("/pull_request/head/ref"),
+            head: payload.commit("/pull_request/head/sha")?,
+            updated_at: payload.time(&["/pull_request/updated_at", "/pull_request/created_at"])?,
+        })
+    }
+
+    fn occurrence(&self, event_type: EventType, from: String, mark: String) -> Occurrence {
+        Occurrence {
+            event_type,
+            subject: self.subject.clone(),
+            from,
+            happened_at: self.updated_at,
+            context: Map::new(),
+            mark,
+            brief: String::new(),
+        }
+    }
+
+    fn named(&self) -> [(&'static str, Value); 3] {
+        [
+            ("pr_number", json!(self.subject.number)),
+            ("repo", json!(self.subject.repo)),
+            ("pr_title", json!(self.title)),
+        ]
+    }
+}
+
+/// The event `pull_request`.
+pub(super) fn pull_request(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    let action = payload.text("/action");
+    if payload.at("/review").is_some() && action == "reviewed" {
+        return review(source);
+    }
+    let pull = match action {
+        "opened" | "reopened" | "ready_for_review" | "review_requested" | "closed"
+        | "synchronize" | "synchronized" => Pull::read(source)?,
+        _ => return Ok(Reading::Ignored(Ignored::ActionUnknown)),
+    };
+    let from = payload.login("/sender/login")?;
+    if action == "closed" {
+        return merged(source, &pull, from);
+    }
+    if payload.is("/pull_request/draft") {
+        return Ok(Reading::Ignored(Ignored::DraftPullRequest));
+    }
+    match action {
+        "synchronize" | "synchronized" => Ok(updated(source, &pull, &from)),
+        // A request to a team names no reviewer and goes to the role.
+        "review_requested" => {
+            let reviewer = payload.optional_login("/requested_reviewer/login");
+            Ok(requested(source, &pull, from, reviewer.into_iter().collect()))
+        }
+        _ => Ok(requested(source, &pull, from, requested_reviewers(payload))),
+    }
+}
+
+fn merged(source: &Source<'_>, pull: &Pull, from: String) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    if !payload.is("/pull_request/merged") {
+        return Ok(Reading::Ignored(Ignored::ClosedWithoutMerge));
+    }
+    let merged_by = payload.optional_login("/pull_request/merged_by/login");
+    let mut occurrence = pull.occurrence(EventType::PullRequestMerged, from, String::new());
+    occurrence.happened_at =
+        payload.time(&["/pull_request/merged_at", "/pull_request/updated_at"])?;
+    let [number, repo, title] = pull.named();
+    occurrence.context = context([
+        number,
+        repo,
+        title,
+        ("pr_author", json!(pull.author)),
+        ("merged_by", json!(merged_by.as_ref().unwrap_or(&occurrence.from))),
+    ]);
+    Ok(source.tasks(&occurrence, [Assignee::Account(pull.author.clone())]))
+}
+
+fn requested(source: &Source<'_>, pull: &Pull, from: String, reviewers: Vec<String>) -> Reading {
+    let mut occurrence = pull.occurrence(EventType::ReviewRequested, from, pull.head.clone());
+    let [number, repo, title] = pull.named();
+    occurrence.context = context([
+        number,
+        repo,
+        title,
+        ("pr_author", json!(pull.author)),
+        ("branch", json!(pull.branch)),
+        // No payload names the files; `ToolchainEvent::set_changed_files` adds them.
+        ("risk_level", Value::Null),
+        ("changed_files", Value::Null),
+    ]);
+    source.tasks(&occurrence, reviewers_or_role(reviewers, &pull.author))
+}
+
+fn updated(source: &Source<'_>, pull: &Pull, from: &str) -> Reading {
+    let reviewers = requested_reviewers(source.payload);
+    let assignees = reviewers_or_role(reviewers, &pull.author);
+    let tasks = assignees.into_iter().map(|assignee| {
+        let reviewer = match &assignee {
+            Assignee::Account(login) => login.clone(),
+            Assignee::Role(role) => role.to_string(),
+        };
+        let mut occurrence =
+            pull.occurrence(EventType::CommitsPushed, from.to_owned(), pull.head.clone());
+        let [number, repo, title] = pull.named();
+        occurrence.context = context([
+            number,
+            repo,
+            title,
+            ("pr_author", json!(pull.author)),
+            ("new_sha", json!(pull.head)),
+            ("reviewer", json!(reviewer)),
+        ]);
+        source.task(&occurrence, assignee)
+    });
+    Reading::Tasks(tasks.collect())
+}
+
+/// The event of a review: `pull_request_review` of GitHub, and Gitea's names by the result.
+pub(super) fn review(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    if !matches!(payload.text("/action"), "submitted" | "reviewed") {
+        return Ok(Reading::Ignored(Ignored::ActionUnknown));
+    }
+    let word = payload.first_text(&["/review/state", "/review/type"]).to_ascii_lowercase();
+    let (event_type, result) = match word.as_str() {
+        "approved" | "pull_request_review_approved" => (EventType::ReviewApproved, "APPROVED"),
+        "changes_requested" | "request_changes" | "pull_request_review_rejected" => {
+            (EventType::ChangesRequested, "REQUEST_CHANGES")
+        }
+        _ => return commented(source),
+    };
+    let pull = Pull::read(source)?;
+    let reviewer = reviewer(payload)?;
+    let mut occurrence = pull.occurrence(event_type, reviewer.clone(), review_mark(payload, &pull));
+    occurrence.happened_at = payload.time(&["/review/submitted_at", "/pull_request/updated_at"])?;
+    let [number, repo, title] = pull.named();
+    occurrence.context = context([
+        number,
+        repo,
+        title,
+        ("result", json!(result)),
+        ("reviewer", json!(reviewer)),
+        ("review_body", json!(review_text(payload))),
+    ]);
+    Ok(source.tasks(&occurrence, [Assignee::Account(pull.author.clone())]))
+}
+
+/// A review without a result is a comment on the pull request.
+fn commented(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    let text = review_text(payload);
+    if text.trim().is_empty() {
+        // Its comments on lines arrive as events of their own.
+        return Ok(Reading::Ignored(Ignored::ReviewWithoutText));
+    }
+    let pull = Pull::read(source)?;
+    let commenter = reviewer(payload)?;
+    if commenter.eq_ignore_ascii_case(&pull.author) {
+        return Ok(Reading::Ignored(Ignored::OwnPullRequest));
+    }
+    if source.is_own(&commenter, &text) {
+        return Ok(Reading::Ignored(Ignored::OwnComment));
+    }
+    let mark = review_mark(payload, &pull);
+    let mut occurrence = pull.occurrence(EventType::ReviewComment, commenter.clone(), mark);
+    occurrence.happened_at = payload.time(&["/review/submitted_at", "/pull_request/updated_at"])?;
+    let [number, repo, title] = pull.named();
+    occurrence.context = context([
+        number,
+        repo,
+        title,
+        ("commenter", json!(commenter)),
+        ("comment_body", json!(text)),
+        ("path", json!("")),
+        ("line", Value::Null),
+    ]);
+    Ok(source.tasks(&occurrence, [Assignee::Account(pull.author.clone())]))
+}
+
+fn reviewer(payload: Payload<'_>) -> Result<String, Problem> {
+    payload.login("/review/user/login").or_else(|_| payload.login("/sender/login"))
+}
+
+fn review_text(payload: Payload<'_>) -> String {
+    let github = payload.body("/review/body");
+    if github.is_empty() { payload.body("/review/content") } else { github }
+}
+
+/// GitHub numbers its reviews. Gitea's payload has no id: the commit, the reviewer and the time distinguish
+/// them.
+fn review_mark(payload: Payload<'_>, pull: &Pull) -> String {
+    match payload.number("/review/id") {
+        Ok(id) => id.to_string(),
+        Err(_) => format!(
+            "{} {} {}",
+            pull.head,
+            payload.text("/sender/login"),
+            pull.updated_at.timestamp()
+        ),
+    }
+}
+
+fn requested_reviewers(payload: Payload<'_>) -> Vec<String> {
+    let reviewers = payload.list("/pull_request/requested_reviewers");
+    reviewers.filter_map(|reviewer| reviewer.optional_login("/login")).collect()
+}
+
+/// The reviewers that were asked by name, without the author; the role where there is none.
+fn reviewers_or_role(mut reviewers: Vec<String>, author: &str) -> Vec<Assignee> {
+    reviewers.retain(|reviewer| !reviewer.eq_ignore_ascii_case(author));
+    reviewers.dedup();
+    match reviewers.is_empty() {
+        true => vec![Assignee::Role(Role::Reviewer)],
+        false => reviewers.into_iter().map(Assignee::Account).collect(),
+    }
+}

@@ -1,0 +1,166 @@
+//! Whether what is recorded about a task fulfils it.
+
+use super::action::ActionType;
+use super::task::EntryKind;
+use super::words::words;
+use chrono::{DateTime, Utc};
+use std::fmt;
+
+/// One entry of a task's history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskEntry {
+    /// The kind.
+    pub kind: EntryKind,
+    /// The agent that wrote it.
+    pub author: String,
+    /// The text.
+    pub body: String,
+    /// When it was written.
+    pub at: DateTime<Utc>,
+}
+
+/// What is known about a task when it is judged.
+#[derive(Debug, Clone, Copy)]
+pub struct TaskFacts<'a> {
+    /// What the task asks for, as its payload has it.
+    pub action_type: &'a str,
+    /// The agent that must act.
+    pub assignee: &'a str,
+    /// When the run began.
+    pub began_at: DateTime<Utc>,
+    /// The entries of its history.
+    pub entries: &'a [TaskEntry],
+    /// How many outputs are attached.
+    pub outputs: usize,
+}
+
+/// The two switches of compatibility, both off by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Compatibility {
+    /// Any output counts as the report.
+    pub any_output: bool,
+    /// Any entry of [`LONG_COMMENT`] characters and more counts as the report.
+    pub any_long_comment: bool,
+}
+
+/// What is a long comment, in characters.
+pub const LONG_COMMENT: usize = 20;
+
+words! {
+    /// The result of judging a task's history.
+    ReportResult {
+        /// The assignee reported.
+        HasActionReport = "has_action_report",
+        /// The assignee reported without naming a file, a build or a review.
+        ThinReport = "thin_report",
+        /// The task is a notice, or one of the infrastructure: it needs no report.
+        NotNeeded = "report_not_needed",
+        /// An output counts, by a switch of compatibility.
+        HasOutput = "has_output",
+        /// A long comment counts, by a switch of compatibility.
+        HasLongComment = "has_long_comment",
+        /// Nothing was reported.
+        NoAction = "no_action",
+        /// The report is blank.
+        ReportEmpty = "report_empty",
+        /// Another agent wrote the report.
+        ReportAuthorMismatch = "report_author_mismatch",
+        /// The report was written before the run began.
+        ReportBeforeStart = "report_before_start",
+    }
+}
+
+impl ReportResult {
+    /// Whether the task is fulfilled.
+    pub const fn passed(self) -> bool {
+        match self {
+            Self::HasActionReport
+            | Self::ThinReport
+            | Self::NotNeeded
+            | Self::HasOutput
+            | Self::HasLongComment => true,
+            Self::NoAction
+            | Self::ReportEmpty
+            | Self::ReportAuthorMismatch
+            | Self::ReportBeforeStart => false,
+        }
+    }
+}
+
+/// Judges a task by its history. One valid report is enough; else the reason is that of the last report.
+pub fn judge(facts: &TaskFacts<'_>, compatibility: Compatibility) -> ReportResult {
+    let needs_none = [ActionType::ReviewMerged, ActionType::InfrastructureFailure];
+    if needs_none.iter().any(|action| action.as_str() == facts.action_type) {
+        return ReportResult::NotNeeded;
+    }
+    let reports = facts.entries.iter().filter(|entry| entry.kind == EntryKind::ActionReport);
+    let mut result = ReportResult::NoAction;
+    for report in reports {
+        result = judge_report(report, facts);
+        if result.passed() {
+            return result;
+        }
+    }
+    let long = |entry: &TaskEntry| {
+        let is_agent = entry.kind != EntryKind::System && entry.author == facts.assignee;
+        is_agent && entry.body.trim().chars().count() >= LONG_COMMENT
+    };
+    if compatibility.any_output && facts.outputs > 0 {
+        return ReportResult::HasOutput;
+    }
+    if compatibility.any_long_comment && facts.entries.iter().any(long) {
+        return ReportResult::HasLongComment;
+    }
+    result
+}
+
+fn judge_report(report: &TaskEntry, facts: &TaskFacts<'_>) -> ReportResult {
+    match () {
+        () if report.body.trim().is_empty() => ReportResult::ReportEmpty,
+        () if report.author != facts.assignee => ReportResult::ReportAuthorMismatch,
+        () if report.at < facts.began_at => ReportResult::ReportBeforeStart,
+        () if is_thin(&report.body) => ReportResult::ThinReport,
+        () => ReportResult::HasActionReport,
+    }
+}
+
+/// Words of the external state that a report names, in lower case.
+const STATES: [&str; 16] = [
+    "ci ",
+    "ci:",
+    "ci通过",
+    "ci 通过",
+    "build",
+    "test",
+    "review",
+    "merged",
+    "merge",
+    "pushed",
+    "deploy",
+    "commit",
+    "合并",
+    "评审",
+    "测试",
+    "部署",
+];
+
+/// Whether a report names no file, no build, no review and no address.
+fn is_thin(report: &str) -> bool {
+    let text = report.to_lowercase();
+    let names_state = STATES.iter().any(|word| text.contains(word)) || text.ends_with("ci");
+    let is_named = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '#');
+        let is_number = word.strip_prefix('#').is_some_and(|rest| rest.parse::<u64>().is_ok());
+        is_number || is_file(word)
+    };
+    !names_state && !text.contains("://") && !text.split_whitespace().any(is_named)
+}
+
+/// Whether a word looks like a path or the name of a file.
+fn is_file(word: &str) -> bool {
+    let Some((stem, extension)) = word.rsplit_once('.') else { return word.contains('/') };
+    let is_extension = (1..=5).contains(&extension.len())
+        && extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && extension.bytes().any(|byte| byte.is_ascii_alphabetic());
+    !stem.is_empty() && is_extension
+}

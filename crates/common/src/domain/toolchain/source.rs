@@ -1,0 +1,93 @@
+//! A payload while it is read, and the parts that all events share.
+
+use super::action::EventType;
+use super::event::{Assignee, Ignored, Reading, ToolchainEvent};
+use super::forge::Forge;
+use super::own::{OwnAccount, marks_own};
+use super::payload::Payload;
+use super::subject::Subject;
+use crate::domain::problem::Problem;
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
+
+/// What the operator configured about events.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    /// The service's own accounts.
+    pub own: Vec<OwnAccount>,
+}
+
+/// A payload while it is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) forge: Forge,
+    pub(super) payload: Payload<'a>,
+    pub(super) rules: &'a Rules,
+}
+
+/// What happened to which subject, before it is known who must act.
+#[derive(Debug, Clone)]
+pub(super) struct Occurrence {
+    pub(super) event_type: EventType,
+    pub(super) subject: Subject,
+    pub(super) from: String,
+    pub(super) happened_at: DateTime<Utc>,
+    pub(super) context: Map<String, Value>,
+    /// What distinguishes it from other events of its kind about its subject: a commit, or the id of a comment.
+    pub(super) mark: String,
+    pub(super) brief: String,
+}
+
+impl Source<'_> {
+    pub(super) fn repo(&self) -> Result<String, Problem> {
+        self.payload.repository("/repository/full_name")
+    }
+
+    /// Whether the service itself wrote the text at a pointer.
+    pub(super) fn is_own(&self, author: &str, text: &str) -> bool {
+        marks_own(&self.rules.own, author, text)
+    }
+
+    /// The tasks of an occurrence: one for each assignee.
+    pub(super) fn tasks(
+        &self,
+        occurrence: &Occurrence,
+        assignees: impl IntoIterator<Item = Assignee>,
+    ) -> Reading {
+        let tasks: Vec<_> =
+            assignees.into_iter().map(|assignee| self.task(occurrence, assignee)).collect();
+        if tasks.is_empty() { Reading::Ignored(Ignored::NoAccount) } else { Reading::Tasks(tasks) }
+    }
+
+    pub(super) fn task(&self, occurrence: &Occurrence, assignee: Assignee) -> ToolchainEvent {
+        let Occurrence { event_type, subject, from, happened_at, context, mark, brief } =
+            occurrence;
+        let number = subject.number.map(|number| number.to_string()).unwrap_or_default();
+        let action = event_type.action();
+        let key = [
+            self.forge.as_str(),
+            &subject.repo,
+            action.as_str(),
+            event_type.as_str(),
+            &number,
+            mark,
+            &assignee.to_string(),
+        ];
+        ToolchainEvent {
+            event_type: *event_type,
+            from: from.clone(),
+            assignee,
+            subject: subject.clone(),
+            brief: brief.clone(),
+            context: context.clone(),
+            source: self.forge,
+            happened_at: *happened_at,
+            key: key.join("|"),
+        }
+    }
+}
+
+/// The context of an event, in the order of the specification.
+pub(super) fn context<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

@@ -1,0 +1,12 @@
+//! What an event is about.
+
+/// What an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Subject {
+    /// The repository, as `owner/name`.
+    pub repo: String,
+    /// The number of the pull request or of the issue; none for a commit.
+    pub number: Option<u64>,
+    /// Whether the number is that of a pull request.
+    pub is_pull_request: bool,
+}

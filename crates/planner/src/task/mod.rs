@@ -1,0 +1,62 @@
+//! Task types: kinds of runs that other systems or agents ask for. Each one says in which namespace its runs
+//! are, what their assignees are handed, which checks decide them, how failures are classed, and how long ended
+//! tasks are kept.
+//!
+//! A further type is one module and one line of [`TASK_TYPES`].
+
+mod template;
+mod toolchain;
+
+pub use template::{OPTIONAL_WORDS, TemplateError, Templates};
+pub use toolchain::Toolchain;
+
+use surety_common::domain::check::CheckKind;
+use surety_common::domain::toolchain::{FailureClass, Language, TaskFailure, TaskPayload};
+use uuid::Uuid;
+
+/// Every task type. Each one has a namespace of its own, so no two share a row.
+pub const TASK_TYPES: &[&dyn TaskType] = &[&Toolchain];
+
+/// The task type with this name.
+pub fn find_task_type(name: &str) -> Option<&'static dyn TaskType> {
+    TASK_TYPES.iter().copied().find(|task_type| task_type.name() == name)
+}
+
+/// A kind of task.
+pub trait TaskType: Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// The namespace of its runs.
+    fn namespace(&self) -> &'static str;
+
+    /// What the assignee is handed.
+    ///
+    /// # Errors
+    /// A template of the operator cannot be rendered with this payload.
+    fn instructions(
+        &self,
+        templates: &Templates,
+        task: &HandedTask<'_>,
+    ) -> Result<String, TemplateError>;
+
+    /// The kinds of the checks that decide it.
+    fn checks(&self) -> &'static [CheckKind];
+
+    /// The class of a failure, which is number `consecutive` in its chain, from 1.
+    fn class_of(&self, failure: TaskFailure, consecutive: u32) -> FailureClass;
+
+    /// How long an ended task is kept, in days.
+    fn retention_days(&self) -> u32;
+}
+
+/// A task as it is handed to its assignee.
+#[derive(Debug, Clone, Copy)]
+pub struct HandedTask<'a> {
+    /// Its run.
+    pub run_id: Uuid,
+    /// Its payload.
+    pub payload: &'a TaskPayload,
+    /// The language of the assignee.
+    pub language: Language,
+}
