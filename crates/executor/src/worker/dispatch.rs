@@ -92,6 +92,8 @@ impl Workers {
                 opened = shared.setup.known.opened() => opened,
             };
             let mut dedicated = shared.giving.lock().await;
+            // The results that were stored together with these calls free their places first.
+            tokio::task::yield_now().await;
             let opened = {
                 let backlog = shared.backlog.lock().unwrap_or_else(PoisonError::into_inner);
                 let has_place = |call: &OfferedWorkerCall| !backlog.contains(&kind_of(call));
