@@ -5,10 +5,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
+use surety_common::wire::client::channel;
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
+use surety_common::wire::v1::tool_service_client::ToolServiceClient;
 use surety_e2e::agent::{PERSON, WORKER, secret, token_file};
-use surety_e2e::harness::{Database, Deployment, PATIENCE};
+use surety_e2e::harness::{Database, Deployment, PATIENCE, Process, wait_until};
 use surety_e2e::relay::Relay;
 use surety_e2e::script::{plan, step};
 use surety_e2e::skips;
@@ -23,7 +26,7 @@ const TOOL: &str = "note";
 /// Runs with one open call each.
 const RUNS: usize = 3;
 /// The first use of a package fetches and builds it.
-const BUILD: std::time::Duration = std::time::Duration::from_secs(600);
+const BUILD: Duration = Duration::from_secs(600);
 
 #[tokio::test]
 async fn calls_of_a_python_worker_outlive_their_executor_and_happen_once() -> Result<()> {
@@ -49,29 +52,17 @@ async fn outlives(program: &str) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut worker = spawn(program, &relay, tokens.path(), folder.path())?;
 
+    if !serves(&mut worker, &first).await? {
+        skips::note(&format!("client {program}"), "the language is not installed")?;
+        return deployment.finish().await;
+    }
     let mut runs = Vec::new();
     for at in 0..RUNS {
         let call = serde_json::json!({"name": TOOL, "arguments": {"text": format!("call {at}")}});
         runs.push(deployment.create(&plan(&[step("s", &[], &[call])]), "").await?.id);
     }
     let began = folder.path().join("began");
-    let all_open = async {
-        while lines(&began).len() < RUNS {
-            if let Some(status) = worker.try_wait()? {
-                return Ok(Some(status));
-            }
-            sleep(std::time::Duration::from_millis(20)).await;
-        }
-        Ok::<_, anyhow::Error>(None)
-    };
-    match timeout(BUILD, all_open).await.context("the calls did not begin")?? {
-        Some(status) if status.code() == Some(ABSENT) => {
-            skips::note(&format!("client {program}"), "the language is not installed")?;
-            return deployment.finish().await;
-        }
-        Some(status) => bail!("the worker ended: {status}"),
-        None => {}
-    }
+    wait_until("the calls began", || lines(&began).len() == RUNS).await?;
     relay.lead_to(deployment.first_executor()?.address());
     ensure!(first.stop().await?.success(), "the executor failed: {:#?}", first.log());
     std::fs::write(folder.path().join("go"), "")?;
@@ -88,6 +79,28 @@ async fn outlives(program: &str) -> Result<()> {
     let status = timeout(PATIENCE, worker.wait()).await.context("the worker does not end")??;
     ensure!(status.success(), "the worker failed: {status}");
     deployment.finish().await
+}
+
+/// Waits until the worker serves its tool. False where its language is not installed.
+async fn serves(worker: &mut Child, executor: &Process) -> Result<bool> {
+    let channel = channel(&executor.url(), Some(&Token::new(&secret(PERSON))?))?;
+    let mut tools = ToolServiceClient::new(channel);
+    let request = || v1::ListToolsRequest { namespace: "default".to_owned(), ..Default::default() };
+    let listed = async {
+        loop {
+            match worker.try_wait()? {
+                Some(status) if status.code() == Some(ABSENT) => return Ok(false),
+                Some(status) => bail!("the worker ended: {status}"),
+                None => {}
+            }
+            let listed = tools.list_tools(request()).await?.into_inner().tools;
+            if listed.iter().any(|tool| tool.name == TOOL) {
+                return Ok(true);
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(BUILD, listed).await.context("the worker does not connect")?
 }
 
 /// Starts the worker. It is its own process, without the script that prepares its package.
