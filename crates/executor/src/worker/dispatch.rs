@@ -1,8 +1,8 @@
 //! Gives offered calls to workers: those that a scan finds, and those that this process opened.
 
-use super::Workers;
 use super::output::{Chunks, Reports};
 use super::streams::HeldCall;
+use super::{WorkerSetup, Workers};
 use futures::StreamExt;
 use futures::stream;
 use std::collections::{HashMap, HashSet};
@@ -43,15 +43,9 @@ fn kind_of(call: &OfferedWorkerCall) -> (String, String) {
 }
 
 /// Searches calls for the streams with free places.
-pub(super) struct Scans {
+struct Scans {
     workers: Workers,
     rotation: usize,
-}
-
-impl Scans {
-    pub(super) const fn of(workers: Workers) -> Self {
-        Self { workers, rotation: 0 }
-    }
 }
 
 impl Scanner for Scans {
@@ -82,6 +76,13 @@ impl Scanner for Scans {
 }
 
 impl Workers {
+    /// Gives the calls that scans find to the streams until the process shuts down.
+    pub(super) async fn search(self) {
+        let scans = Scans { workers: self.clone(), rotation: 0 };
+        let WorkerSetup { wakes: (_, wakeups), drain, .. } = &self.0.setup;
+        scan_until(scans, wakeups, drain).await;
+    }
+
     /// Gives the calls that this process opened to its streams, without a scan, until the process shuts down. Where more
     /// calls of a tool wait than there are places, a scan picks the most urgent ones.
     pub(super) async fn give_opened(self) {

@@ -35,7 +35,7 @@ use std::time::Duration;
 use streams::Streams;
 use surety_common::clock;
 use surety_common::store::{
-    DedicatedConnection, Policies, WaitHeartbeats, Waker, Wakeups, WorkerTimes, scan_until,
+    DedicatedConnection, Policies, WaitHeartbeats, Waker, Wakeups, WorkerTimes,
 };
 use surety_common::wire::caller::Caller;
 use surety_common::wire::v1;
@@ -122,10 +122,7 @@ impl Workers {
             reported: Notify::new(),
             buffered: Arc::default(),
         }));
-        let scans = dispatch::Scans::of(workers.clone());
-        let WorkerSetup { wakes: (_, wakeups), drain, .. } = &workers.0.setup;
-        let (wakeups, drain) = (wakeups.clone(), drain.clone());
-        tokio::spawn(async move { scan_until(scans, &wakeups, &drain).await });
+        tokio::spawn(workers.clone().search());
         tokio::spawn(workers.clone().give_opened());
         tokio::spawn(workers.clone().beat());
         workers
