@@ -12,7 +12,7 @@ use surety_common::domain::run::{RunRecord, RunSpec};
 use surety_common::domain::tool_workers::entry_of;
 use surety_common::store::{
     self, DedicatedConnection, HeldLease, LeaseOrder, OfferedWorkerCall, Scanner, StoreError,
-    Topic, WaitLease, WorkerName, in_turns,
+    Topic, WaitLease, WorkerName, in_turns, scan_until,
 };
 use surety_common::telemetry;
 use surety_common::wire::v1;
