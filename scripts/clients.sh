@@ -6,6 +6,8 @@
 #   scripts/clients.sh typescript-package [TEST...]
 #                                           the tests of the package in clients/python or clients/typescript
 #                                           and its examples, or the named modules of its tests
+#   scripts/clients.sh python-program | typescript-program NAME ARGUMENT...
+#                                           a program among the tests of the package, instead of this script
 #
 # SURETY_PLANNER, SURETY_EXECUTOR and SURETY_GATE are the addresses (host:port) of the services, and
 # SURETY_TOKEN is a token that they know; the tests of packages read SURETY_URL, SURETY_EXECUTOR_URL and
@@ -184,6 +186,14 @@ case "${1:-}" in
     printf '%s\npackage: %s\n' "$said" "$(grep '^Ran ' <<<"$said" || echo 'the tests did not run')"
     exit "$status"
     ;;
+  python-program)
+    prepare_python
+    exec "$PYTHON/installed/bin/python" "clients/python/tests/$2.py" "${@:3}"
+    ;;
+  typescript-program)
+    prepare_typescript
+    exec node "$NODE/installed/tests/$2.js" "${@:3}"
+    ;;
   typescript | node)
     prepare_typescript
     exec node "$NODE/installed/tests/conformance.js"
@@ -200,7 +210,8 @@ case "${1:-}" in
     exit "$status"
     ;;
   *)
-    echo "usage: scripts/clients.sh python | typescript | python-package [TEST...] | typescript-package [TEST...]" >&2
+    echo "usage: scripts/clients.sh python | typescript | python-package [TEST...] | typescript-package [TEST...] |" \
+      "python-program NAME ARGUMENT... | typescript-program NAME ARGUMENT..." >&2
     exit 64
     ;;
 esac

@@ -9,5 +9,7 @@ pub mod harness;
 pub mod liars;
 pub mod model_server;
 pub mod otlp;
+pub mod relay;
 pub mod script;
+pub mod skips;
 pub mod worker;

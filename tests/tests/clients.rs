@@ -8,6 +8,7 @@ use surety_common::wire::token::Token;
 use surety_e2e::agent::{PERSON, secret, token_file};
 use surety_e2e::authority::{Authority, VALID};
 use surety_e2e::harness::{Database, Deployment, TOKEN};
+use surety_e2e::skips;
 use tokio::process::Command;
 
 /// What the script ends with where the language is not installed.
@@ -41,9 +42,8 @@ async fn run_script(arguments: &[&str], environment: &[(&str, &str)]) -> Result<
     // Past the test's own capture: a client that is skipped must be seen to be.
     writeln!(std::io::stderr(), "{what} client: {last}")?;
     let skipped = ran.status.code() == Some(ABSENT);
-    if let (true, Some(file)) = (skipped, std::env::var_os("SURETY_TEST_SKIPS")) {
-        let mut skips = std::fs::OpenOptions::new().create(true).append(true).open(file)?;
-        writeln!(skips, "client {what}: {}", last.trim_start_matches("skipped: "))?;
+    if skipped {
+        skips::note(&format!("client {what}"), last.trim_start_matches("skipped: "))?;
     }
     ensure!(ran.status.success() || skipped, "{what}:\n{said}\n{errors}");
     Ok(())

@@ -35,7 +35,12 @@ async fn what_an_agent_says_is_shown_while_the_call_that_it_goes_with_still_runs
     let mut reply = call("noop", json!({"wait_ms": 10_000}));
     reply["speak"] = json!("I will look for a while.");
     let submitting = tokio::spawn(async move { agent.submit(&work, &reply.to_string()).await });
-    let watch = v1::WatchRunRequest { run_id: run_id.clone(), from_sequence: 1, follow: true };
+    let watch = v1::WatchRunRequest {
+        run_id: run_id.clone(),
+        from_sequence: 1,
+        follow: true,
+        progress: false,
+    };
     let mut events = deployment.runs()?.watch_run(watch).await?.into_inner();
     let said = loop {
         let response = events.message().await?.context("the stream goes on")?;

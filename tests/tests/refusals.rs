@@ -193,7 +193,12 @@ async fn an_invalid_id_and_an_unknown_one_have_different_codes_in_every_call() -
                 ..Default::default()
             })
             .await;
-        let watch = v1::WatchRunRequest { run_id: run_id(), from_sequence: 1, follow: true };
+        let watch = v1::WatchRunRequest {
+            run_id: run_id(),
+            from_sequence: 1,
+            follow: true,
+            progress: false,
+        };
         let watch = runs.watch_run(watch).await;
         let mut gate = deployment.gate()?;
         let evaluate = v1::EvaluateRunRequest { run_id: run_id(), lease_epoch: 0 };

@@ -68,7 +68,12 @@ async fn a_planner_without_a_database_reads_judges_and_patches_plans() -> Result
     let mut runs = RunServiceClient::new(channel(&planner.url(), None)?);
     needs_database(runs.create_run(v1::CreateRunRequest::default()).await)?;
     needs_database(runs.list_runs(v1::ListRunsRequest::default()).await)?;
-    let watch = v1::WatchRunRequest { run_id: RUN.to_owned(), from_sequence: 1, follow: true };
+    let watch = v1::WatchRunRequest {
+        run_id: RUN.to_owned(),
+        from_sequence: 1,
+        follow: true,
+        progress: false,
+    };
     needs_database(runs.watch_run(watch).await.map(|_| ()))?;
     let mut tasks = ToolchainServiceClient::new(channel(&planner.url(), None)?);
     needs_database(tasks.list_tasks(v1::ListTasksRequest::default()).await)

@@ -13,6 +13,7 @@ use surety_e2e::agent;
 use surety_e2e::harness::{Database, Deployment, PATIENCE};
 use surety_e2e::otlp::{OtlpReceiver, ReceivedSpan};
 use surety_e2e::script::{self, noop, plan, shell, step};
+use surety_e2e::worker::{Worker, admit, announce, entry, result, tool};
 
 /// Run, subject, from, to, sequence.
 type Moved = (String, String, String, String, u64);
@@ -214,8 +215,8 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
 }
 
-/// Sends a span as the exporter of an agent does.
-async fn export_as_agent(endpoint: String, trace_id: &str, parent: &str) -> Result<()> {
+/// Sends a span as the exporter of an agent or of a worker does.
+async fn export_outside(endpoint: String, trace_id: &str, parent: &str) -> Result<()> {
     let span = Span {
         trace_id: bytes(trace_id),
         span_id: bytes(AGENT_SPAN),
@@ -264,7 +265,7 @@ async fn a_run_that_an_agent_decides_and_a_person_approves_is_one_trace_with_the
     let work = own.work(&run.id).await?;
     let parent = work.lease.traceparent.split('-').nth(2).unwrap_or_default();
     ensure!(work.lease.traceparent.contains(&run.trace_id), "{:#?}", work.lease);
-    export_as_agent(receiver.endpoint(), &run.trace_id, parent).await?;
+    export_outside(receiver.endpoint(), &run.trace_id, parent).await?;
     let inside = own.clone().within(&format!("00-{}-{AGENT_SPAN}-01", run.trace_id));
     let outside = own.within(&format!("00-{OTHER_TRACE}-{OTHER_SPAN}-01"));
     let write = |path: &str, content: &str| {
@@ -314,5 +315,54 @@ async fn a_run_that_an_agent_decides_and_a_person_approves_is_one_trace_with_the
         let arrived = of_run.iter().any(|span| span.span_id == event.span_id);
         ensure!(arrived && event.trace_id == run.trace_id, "no span of {event:#?}");
     }
+    tokio::time::timeout(Duration::from_secs(30), deployment.finish()).await?
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_worker_does_lies_under_the_span_of_its_call_wherever_that_ends() -> Result<()> {
+    let receiver = OtlpReceiver::start().await?;
+    let tokens = agent::token_file()?;
+    let path = tokens.path().to_string_lossy().into_owned();
+    let environment =
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()), ("SURETY_TOKEN_FILE", path)];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    deployment.use_token(Token::new(&agent::secret(agent::PERSON))?);
+    deployment.add_executor(&[]).await?;
+    admit(&deployment, &[entry("translate", agent::WORKER)]).await?;
+    let announce = announce("w1", &[tool("translate")]);
+    let executor = deployment.first_executor()?;
+    let mut worker = Worker::connect(executor, agent::WORKER, announce.clone()).await?;
+    let call = json!({"name": "translate", "arguments": {"text": "x"}});
+    let run = deployment.create(&plan(&[step("only", &[], &[call])]), "").await?;
+    let given = worker.call().await?;
+    let parts: Vec<&str> = given.traceparent.split('-').collect();
+    let [_, trace_id, call_span, _] = parts[..] else { anyhow::bail!("{given:#?}") };
+    ensure!(trace_id == run.trace_id, "{given:#?}");
+    export_outside(receiver.endpoint(), trace_id, call_span).await?;
+    // Another process ends the call, with its span.
+    deployment.first_executor()?.stop().await?;
+    deployment.executors.clear();
+    deployment.add_executor(&[]).await?;
+    let executor = deployment.first_executor()?;
+    let mut worker = Worker::connect(executor, agent::WORKER, announce).await?;
+    let resumed = worker.call().await?;
+    ensure!(resumed.traceparent == given.traceparent, "{resumed:#?}");
+    worker.store(result(&resumed, "ok")).await?;
+    deployment.wait_for_end(&run.id).await?;
+    deployment.first_executor()?.stop().await?;
+    let is_call =
+        |span: &&ReceivedSpan| span.attribute("gen_ai.tool.call.id") == Some(&given.call_id);
+    let complete = |spans: &[ReceivedSpan]| spans.iter().any(|span| is_call(&span));
+    let spans = receiver.wait_for(complete, PATIENCE).await.unwrap_or_else(|partial| partial);
+    let calls: Vec<_> = spans.iter().filter(is_call).collect();
+    let [ended] = calls[..] else { anyhow::bail!("one span of the call: {calls:#?}") };
+    ensure!(ended.span_id == call_span && ended.trace_id == run.trace_id, "{ended:#?}");
+    ensure!(ended.name == "execute_tool translate", "{ended:#?}");
+    ensure!(ended.attribute("surety.resumed.span_id").is_none(), "{ended:#?}");
+    let of_worker = spans.iter().find(|span| span.span_id == AGENT_SPAN).context("the worker's")?;
+    ensure!(of_worker.parent_span_id == ended.span_id, "{of_worker:#?}");
+    let around = spans.iter().find(|span| span.span_id == ended.parent_span_id);
+    ensure!(around.is_some_and(|span| span.name == "invoke_agent"), "{around:#?}");
     tokio::time::timeout(Duration::from_secs(30), deployment.finish()).await?
 }

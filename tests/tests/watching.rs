@@ -8,7 +8,12 @@ use surety_e2e::harness::{Deployment, wait_until};
 use surety_e2e::script::{Trail, noop, plan, shell, step, write};
 
 async fn watch(deployment: &Deployment, run_id: &str, from: u64, follow: bool) -> Result<Vec<u64>> {
-    let request = v1::WatchRunRequest { run_id: run_id.to_owned(), from_sequence: from, follow };
+    let request = v1::WatchRunRequest {
+        run_id: run_id.to_owned(),
+        from_sequence: from,
+        follow,
+        progress: false,
+    };
     let mut stream = deployment.runs()?.watch_run(request).await?.into_inner();
     let mut seen = Vec::new();
     while let Some(response) = stream.message().await? {

@@ -37,6 +37,18 @@ pub fn event_line(event: &v1::Event) -> String {
     format!("{:>4} {time} {kind:<7} {details}", event.sequence).trim_end().to_owned()
 }
 
+/// A report of a worker. It is no event, so it has no number and no time.
+#[must_use]
+pub fn progress_line(report: &v1::CallProgress) -> String {
+    format!("   - progress {} {}", one_line(&report.step_id), call_progress(report))
+}
+
+/// What a worker reports of its call.
+pub(crate) fn call_progress(report: &v1::CallProgress) -> String {
+    let percent = report.percent.map(|percent| format!("{percent} %, ")).unwrap_or_default();
+    format!("{}: {percent}{}", one_line(&report.tool), free(&report.message))
+}
+
 /// What a fork has from which run.
 pub(crate) fn fork_line(fork: &v1::ForkedFrom) -> String {
     let v1::ForkedFrom { run_id, step_id, plan_revision, receipt_count, chain_digest, .. } = fork;

@@ -144,8 +144,9 @@ impl RunService for Scripted {
     ) -> Result<Response<Events>, Status> {
         let from = request.into_inner().from_sequence;
         let wanted = self.events.iter().filter(|event| event.sequence >= from).cloned();
-        let mut items: Vec<_> =
-            wanted.map(|event| Ok(v1::WatchRunResponse { event: Some(event) })).collect();
+        let mut items: Vec<_> = wanted
+            .map(|event| Ok(v1::WatchRunResponse { event: Some(event), progress: None }))
+            .collect();
         if items.len() > self.breaks_after {
             items.truncate(self.breaks_after);
             items.push(Err(Status::unavailable("the service stops")));

@@ -179,17 +179,18 @@ pub async fn serve(
     store::import_patiently(&pool, &setup.tokens.known).await?;
     show_tools(&pool, &tools).await;
     let means = Means { tools, servers, sandbox, secrets, gate };
-    let news = participant::News::default();
-    let engine = engine(&setup, pool.clone(), means, (&news, &shutdown));
+    let (news, known) = (participant::News::default(), worker::KnownRuns::default());
+    let observers = (news.clone(), known.clone());
+    let engine = engine(&setup, pool.clone(), means, (observers, &shutdown));
     let slots = usize::try_from(setup.executor.executor_slots).unwrap_or(usize::MAX);
     let claimer = Arc::new(step::Claimer::new(Arc::clone(&engine), slots));
-    let participants = participants(&claimer, news, &setup.executor, prompt);
+    let participants = participants(&claimer, news.clone(), &setup.executor, prompt);
     let has_model = endpoints.is_some();
     let deciding = endpoints.map(|endpoints| {
         let models = model_loop(&participants, endpoints, &setup);
         tokio::spawn(models.run(engine.drain.clone()))
     });
-    let workers = workers(&engine, &setup.executor);
+    let workers = workers(&claimer, (news, known), &setup.executor);
     let tools = Arc::clone(&engine.tools);
     let working = tokio::spawn(work(claimer, setup.executor));
     let handlers = service::Service::new(tools, participants, workers);
@@ -221,12 +222,16 @@ async fn close(loops: Vec<(&'static str, JoinHandle<()>)>, pool: &PgPool) {
     }
 }
 
-/// Passes every stored change on: to the telemetry, to followers of the run, and to participants that wait for
-/// the end of a turn or for a step.
-fn observer(waker: Waker, wakeups: Wakeups, news: participant::News) -> Observer {
+/// The parts of the process that are told of every change that it stores.
+type Observers = (participant::News, worker::KnownRuns);
+
+/// Passes every stored change on: to the telemetry, to followers of the run, to participants that wait for
+/// the end of a turn or for a step, and to what gives calls to workers.
+fn observer(waker: Waker, wakeups: Wakeups, (news, known): Observers) -> Observer {
     Arc::new(move |write, span| {
         telemetry::observe(write, span);
         news.stored(write);
+        known.stored(write);
         let run_id = write.execution.run_id;
         waker.wake(Topic::Run(run_id));
         if write.waits.moves_waits() {
@@ -265,12 +270,12 @@ fn engine(
     setup: &Setup,
     pool: PgPool,
     means: Means,
-    (news, shutdown): (&participant::News, &CancellationToken),
+    (observers, shutdown): (Observers, &CancellationToken),
 ) -> Arc<step::Engine> {
     let Means { tools, servers, sandbox, secrets, gate } = means;
     let waker = Waker::start(pool.clone());
     let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
-    let observer = observer(waker.clone(), wakeups.clone(), news.clone());
+    let observer = observer(waker.clone(), wakeups.clone(), observers);
     let id = Uuid::now_v7();
     Arc::new(step::Engine {
         id,
@@ -358,12 +363,20 @@ fn toolbox(builtin: Arc<tool::Registry>, pool: &PgPool, config: &ExecutorConfig)
 }
 
 /// The workers that serve tools.
-fn workers(engine: &step::Engine, config: &ExecutorConfig) -> worker::Workers {
-    let step::Engine { id, pool, committer, waker, wakeups, tools, workspaces, drain, .. } = engine;
+fn workers(
+    claimer: &Arc<step::Claimer>,
+    (news, known): Observers,
+    config: &ExecutorConfig,
+) -> worker::Workers {
+    let step::Engine { id, pool, committer, waker, wakeups, tools, workspaces, drain, .. } =
+        &**claimer.engine();
     worker::Workers::start(worker::WorkerSetup {
         executor_id: *id,
         pool: pool.clone(),
-        committer: committer.clone(),
+        claimer: Arc::clone(claimer),
+        replies: step::Replies::new(pool.clone(), committer.clone(), wakeups.clone()),
+        news,
+        known,
         wakes: (waker.clone(), wakeups.clone()),
         toolbox: Arc::clone(tools),
         workspaces: workspaces.clone(),

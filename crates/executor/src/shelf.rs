@@ -53,6 +53,11 @@ impl<K: Copy + Eq + Hash, V> Shelf<K, V> {
         if of_use { state.remove(key) } else { None }
     }
 
+    /// Reads or changes the value of a key in its place.
+    pub(crate) fn with<T>(&self, key: K, work: impl FnOnce(&mut V) -> T) -> Option<T> {
+        self.state().kept.get_mut(&key).map(|kept| work(&mut kept.value))
+    }
+
     fn state(&self) -> MutexGuard<'_, State<K, V>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,7 +83,8 @@ mod tests {
         }
         assert_eq!(shelf.take(1, |_| true), None, "the oldest of three");
         assert_eq!(shelf.take(3, |_| false), None, "it does not fit");
-        assert_eq!(shelf.take(3, |_| true), Some("value"));
+        assert_eq!(shelf.with(3, |value| std::mem::replace(value, "other")), Some("value"));
+        assert_eq!(shelf.take(3, |_| true), Some("other"));
         assert_eq!(shelf.take(3, |_| true), None, "it was taken already");
         shelf.put(4, "heavy", 200);
         assert_eq!(shelf.take(2, |_| true), None, "too heavy together");

@@ -5,37 +5,31 @@ mod confirmation;
 mod grant;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub(crate) use budget::Extension;
 pub(crate) use confirmation::Confirmation;
 pub(crate) use grant::Granted;
+pub(crate) use watch::{Watch, Watched};
 
 use crate::call::Call;
 use crate::planner::Planner;
-use futures::Stream;
-use std::time::Duration;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::execution::{Graph, Wait};
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::domain::journal::{Actor, Answer, Entry, Event, Subject};
+use surety_common::domain::journal::{Actor, Answer};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::schema::check_answer;
-use surety_common::store::{self, Commit, Outcome, Page, ReceiptPages, Topic};
+use surety_common::store::{self, Commit, Outcome, ReceiptPages, Topic};
 use surety_common::telemetry::trace;
 use surety_common::wire::run::DatedVerdict;
 use surety_common::wire::v1;
-use tokio::sync::broadcast;
 use uuid::Uuid;
-
-/// The journal rows that are read at a time while following.
-const PAGE_ROWS: i64 = 200;
-/// How often a follower polls, in case a wake-up is lost.
-const FOLLOW_POLL: Duration = Duration::from_secs(1);
 
 impl Planner {
     /// One run.
@@ -179,141 +173,6 @@ impl Planner {
             if self.committer.commit(commit).await? == Outcome::Applied {
                 return Ok(());
             }
-        }
-    }
-
-    /// The journal of a run from an event's number on, in order, each event once. With `follow` it
-    /// continues until the run ends.
-    ///
-    /// # Errors
-    /// `run_not_found`, `database_unavailable`.
-    pub async fn watch(
-        self: std::sync::Arc<Self>,
-        run_id: Uuid,
-        from: i64,
-        follow: bool,
-    ) -> Result<Watch<impl Stream<Item = Result<Event, Fault>> + Send + 'static>, Fault> {
-        // Subscribed before the first read, so that no event is missed between them.
-        let wakeups = self.wakeups.subscribe();
-        let ahead = Ahead::Unknown;
-        let mut cursor =
-            Cursor { planner: self, run_id, next: from.max(1), follow, wakeups, ahead };
-        let Page { trace_parent, events, .. } = cursor.read().await?;
-        let events = futures::stream::try_unfold(
-            (cursor, events.into_iter()),
-            |(mut cursor, mut page)| async move {
-                loop {
-                    if let Some(event) = page.next() {
-                        return Ok(Some((event, (cursor, page))));
-                    }
-                    match cursor.next_page().await? {
-                        Some(events) => page = events.into_iter(),
-                        None => return Ok(None),
-                    }
-                }
-            },
-        );
-        Ok(Watch { trace_parent, events })
-    }
-}
-
-/// A follower's stream.
-pub struct Watch<S> {
-    /// The run's trace context.
-    pub trace_parent: String,
-    /// The events.
-    pub events: S,
-}
-
-/// A follower's position in a journal.
-struct Cursor {
-    planner: std::sync::Arc<Planner>,
-    run_id: Uuid,
-    next: i64,
-    follow: bool,
-    wakeups: broadcast::Receiver<Topic>,
-    /// What the last page says about the next one.
-    ahead: Ahead,
-}
-
-/// Whether events follow those that were read so far.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ahead {
-    /// Unknown: read the journal.
-    Unknown,
-    /// None yet: a wake-up announces new ones.
-    NothingYet,
-    /// None ever: the run has ended.
-    TheEnd,
-}
-
-impl Ahead {
-    /// A page that was not full was the last one when it was read, and a wake-up announces later
-    /// events. No event follows a run's end.
-    fn after(page: &Page) -> Self {
-        let over = page.events.is_empty() && page.state.is_terminal();
-        if over || page.events.iter().any(ends_the_run) {
-            Self::TheEnd
-        } else if page.is_full {
-            Self::Unknown
-        } else {
-            Self::NothingYet
-        }
-    }
-}
-
-fn ends_the_run(event: &Event) -> bool {
-    matches!(&event.entry, Entry::Transition(moved)
-        if moved.subject == Subject::Run && moved.stop_reason.is_some())
-}
-
-impl Cursor {
-    /// The next events; none at the end.
-    async fn next_page(&mut self) -> Result<Option<Vec<Event>>, Fault> {
-        loop {
-            match self.ahead {
-                Ahead::TheEnd => return Ok(None),
-                Ahead::NothingYet if !self.goes_on() => return Ok(None),
-                Ahead::NothingYet => self.wait().await,
-                Ahead::Unknown => {}
-            }
-            let page = self.read().await?;
-            if !page.events.is_empty() {
-                return Ok(Some(page.events));
-            }
-        }
-    }
-
-    fn goes_on(&self) -> bool {
-        self.follow && !self.planner.shutdown.is_cancelled()
-    }
-
-    async fn read(&mut self) -> Result<Page, Fault> {
-        let page = self.planner.journals.page(self.run_id, self.next, PAGE_ROWS).await?;
-        let page = page.ok_or_else(|| not_found(self.run_id))?;
-        if let Some(last) = page.events.last() {
-            self.next = last.sequence + 1;
-        }
-        self.ahead = Ahead::after(&page);
-        Ok(page)
-    }
-
-    /// Waits until the run may have new events.
-    async fn wait(&mut self) {
-        let woken = async {
-            loop {
-                match self.wakeups.recv().await {
-                    Ok(Topic::Run(id) | Topic::Moved(id)) if id == self.run_id => return,
-                    Ok(Topic::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => return,
-                    Ok(Topic::Run(_) | Topic::Moved(_) | Topic::Waits(_) | Topic::Ready) => {}
-                    Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
-                }
-            }
-        };
-        tokio::select! {
-            () = woken => {}
-            () = tokio::time::sleep(FOLLOW_POLL) => {}
-            () = self.planner.shutdown.cancelled() => {}
         }
     }
 }

@@ -198,7 +198,12 @@ pub(crate) async fn follow(client: &mut Client, order: v1::CreateRunRequest) -> 
     let created = client.create_run(order).await?.into_inner();
     let answered_at = Utc::now();
     let run = created.run.context("the response holds no run")?;
-    let request = v1::WatchRunRequest { run_id: run.id.clone(), from_sequence: 1, follow: true };
+    let request = v1::WatchRunRequest {
+        run_id: run.id.clone(),
+        from_sequence: 1,
+        follow: true,
+        progress: false,
+    };
     let mut stream = client.watch_run(request).await?.into_inner();
     let mut events = Vec::new();
     while let Some(event) = stream.message().await?.and_then(|response| response.event) {

@@ -302,8 +302,12 @@ impl Deployment {
     /// # Errors
     /// The call failed.
     pub async fn events(&self, run_id: &str) -> Result<Vec<v1::Event>> {
-        let request =
-            v1::WatchRunRequest { run_id: run_id.to_owned(), from_sequence: 1, follow: false };
+        let request = v1::WatchRunRequest {
+            run_id: run_id.to_owned(),
+            from_sequence: 1,
+            follow: false,
+            progress: false,
+        };
         let mut stream = self.runs()?.watch_run(request).await?.into_inner();
         let mut events = Vec::new();
         while let Some(response) = stream.message().await? {

@@ -10,8 +10,12 @@ use surety_e2e::script::{self, Trail, plan, shell, step};
 type Events = tonic::Streaming<v1::WatchRunResponse>;
 
 async fn watch(deployment: &Deployment, run_id: &str, from: u64) -> Result<Events> {
-    let request =
-        v1::WatchRunRequest { run_id: run_id.to_owned(), from_sequence: from, follow: true };
+    let request = v1::WatchRunRequest {
+        run_id: run_id.to_owned(),
+        from_sequence: from,
+        follow: true,
+        progress: false,
+    };
     Ok(deployment.runs()?.watch_run(request).await?.into_inner())
 }
 

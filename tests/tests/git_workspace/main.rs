@@ -1,6 +1,7 @@
 //! Runs on git repositories: two executors that share no folder, one of them killed at each step.
 
 mod asked;
+mod forked;
 mod killed;
 mod origin;
 mod served;

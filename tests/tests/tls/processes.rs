@@ -118,7 +118,12 @@ async fn a_run_is_accepted_over_mutual_tls_without_any_token() -> Result<()> {
     });
     let request = script::request(&plan, &workspace.path().to_string_lossy());
     let run = runs.create_run(request).await?.into_inner().run.context("a run")?;
-    let request = v1::WatchRunRequest { run_id: run.id.clone(), from_sequence: 1, follow: true };
+    let request = v1::WatchRunRequest {
+        run_id: run.id.clone(),
+        from_sequence: 1,
+        follow: true,
+        progress: false,
+    };
     let mut events = runs.watch_run(request).await?.into_inner();
     let mut journal = String::new();
     while let Some(response) = events.message().await? {

@@ -3,6 +3,7 @@
 mod calls;
 mod hostile;
 mod lost;
+mod progress;
 
 use anyhow::{Context, Result};
 use surety_common::wire::token::Token;

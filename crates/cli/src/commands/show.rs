@@ -51,7 +51,7 @@ impl Show {
 async fn journal(connection: &Connection, run_id: &str) -> Result<Vec<v1::Event>, Failure> {
     let failure = |status: tonic::Status| connection.failure(&status);
     let request =
-        v1::WatchRunRequest { run_id: run_id.to_owned(), from_sequence: 0, follow: false };
+        v1::WatchRunRequest { run_id: run_id.to_owned(), ..v1::WatchRunRequest::default() };
     let answer = connection.runs().watch_run(bounded(request)).await.map_err(failure)?;
     let mut stream = answer.into_inner();
     let mut events = Vec::new();

@@ -34,6 +34,11 @@ impl Live {
         self.redraw();
     }
 
+    pub(super) fn progress(&mut self, report: &v1::CallProgress) {
+        self.view.progress(report);
+        self.redraw();
+    }
+
     /// Prints a permanent line above the view.
     pub(super) fn say(&self, text: &str) {
         // A closed terminal shows nothing; the run is followed all the same.

@@ -114,6 +114,7 @@ impl Follower<'_> {
             run_id: self.run_id.to_owned(),
             from_sequence: self.next,
             follow: true,
+            progress: screen.shows_progress(),
         };
         let mut stream = match self.connection.runs().watch_run(Request::new(request)).await {
             Ok(answer) => answer.into_inner(),
@@ -132,8 +133,11 @@ impl Follower<'_> {
             let event = match item {
                 Ok(None) => return Ok(Ok(Pass::Over)),
                 Err(status) => return Ok(Err(status)),
-                Ok(Some(v1::WatchRunResponse { event: None })) => continue,
-                Ok(Some(v1::WatchRunResponse { event: Some(event) })) => event,
+                Ok(Some(v1::WatchRunResponse { event: None, progress })) => {
+                    progress.iter().try_for_each(|report| screen.progress(report))?;
+                    continue;
+                }
+                Ok(Some(v1::WatchRunResponse { event: Some(event), .. })) => event,
             };
             if event.sequence < self.next {
                 continue;

@@ -5,7 +5,7 @@ use surety_common::wire::v1;
 use super::live::Live;
 use super::view::RunView;
 use crate::failure::Failure;
-use crate::lines::event_line;
+use crate::lines::{event_line, progress_line};
 use crate::output::{Output, note};
 use crate::report::waits_for;
 use crate::wire_json;
@@ -43,6 +43,24 @@ impl Screen {
             }
             Self::Live(live) => {
                 live.event(event);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether reports of workers are shown. JSON has the events of the journal only.
+    pub(super) const fn shows_progress(&self) -> bool {
+        match self {
+            Self::Lines(output) => !output.json,
+            Self::Live(_) => true,
+        }
+    }
+
+    pub(super) fn progress(&mut self, report: &v1::CallProgress) -> Result<(), Failure> {
+        match self {
+            Self::Lines(output) => output.line(&progress_line(report)),
+            Self::Live(live) => {
+                live.progress(report);
                 Ok(())
             }
         }

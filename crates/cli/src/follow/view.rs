@@ -5,6 +5,7 @@ use surety_common::wire::v1;
 use surety_common::wire::v1::event::Kind;
 use surety_common::wire::v1::transition::Subject;
 
+use crate::lines::call_progress;
 use crate::text::{elapsed, moment, one_line, run_state, shortened, step_state};
 
 /// The most characters of a tool's summary.
@@ -79,6 +80,11 @@ impl RunView {
             )
             | None => {}
         }
+    }
+
+    /// The run after a report of a worker.
+    pub fn progress(&mut self, report: &v1::CallProgress) {
+        self.step(&report.step_id).last = call_progress(report);
     }
 
     fn step(&mut self, id: &str) -> &mut StepView {
@@ -175,8 +181,16 @@ mod tests {
         assert_eq!(view.state, "EXECUTING");
         let words = |line: String| line.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words(line(&view)), "edit running 5.0 s edit_file: 1 place");
+        view.progress(&v1::CallProgress {
+            step_id: "edit".to_owned(),
+            tool: "deploy".to_owned(),
+            message: "half of it".to_owned(),
+            percent: Some(50),
+            ..v1::CallProgress::default()
+        });
+        assert_eq!(words(line(&view)), "edit running 5.0 s deploy: 50 %, half of it");
         view.take(&event(13, moved("edit", v1::StepState::Done)));
-        assert_eq!(words(line(&view)), "edit done 3.0 s edit_file: 1 place");
+        assert_eq!(words(line(&view)), "edit done 3.0 s deploy: 50 %, half of it");
         assert_eq!(words(view.steps[0].line(now)), "read pending");
     }
 }

@@ -41,6 +41,7 @@ mod request_outcome;
 mod retention;
 mod run;
 mod run_row;
+mod scans;
 mod token;
 mod token_admin;
 mod unread;
@@ -85,6 +86,7 @@ pub use run::{
     LIST_BYTES, RunFilter, RunOwner, RunPage, find_owner, find_run, find_wait, list_runs,
     listed_bytes,
 };
+pub use scans::{OfferedIn, Scanner, in_turns, scan_until};
 pub use token::{StoredToken, TokenHash, copy_tokens, find_token, import_tokens, use_token};
 pub use token_admin::{
     CreatedToken, NewToken, Revocation, create_token, list_tokens, revoke_token, token_by_id,
@@ -94,7 +96,7 @@ pub use wait::{
     Extended, HeldLease, LeaseOrder, OfferedWait, StoredLease, WaitHeartbeats, WaitLease,
     find_lease, lease_waits, offered_namespaces, offered_waits, release_until, release_wait,
 };
-pub use waits::{Progress, WaitFilter, WaitPage, Waiting, list_waits};
+pub use waits::{Progress, WaitFilter, WaitPage, Waiting, list_progress, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};
 pub use webhook::{
     Delivery, WantedEvents, end_delivery, forget_deliveries, note_events, take_deliveries,

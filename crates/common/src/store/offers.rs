@@ -11,27 +11,20 @@
 
 use super::StoreError;
 use super::dedicated_connection::DedicatedConnection;
+use super::scans::{OfferedIn, Scanner, in_turns, scan_until};
 use super::wait::{
     HeldLease, LeaseOrder, OfferedWait, WaitLease, lease_waits, offered_namespaces, offered_waits,
     release_wait,
 };
-use super::wake::{Topic, Wakeups};
+use super::wake::Wakeups;
 use crate::clock;
 use crate::domain::execution::wait_rows::WaitKind;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tokio::sync::{Notify, broadcast, oneshot};
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// How often waits are searched without a wake-up, which may be lost, and leases expire.
-const POLL: Duration = Duration::from_secs(1);
-/// The shortest time between two scans while wake-ups keep arriving.
-const PAUSE: Duration = Duration::from_millis(5);
-/// The pause after a scan that failed.
-const AFTER_ERROR: Duration = Duration::from_millis(500);
 /// The most waits of one namespace that one scan offers.
 const MOST: usize = 256;
 
@@ -99,33 +92,9 @@ impl Offers {
 
     /// Serves the participants until `ended`.
     pub async fn run(self, wakeups: Wakeups, ended: CancellationToken) {
-        let mut topics = wakeups.subscribe();
-        let mut dedicated = DedicatedConnection::new(self.0.pool.clone());
-        let mut rotation = 0;
-        loop {
-            let begun = Instant::now();
-            let next = match self.run_once(&mut dedicated, &mut rotation).await {
-                Ok(true) => begun,
-                Ok(false) => begun + POLL,
-                Err(error) => {
-                    tracing::warn!(%error, "waits: a scan failed; retrying");
-                    begun + AFTER_ERROR
-                }
-            };
-            tokio::select! {
-                biased;
-                () = ended.cancelled() => break,
-                () = sleep_until(next), if self.is_wanted() => {}
-                () = self.0.wanted.notified() => {}
-                () = offered(&mut topics), if self.is_wanted() => {}
-            }
-            tokio::select! {
-                () = ended.cancelled() => break,
-                () = sleep_until(begun + PAUSE) => {}
-            }
-            // One scan covers all earlier wake-ups.
-            topics = topics.resubscribe();
-        }
+        let dedicated = DedicatedConnection::new(self.0.pool.clone());
+        let scans = Scans { offers: self.clone(), dedicated, rotation: 0 };
+        scan_until(scans, &wakeups, &ended).await;
         self.wants().clear();
     }
 
@@ -226,57 +195,37 @@ impl Offers {
     }
 }
 
-/// The waits of the namespaces by turns, beginning with another one each time.
-fn in_turns(offers: Vec<OfferedWait>, rotation: usize) -> Vec<OfferedWait> {
-    let mut by_namespace: BTreeMap<String, VecDeque<OfferedWait>> = BTreeMap::new();
-    for offer in offers {
-        by_namespace.entry(offer.namespace.clone()).or_default().push_back(offer);
-    }
-    let mut queues: VecDeque<VecDeque<OfferedWait>> = by_namespace.into_values().collect();
-    let first = rotation.checked_rem(queues.len()).unwrap_or_default();
-    queues.rotate_left(first);
-    let mut ordered = Vec::new();
-    while let Some(mut queue) = queues.pop_front() {
-        ordered.extend(queue.pop_front());
-        if !queue.is_empty() {
-            queues.push_back(queue);
-        }
-    }
-    ordered
+struct Scans {
+    offers: Offers,
+    dedicated: DedicatedConnection,
+    rotation: usize,
 }
 
-/// Resolves when a wake-up says that a wait is offered, or may be.
-async fn offered(topics: &mut broadcast::Receiver<Topic>) {
-    loop {
-        match topics.recv().await {
-            Ok(Topic::Waits(_) | Topic::Everything)
-            | Err(broadcast::error::RecvError::Lagged(_)) => return,
-            Ok(Topic::Ready | Topic::Run(_) | Topic::Moved(_)) => {}
-            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
-        }
+impl Scanner for Scans {
+    const WHAT: &'static str = "waits of participants";
+
+    fn is_wanted(&self) -> bool {
+        self.offers.is_wanted()
+    }
+
+    async fn wanted(&self) {
+        self.offers.0.wanted.notified().await;
+    }
+
+    async fn scan(&mut self) -> Result<bool, StoreError> {
+        self.offers.run_once(&mut self.dedicated, &mut self.rotation).await
+    }
+}
+
+impl OfferedIn for OfferedWait {
+    fn namespace(&self) -> &str {
+        &self.namespace
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn offer(namespace: &str, number: u128) -> OfferedWait {
-        OfferedWait { id: Uuid::from_u128(number), namespace: namespace.to_owned() }
-    }
-
-    fn order(offers: &[(&str, u128)], rotation: usize) -> Vec<u128> {
-        let offers = offers.iter().map(|(namespace, number)| offer(namespace, *number)).collect();
-        in_turns(offers, rotation).iter().map(|offer| offer.id.as_u128()).collect()
-    }
-
-    #[test]
-    fn no_namespace_is_served_twice_before_another_that_waits() {
-        let offers = [("a", 1), ("a", 2), ("a", 3), ("b", 4), ("c", 5), ("c", 6)];
-        assert_eq!(order(&offers, 0), [1, 4, 5, 2, 6, 3]);
-        assert_eq!(order(&offers, 1), [4, 5, 1, 6, 2, 3]);
-        assert_eq!(order(&[], 7), Vec::<u128>::new());
-    }
 
     #[test]
     fn a_scope_takes_waits_of_its_namespaces_only() {

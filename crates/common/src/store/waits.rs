@@ -106,15 +106,22 @@ async fn add_progress(pool: &PgPool, waiting: &mut [Waiting]) -> Result<(), Stor
     if run_ids.is_empty() {
         return Ok(());
     }
-    let listed = sqlx::query_as(include_str!("sql/list_progress.sql")).bind(run_ids);
-    let reports: Vec<Progress> = within(async { Ok(listed.fetch_all(pool).await?) }).await?;
-    for report in reports {
+    for report in list_progress(pool, run_ids).await? {
         let of_run = |one: &&mut Waiting| one.run.spec.id == report.run_id;
         if let Some(one) = waiting.iter_mut().find(of_run) {
             one.progress.insert(report.wait_id, report);
         }
     }
     Ok(())
+}
+
+/// What workers last reported of the open calls of runs.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn list_progress(pool: &PgPool, run_ids: Vec<Uuid>) -> Result<Vec<Progress>, StoreError> {
+    let listed = sqlx::query_as(include_str!("sql/list_progress.sql")).bind(run_ids);
+    within(async { Ok(listed.fetch_all(pool).await?) }).await
 }
 
 /// The indexes of the steps that a run waits in.

@@ -3,6 +3,7 @@
 use super::StoreError;
 use super::dedicated_connection::DedicatedConnection;
 use super::pool::within;
+use super::scans::OfferedIn;
 use super::wait::WaitLease;
 use super::worker_tools::WorkerName;
 use chrono::{DateTime, Utc};
@@ -30,6 +31,12 @@ pub struct OfferedWorkerCall {
     pub namespace: String,
     /// The tool.
     pub tool: String,
+}
+
+impl OfferedIn for OfferedWorkerCall {
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
 }
 
 /// The most urgent calls that are offered at `now`.
@@ -77,6 +84,8 @@ pub async fn lost_calls(pool: &PgPool, run_id: Uuid) -> Result<Vec<Uuid>, StoreE
 /// A report of a worker about a call that it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgressReport {
+    /// The run.
+    pub run_id: Uuid,
     /// The wait of the call.
     pub wait_id: Uuid,
     /// The fencing token of its lease.

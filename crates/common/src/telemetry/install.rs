@@ -23,6 +23,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 use super::error::TelemetryError;
 use super::names;
 use super::redacted::RedactedStderr;
+use super::resumed::{Ids, ResumingTracer};
 use crate::config::{LogFormat, TelemetryConfig};
 use crate::wire::client::{Transport, channel_without_token};
 
@@ -192,6 +193,7 @@ fn provider(
     Ok(SdkTracerProvider::builder()
         .with_batch_exporter(exporter)
         .with_resource(resource)
+        .with_id_generator(Ids::default())
         .with_max_events_per_span(MAX_EVENTS_PER_SPAN)
         .build())
 }
@@ -207,7 +209,7 @@ fn dispatch(
         });
     let spans = provider.map(|provider| {
         tracing_opentelemetry::layer()
-            .with_tracer(provider.tracer("surety"))
+            .with_tracer(ResumingTracer(provider.tracer("surety")))
             .with_location(false)
             .with_threads(false)
             .with_target(false)

@@ -15,6 +15,7 @@ mod metric;
 pub mod names;
 mod observe;
 mod redacted;
+mod resumed;
 pub mod trace;
 mod transition;
 
@@ -26,8 +27,9 @@ pub use metric::{
 pub use observe::observe;
 pub use redacted::redact_logs;
 pub use trace::{
-    ChatSpan, StepSpan, TraceParent, chat_span, evaluation_span, plan_span, probe_span,
-    snapshot_span, start_run, step_span, tool_span, trace_parent, turn_span,
+    ChatSpan, StepSpan, TraceParent, begin_call_span, below_call, chat_span, end_call_span,
+    evaluation_span, plan_span, probe_span, snapshot_span, start_run, step_span, tool_span,
+    trace_parent, turn_span,
 };
 pub use transition::{
     EvaluationRecord, Subject, TransitionRecord, record_evaluation, record_transition,

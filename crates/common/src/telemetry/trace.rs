@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use chrono::{DateTime, Utc};
 use opentelemetry::Context;
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
@@ -15,6 +16,7 @@ use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use super::names;
+use crate::domain::execution::CallSpan;
 
 /// A W3C trace context: which trace, and which span of it is the parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -294,6 +296,45 @@ pub fn tool_span(parent: &Span, tool: &str, call_id: &str) -> Span {
         gen_ai.tool.call.id = call_id,
         error.type = Empty,
     )
+}
+
+/// Begins the span of a call inside `parent` that ends in the process which learns what it came to. None when nothing
+/// is exported.
+#[must_use]
+pub fn begin_call_span(parent: &Span) -> Option<CallSpan> {
+    let parent = TraceParent::of(parent)?;
+    let id = RandomIdGenerator::default().new_span_id();
+    Some(CallSpan { id: id.to_string(), parent: parent.to_string() })
+}
+
+/// The `traceparent` for what lies under a call's span. None where the stored one cannot be read, which only a manual
+/// change of the database can cause.
+#[must_use]
+pub fn below_call(span: &CallSpan) -> Option<String> {
+    let parent = span.parent.parse::<TraceParent>().ok()?;
+    let span_id = SpanId::from_hex(&span.id).ok()?;
+    Some(TraceParent { span_id, ..parent }.to_string())
+}
+
+/// Opens the span of a call that began at `since`, as it ends. Record `error.type` on it when it failed.
+#[must_use]
+pub fn end_call_span(span: &CallSpan, since: DateTime<Utc>, tool: &str, call_id: &str) -> Span {
+    let CallSpan { id, parent } = span;
+    let span = tracing::info_span!(
+        target: names::TARGET_SPAN,
+        parent: None,
+        names::SPAN_TOOL,
+        otel.name = format_args!("{} {tool}", names::SPAN_TOOL),
+        gen_ai.operation.name = names::SPAN_TOOL,
+        gen_ai.tool.name = tool,
+        gen_ai.tool.call.id = call_id,
+        // The names that `resumed` takes away again.
+        surety.resumed.span_id = id.as_str(),
+        surety.resumed.since_us = since.timestamp_micros(),
+        error.type = Empty,
+        trace_id = Empty,
+    );
+    join(span, parent)
 }
 
 /// Opens the span of one probe of a verification inside `parent`. Record `surety.exit_code` and

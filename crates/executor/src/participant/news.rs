@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::Write;
-use surety_common::domain::execution::wait_rows::OpenedWait;
+use surety_common::domain::execution::wait_rows::{AnsweredWait, OpenedWait};
 use surety_common::domain::journal::{Entry, Event};
 use surety_common::store::{Topic, Wakeups};
 use tokio::sync::{Notify, broadcast};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -31,6 +32,8 @@ pub(super) struct Stored {
     pub(super) execution: Arc<Execution>,
     /// The waits that it opened.
     pub(super) opened: Vec<OpenedWait>,
+    /// The wait that it answered.
+    answered: Option<AnsweredWait>,
     entries: Vec<Entry>,
 }
 
@@ -40,6 +43,7 @@ impl Stored {
             read_version: write.fence.version,
             execution: Arc::clone(&write.execution),
             opened: write.waits.opened.clone(),
+            answered: write.waits.answered,
             entries: write.entries.clone(),
         }
     }
@@ -66,7 +70,7 @@ struct Inbox {
 }
 
 /// One caller that follows a run, until it is dropped.
-pub(super) struct Follower {
+pub(crate) struct Follower {
     news: News,
     run_id: Uuid,
     inbox: Arc<Inbox>,
@@ -93,7 +97,7 @@ impl News {
     }
 
     /// Follows a run from now on.
-    pub(super) fn follow(&self, run_id: Uuid) -> Follower {
+    pub(crate) fn follow(&self, run_id: Uuid) -> Follower {
         let inbox = Arc::<Inbox>::default();
         self.lock().entry(run_id).or_default().push(Arc::clone(&inbox));
         Follower { news: self.clone(), run_id, inbox }
@@ -155,6 +159,23 @@ impl Follower {
             }
             self.inbox.has_stored.notified().await;
         }
+    }
+
+    /// Waits until the answer to a wait under this lease is stored. False when the work that began with it is `over`
+    /// before.
+    pub(crate) async fn sees_answer(&self, lease: AnsweredWait, over: JoinHandle<()>) -> bool {
+        let seen = async { while self.stored().await.answered != Some(lease) {} };
+        tokio::select! {
+            biased;
+            () = seen => true,
+            // The changes of the work were passed on before it was over.
+            _ = over => self.saw_answer(lease),
+        }
+    }
+
+    /// Whether the answer to a wait under this lease is stored already.
+    pub(crate) fn saw_answer(&self, lease: AnsweredWait) -> bool {
+        std::iter::from_fn(|| self.stored_already()).any(|change| change.answered == Some(lease))
     }
 
     /// The next change that this process has stored already.

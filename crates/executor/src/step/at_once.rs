@@ -1,8 +1,9 @@
-//! A driver's reply that the executor which receives it takes into a turn at once.
+//! What a participant supplies, taken at once by the executor that receives it: a driver's reply into a turn, a worker's
+//! result into the rest of one.
 //!
 //! ```text
-//!   supply:        the reply is stored --> the run is claimed by any executor --> its turn
-//!   take_at_once:  reply and lease are one change; the turn begins before that is stored
+//!   store_answer:   the answer is stored --> the run is claimed by any executor --> its work
+//!   answer_at_once: answer and lease are one change; the work begins before that is stored
 //! ```
 //!
 //! The change is fenced like every other one: by the version of the row and by the lease of the wait. When it is
@@ -11,21 +12,21 @@
 use super::bounds::graph_of;
 use super::claim::Claimer;
 use super::leased_run::{LeasedRun, RunAssignment};
-use super::replies::{SupplyError, check_length};
+use super::replies::{NotStored, SupplyError, check_length, supplying};
 use chrono::TimeDelta;
 use std::sync::Arc;
-use surety_common::domain::execution::SuppliedReply;
 use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::execution::{Graph, SuppliedReply};
 use surety_common::domain::machine::run::RunState;
-use surety_common::domain::run::RunRecord;
+use surety_common::domain::run::{RunRecord, RunSpec};
+use surety_common::domain::step::StepState;
 use surety_common::store::{Commit, WritePipeline};
 use surety_common::telemetry::trace;
 use tokio::task::JoinHandle;
 
 impl Claimer {
-    /// Leases the run with the change that stores a reply, and begins its turn. `unleased` is the time for which no
-    /// participant had leased the wait. The answer resolves when the work is over; the change may be lost before.
-    /// None when another executor works on the run, or this one has no room: store the reply for the next claim.
+    /// [`Claimer::answer_at_once`] with a driver's reply. `unleased` is the time for which no participant had leased
+    /// the wait.
     ///
     /// # Errors
     /// [`SupplyError`]; then nothing was stored.
@@ -36,8 +37,23 @@ impl Claimer {
         unleased: TimeDelta,
     ) -> Result<Option<JoinHandle<()>>, SupplyError> {
         check_length(reply)?;
+        let taken = self.answer_at_once(record, supplying(reply, unleased)).await;
+        taken.map_err(|error| SupplyError::of(error, (record.spec.id, reply)))
+    }
+
+    /// Leases the run with the change that stores an answer, and begins its work. The result resolves when the work is
+    /// over; the change may be lost before. None when another executor works on the run, when it has no work now, or
+    /// when this executor has no room: store the answer for the next claim.
+    ///
+    /// # Errors
+    /// [`NotStored`]; then nothing was stored.
+    pub(crate) async fn answer_at_once<E>(
+        &self,
+        record: &RunRecord,
+        answer: impl FnOnce(&RunSpec, &Graph, &mut Draft) -> Result<(), E>,
+    ) -> Result<Option<JoinHandle<()>>, NotStored<E>> {
         let engine = &self.engine;
-        // Counted before the drain is checked: a drain that starts later waits for this turn.
+        // Counted before the drain is checked: a drain that starts later waits for this work.
         let _under_way = self.tasks.token();
         let may_lease = engine.lease_validity.is_valid() && !engine.drain.is_cancelled();
         if !may_lease || record.execution.lease_owner.is_some() {
@@ -48,11 +64,13 @@ impl Claimer {
         let tools = engine.tools.of(&record.spec.namespace);
         let graph = graph_of(&plan, record.spec.driver, &tools);
         let mut draft = Draft::new(record.execution.clone(), engine.actor(), engine.now());
-        let wait_id = reply.wait_id;
-        draft
-            .supply_reply(&graph, reply.clone(), unleased)
-            .map_err(|_| SupplyError::WaitClosed { run_id: record.spec.id, wait_id })?;
-        if draft.execution().state != RunState::Executing || draft.execution().is_pausing() {
+        answer(&record.spec, &graph, &mut draft).map_err(NotStored::Refused)?;
+        let execution = draft.execution();
+        // A call that is offered again leaves nothing to do.
+        let has_work = execution.state == RunState::Executing
+            && !execution.is_pausing()
+            && execution.steps_in(StepState::Ready).next().is_some();
+        if !has_work {
             return Ok(None);
         }
         draft.lease(engine.id);
@@ -67,7 +85,7 @@ impl Claimer {
         let assignment = RunAssignment { spec, plan, plan_digest, span };
         let execution = Arc::clone(&commit.write.execution);
         let mut run = LeasedRun::new(Arc::clone(engine), assignment, execution, Some(pipeline));
-        // The same reply may arrive twice at a time.
+        // The same answer may arrive twice at a time.
         if !engine.registry.enter_ahead(&run.lease) {
             return Ok(None);
         }

@@ -15,7 +15,7 @@
 //!
 //! ```text
 //!   work --> turn --> call, open_call --> conclude --> judge, repeat, outcome
-//!            turn --> reply (how a reply is taken), replies (how a late one arrives),
+//!            turn --> reply (how a reply is taken), replies (how a late one, or a worker's result, arrives),
 //!                     at_once (how one arrives that is taken at once)
 //!                              judge --> step_checks --> verify
 //!                call, verify --> snapshots (what the workspace was and is)
@@ -74,5 +74,6 @@ pub use heartbeat::Heartbeat;
 pub use lease_validity::LeaseValidity;
 pub use leased_run::LeasedRun;
 pub use recent_runs::RecentRuns;
+pub(crate) use replies::NotStored;
 pub use replies::{Replies, SupplyError};
 pub use run_registry::RunRegistry;

@@ -1,4 +1,4 @@
-//! How a driver's reply that was not there at once enters its run.
+//! How what a participant supplies enters its run: a driver's reply, a worker's result.
 
 use chrono::TimeDelta;
 use sqlx::PgPool;
@@ -6,13 +6,15 @@ use surety_common::clock;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::{Graph, SuppliedReply};
 use surety_common::domain::journal::Actor;
+use surety_common::domain::machine::Refusal;
 use surety_common::domain::reader::MAX_TEXT_BYTES;
+use surety_common::domain::run::{RunRecord, RunSpec};
 use surety_common::store::{self, Commit, Committer, Outcome, StoreError, Topic, Wakeups};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
-/// Stores the replies of drivers. Any process with a connection to the database can: the executor that
-/// holds the run, or claims it next, takes the reply into a turn.
+/// Stores what participants supply. Any process with a connection to the database can: the executor that
+/// holds the run, or claims it next, goes on with it.
 #[derive(Clone)]
 pub struct Replies {
     pool: PgPool,
@@ -81,14 +83,33 @@ impl Replies {
         by: &Actor,
     ) -> Result<(), SupplyError> {
         check_length(&reply)?;
-        let (wait_id, lease_epoch) = (reply.wait_id, reply.lease_epoch);
+        let stored = self.store_answer(run_id, None, by, supplying(&reply, unleased)).await;
+        stored.map_err(|error| SupplyError::of(error, (run_id, &reply)))
+    }
+
+    /// Stores an answer to a wait of a run. `known` is the run as this process knows it, which is tried first.
+    ///
+    /// # Errors
+    /// [`NotStored`]; then nothing was stored.
+    pub(crate) async fn store_answer<E>(
+        &self,
+        run_id: Uuid,
+        mut known: Option<RunRecord>,
+        by: &Actor,
+        answer: impl Fn(&RunSpec, &Graph, &mut Draft) -> Result<(), E>,
+    ) -> Result<(), NotStored<E>> {
         let mut refused_at = None;
         loop {
-            let record = store::find_run(&self.pool, run_id).await?;
-            let record = record.ok_or(SupplyError::RunNotFound(run_id))?;
+            let (record, is_read) = match known.take() {
+                Some(record) => (record, false),
+                None => {
+                    let read = store::find_run(&self.pool, run_id).await?;
+                    (read.ok_or(NotStored::RunNotFound)?, true)
+                }
+            };
             // No other writer changed the row: the lease of the wait refused the change.
             if refused_at == Some(record.execution.version) {
-                return Err(SupplyError::LeaseLost { wait_id, lease_epoch });
+                return Err(NotStored::LeaseLost);
             }
             refused_at = Some(record.execution.version);
             let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
@@ -98,8 +119,14 @@ impl Replies {
                 Some(_) => Topic::Moved(run_id),
             };
             let mut draft = Draft::new(record.execution, by.clone(), clock::now());
-            if draft.supply_reply(&graph, reply.clone(), unleased).is_err() {
-                return Err(SupplyError::WaitClosed { run_id, wait_id });
+            match answer(&record.spec, &graph, &mut draft) {
+                Ok(()) => {}
+                Err(refused) if is_read => return Err(NotStored::Refused(refused)),
+                // What is known is older than the row.
+                Err(_) => {
+                    refused_at = None;
+                    continue;
+                }
             }
             let span = trace::work_span("executor", &run_id.to_string(), &record.spec.trace_parent);
             let span_id = trace::span_id(&span);
@@ -110,6 +137,44 @@ impl Replies {
             }
         }
     }
+}
+
+/// Why an answer was not stored.
+pub(crate) enum NotStored<E> {
+    /// There is no such run.
+    RunNotFound,
+    /// The wait is not leased under the token of the answer any more.
+    LeaseLost,
+    /// The run does not take the answer.
+    Refused(E),
+    /// The database refused or is away.
+    Store(StoreError),
+}
+
+impl<E> From<StoreError> for NotStored<E> {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl SupplyError {
+    pub(super) fn of(error: NotStored<Refusal>, (run_id, reply): (Uuid, &SuppliedReply)) -> Self {
+        let SuppliedReply { wait_id, lease_epoch, .. } = *reply;
+        match error {
+            NotStored::RunNotFound => Self::RunNotFound(run_id),
+            NotStored::LeaseLost => Self::LeaseLost { wait_id, lease_epoch },
+            NotStored::Refused(_) => Self::WaitClosed { run_id, wait_id },
+            NotStored::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+/// How a reply enters its run.
+pub(super) fn supplying(
+    reply: &SuppliedReply,
+    unleased: TimeDelta,
+) -> impl Fn(&RunSpec, &Graph, &mut Draft) -> Result<(), Refusal> {
+    move |_, graph, draft| draft.supply_reply(graph, reply.clone(), unleased)
 }
 
 /// Refuses a reply that the reader does not take.

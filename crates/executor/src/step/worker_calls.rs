@@ -95,7 +95,8 @@ fn waiting(run: &LeasedRun, index: usize, tool: &WorkerTool) -> (WorkerCall, Wai
     let now = run.engine.now();
     let limit = TimeDelta::from_std(tool.spec.default_timeout).unwrap_or(TimeDelta::MAX);
     let deadline_at = now.checked_add_signed(limit).unwrap_or(now);
-    let task = WorkerCall::new(tool.attempts, tool.may_repeat, now, deadline_at);
+    let mut task = WorkerCall::new(tool.attempts, tool.may_repeat, now, deadline_at);
+    task.span = telemetry::begin_call_span(&tracing::Span::current());
     let (name, namespace) = (&tool.spec.name, &run.spec.namespace);
     let unblocks = format!("a worker that serves the tool {name} in the namespace {namespace}");
     let wait = Wait::new(Uuid::now_v7(), WaitingOn::Worker, now, unblocks);
@@ -110,8 +111,11 @@ pub(super) async fn settle(
     (call, open): (Call, &OpenCall),
 ) -> Result<Option<Vec<usize>>, Ended> {
     let started_at = open.intended_at;
-    let span =
-        telemetry::tool_span(&tracing::Span::current(), &call.tool_call.name, &call.id.to_string());
+    let (name, call_id) = (&call.tool_call.name, call.id.to_string());
+    let span = match &task.span {
+        Some(begun) => telemetry::end_call_span(begun, started_at, name, &call_id),
+        None => telemetry::tool_span(&tracing::Span::current(), name, &call_id),
+    };
     let done = match &task.end {
         Some(WorkerCallEnd::Answered(result)) => answered(run, call, open, result).await?,
         Some(WorkerCallEnd::TimedOut) => {

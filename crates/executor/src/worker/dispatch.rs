@@ -1,32 +1,25 @@
-//! Gives offered calls to workers: one loop for all streams of the process.
+//! Gives offered calls to workers: those that a scan finds, and those that this process opened.
 
 use super::output::{Chunks, Reports};
 use super::streams::HeldCall;
 use super::{WorkerSetup, Workers};
 use futures::StreamExt;
 use futures::stream;
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::time::Duration;
+use std::collections::{HashMap, HashSet};
+use std::sync::PoisonError;
 use surety_common::clock;
-use surety_common::domain::run::RunRecord;
+use surety_common::domain::run::{RunRecord, RunSpec};
 use surety_common::domain::tool_workers::entry_of;
 use surety_common::store::{
-    self, DedicatedConnection, HeldLease, LeaseOrder, OfferedWorkerCall, StoreError, Topic,
-    WaitLease, WorkerName,
+    self, DedicatedConnection, HeldLease, LeaseOrder, OfferedWorkerCall, Scanner, StoreError,
+    Topic, WaitLease, WorkerName, in_turns, scan_until,
 };
+use surety_common::telemetry;
 use surety_common::wire::v1;
 use surety_common::wire::v1::connect_response::Message;
 use surety_common::wire::value::timestamp;
-use tokio::sync::broadcast;
-use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
-/// How often offered calls are searched without a wake-up, which may be lost.
-const POLL: Duration = Duration::from_secs(1);
-/// The shortest time between two scans while wake-ups keep arriving.
-const PAUSE: Duration = Duration::from_millis(5);
-/// The pause after a scan that failed.
-const AFTER_ERROR: Duration = Duration::from_millis(500);
 /// The runs that are read at a time.
 const READS: usize = 8;
 
@@ -37,51 +30,88 @@ pub(super) struct Invocation {
     pub(super) message: v1::ToolInvocation,
 }
 
+/// What became of offered calls.
+struct Given {
+    /// How many were leased, by this executor or by another one just before.
+    leased: usize,
+    /// The namespaces and tools of those for which there was no place.
+    left: HashSet<(String, String)>,
+}
+
+fn kind_of(call: &OfferedWorkerCall) -> (String, String) {
+    (call.namespace.clone(), call.tool.clone())
+}
+
+/// Searches calls for the streams with free places.
+struct Scans {
+    workers: Workers,
+    rotation: usize,
+}
+
+impl Scanner for Scans {
+    const WHAT: &'static str = "calls of workers";
+
+    fn is_wanted(&self) -> bool {
+        !self.workers.0.streams.wanted().is_empty()
+    }
+
+    async fn wanted(&self) {
+        self.workers.0.free.notified().await;
+    }
+
+    async fn scan(&mut self) -> Result<bool, StoreError> {
+        let Workers(shared) = &self.workers;
+        let wanted = shared.streams.wanted();
+        if wanted.is_empty() {
+            return Ok(false);
+        }
+        let mut dedicated = shared.giving.lock().await;
+        let offered = store::offered_calls(&mut dedicated, &wanted, clock::now()).await?;
+        self.rotation = self.rotation.wrapping_add(1);
+        let offered = in_turns(offered, self.rotation);
+        let Given { leased, left } = self.workers.give(&mut dedicated, offered).await?;
+        *shared.backlog.lock().unwrap_or_else(PoisonError::into_inner) = left;
+        Ok(leased > 0)
+    }
+}
+
 impl Workers {
-    /// Gives calls to the streams until the process shuts down.
-    pub(super) async fn dispatch(self) {
-        let WorkerSetup { pool, wakes: (_, wakeups), drain, .. } = &self.0.setup;
-        let mut topics = wakeups.subscribe();
-        let mut dedicated = DedicatedConnection::new(pool.clone());
-        let mut rotation = 0;
+    /// Gives the calls that scans find to the streams until the process shuts down.
+    pub(super) async fn search(self) {
+        let scans = Scans { workers: self.clone(), rotation: 0 };
+        let WorkerSetup { wakes: (_, wakeups), drain, .. } = &self.0.setup;
+        scan_until(scans, wakeups, drain).await;
+    }
+
+    /// Gives the calls that this process opened to its streams, without a scan, until the process shuts down. Where more
+    /// calls of a tool wait than there are places, a scan picks the most urgent ones.
+    pub(super) async fn give_opened(self) {
+        let Self(shared) = &self;
         loop {
-            let begun = Instant::now();
-            let (is_wanted, next) = match self.dispatch_once(&mut dedicated, &mut rotation).await {
-                Ok(Scan::Idle) => (false, begun + POLL),
-                Ok(Scan::Empty) => (true, begun + POLL),
-                Ok(Scan::Given) => (true, begun),
-                Err(error) => {
-                    tracing::warn!(%error, "workers: a scan for calls failed; retrying");
-                    (true, begun + AFTER_ERROR)
-                }
+            let opened = tokio::select! {
+                () = shared.setup.drain.cancelled() => return,
+                opened = shared.setup.known.opened() => opened,
             };
-            tokio::select! {
-                biased;
-                () = drain.cancelled() => return,
-                () = sleep_until(next), if is_wanted => {}
-                () = self.0.free.notified() => {}
-                () = moved(&mut topics), if is_wanted => {}
+            let mut dedicated = shared.giving.lock().await;
+            // The results that were stored together with these calls free their places first.
+            tokio::task::yield_now().await;
+            let opened = {
+                let backlog = shared.backlog.lock().unwrap_or_else(PoisonError::into_inner);
+                let has_place = |call: &OfferedWorkerCall| !backlog.contains(&kind_of(call));
+                opened.into_iter().filter(has_place).collect()
+            };
+            if let Err(error) = self.give(&mut dedicated, opened).await {
+                tracing::warn!(%error, "workers: calls could not be given at once; a scan finds them");
             }
-            tokio::select! {
-                () = drain.cancelled() => return,
-                () = sleep_until(begun + PAUSE) => {}
-            }
-            // One scan covers all earlier wake-ups.
-            topics = topics.resubscribe();
         }
     }
 
-    async fn dispatch_once(
+    /// Gives calls to streams with free places, as far as there are any.
+    async fn give(
         &self,
         dedicated: &mut DedicatedConnection,
-        rotation: &mut usize,
-    ) -> Result<Scan, StoreError> {
-        let wanted = self.0.streams.wanted();
-        if wanted.is_empty() {
-            return Ok(Scan::Idle);
-        }
-        let now = clock::now();
-        let offered = store::offered_calls(dedicated, &wanted, now).await?;
+        offered: Vec<OfferedWorkerCall>,
+    ) -> Result<Given, StoreError> {
         // They may have changed since the workers connected.
         let mut policies = HashMap::new();
         for OfferedWorkerCall { namespace, .. } in &offered {
@@ -89,13 +119,14 @@ impl Workers {
                 policies.insert(namespace.clone(), self.0.policies.find(namespace).await?);
             }
         }
-        *rotation = rotation.wrapping_add(1);
         let mut takers = HashMap::new();
         let mut orders = Vec::new();
-        for call in in_turns(offered, *rotation) {
+        let mut left = HashSet::new();
+        for call in offered {
             let Some(policy) = policies.get(&call.namespace) else { continue };
             let Some(entry) = entry_of(&policy.tool_workers, &call.tool) else { continue };
             let Some((stream, worker)) = self.0.streams.reserve(&call.namespace, entry) else {
+                left.insert(kind_of(&call));
                 continue;
             };
             let (holder, lease_ms) = (worker.holder(), self.lease_ms());
@@ -103,9 +134,9 @@ impl Workers {
             takers.insert(call.wait_id, (stream, worker));
         }
         if orders.is_empty() {
-            return Ok(Scan::Empty);
+            return Ok(Given { leased: 0, left });
         }
-        let leased = store::lease_waits(dedicated, &orders, now).await;
+        let leased = store::lease_waits(dedicated, &orders, clock::now()).await;
         let (leases, failed) = match leased {
             Ok(leases) => (leases, None),
             Err(error) => (Vec::new(), Some(error)),
@@ -121,7 +152,7 @@ impl Workers {
                 self.hand_out(lease, stream, worker)
             })
             .await;
-        failed.map_or(Ok(Scan::Given), Err)
+        failed.map_or(Ok(Given { leased: orders.len(), left }), Err)
     }
 
     /// Sends a leased call to its worker. One that cannot be sent is offered again.
@@ -162,8 +193,18 @@ impl Workers {
         lease: WaitLease,
         resumed: bool,
     ) -> Result<Option<Invocation>, StoreError> {
-        let record = store::find_run(&self.0.setup.pool, lease.run_id).await?;
-        Ok(record.and_then(|record| self.invocation_of(&record, lease, resumed)))
+        let WaitLease { wait_id, run_id, .. } = lease;
+        if let Some(record) = self.0.setup.known.waiting_with(run_id, wait_id) {
+            return Ok(self.invocation_of(&record, lease, resumed));
+        }
+        let Some(record) = store::find_run(&self.0.setup.pool, run_id).await? else {
+            return Ok(None);
+        };
+        let invocation = self.invocation_of(&record, lease, resumed);
+        if invocation.is_some() {
+            self.0.setup.known.keep(record);
+        }
+        Ok(invocation)
     }
 
     fn invocation_of(
@@ -187,6 +228,7 @@ impl Workers {
             chunks: Chunks::default(),
             reports: Reports::new(),
         };
+        let trace_parent = task.span.as_ref().and_then(telemetry::below_call);
         let message = v1::ToolInvocation {
             call_id: open.call_id.to_string(),
             tool: open.tool.clone(),
@@ -195,8 +237,8 @@ impl Workers {
             deadline: Some(timestamp(task.deadline_at)),
             run_id: run_id.to_string(),
             step_id,
-            traceparent: record.spec.trace_parent.clone(),
-            workspace: self.workspace_of(record),
+            traceparent: trace_parent.unwrap_or_else(|| record.spec.trace_parent.clone()),
+            workspace: self.workspace_of(&record.spec),
             fence: u64::try_from(lease_epoch).unwrap_or_default(),
             attempt: task.attempt,
             namespace: record.spec.namespace.clone(),
@@ -206,59 +248,18 @@ impl Workers {
     }
 
     /// The absolute path of a run's folder.
-    pub(super) fn workspace_of(&self, record: &RunRecord) -> String {
-        if record.spec.repository.is_some() {
+    pub(super) fn workspace_of(&self, spec: &RunSpec) -> String {
+        if spec.repository.is_some() {
             // Each executor has a clone of its own.
             return String::new();
         }
-        match record.spec.workspace.as_str() {
+        match spec.workspace.as_str() {
             "" => {
-                let folder = self.0.setup.workspaces.join(record.spec.id.to_string());
+                let folder = self.0.setup.workspaces.join(spec.id.to_string());
                 let folder = std::path::absolute(&folder).unwrap_or(folder);
                 folder.to_string_lossy().into_owned()
             }
             named => named.to_owned(),
-        }
-    }
-}
-
-/// What one scan came to.
-enum Scan {
-    /// No stream has a free place.
-    Idle,
-    /// No call is offered.
-    Empty,
-    /// Calls were given, and more may be offered.
-    Given,
-}
-
-/// The calls of the namespaces by turns, beginning with another one each time.
-fn in_turns(offered: Vec<OfferedWorkerCall>, rotation: usize) -> Vec<OfferedWorkerCall> {
-    let mut by_namespace: BTreeMap<String, VecDeque<OfferedWorkerCall>> = BTreeMap::new();
-    for call in offered {
-        by_namespace.entry(call.namespace.clone()).or_default().push_back(call);
-    }
-    let mut queues: VecDeque<VecDeque<OfferedWorkerCall>> = by_namespace.into_values().collect();
-    let first = rotation.checked_rem(queues.len()).unwrap_or_default();
-    queues.rotate_left(first);
-    let mut ordered = Vec::new();
-    while let Some(mut queue) = queues.pop_front() {
-        ordered.extend(queue.pop_front());
-        if !queue.is_empty() {
-            queues.push_back(queue);
-        }
-    }
-    ordered
-}
-
-/// Resolves when a wake-up says that a call is offered, or may be.
-async fn moved(topics: &mut broadcast::Receiver<Topic>) {
-    loop {
-        match topics.recv().await {
-            Ok(Topic::Waits(_) | Topic::Everything)
-            | Err(broadcast::error::RecvError::Lagged(_)) => return,
-            Ok(Topic::Ready | Topic::Run(_) | Topic::Moved(_)) => {}
-            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
         }
     }
 }

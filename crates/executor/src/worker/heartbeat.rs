@@ -69,10 +69,15 @@ impl Workers {
         if all && !workers.is_empty() {
             store::touch_workers(pool, &workers, self.times()).await?;
         }
-        match self.0.streams.take_reports().as_slice() {
-            [] => Ok(()),
-            reports => store::report_progress(pool, reports).await,
+        let reports = self.0.streams.take_reports();
+        if reports.is_empty() {
+            return Ok(());
         }
+        store::report_progress(pool, &reports).await?;
+        // For those that watch the runs.
+        let (waker, _) = &self.0.setup.wakes;
+        reports.iter().for_each(|report| waker.wake(Topic::Run(report.run_id)));
+        Ok(())
     }
 
     /// Extends leases, and answers those that are lost.

@@ -3,9 +3,9 @@
 //! ```text
 //!   Connect --announce--> worker_tool (what every executor may offer to drivers)
 //!      session: one task a stream, reads the worker's messages
-//!      dispatch: one loop a process, leases offered calls for streams with free places
+//!      dispatch: leases offered calls for streams with free places, those that this process opened without a scan
 //!      heartbeat: one loop a process, extends the leases of the calls of live streams
-//!      results: the answer of a call as one guarded change of its run
+//!      results: the answer of a call and the run's next work as one guarded change
 //! ```
 //!
 //! A call belongs to the worker by its lease, never to the stream.
@@ -13,25 +13,33 @@
 mod announce;
 mod dispatch;
 mod heartbeat;
+mod known_runs;
 mod output;
 mod result;
 mod session;
 mod streams;
 mod words;
 
+pub(crate) use known_runs::KnownRuns;
+
+use crate::participant::News;
+use crate::step::{Claimer, Replies};
 use crate::tool::Toolbox;
 use futures::stream::{self, BoxStream, StreamExt};
 use sqlx::PgPool;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use streams::Streams;
 use surety_common::clock;
-use surety_common::store::{Committer, Policies, WaitHeartbeats, Waker, Wakeups, WorkerTimes};
+use surety_common::store::{
+    DedicatedConnection, Policies, WaitHeartbeats, Waker, Wakeups, WorkerTimes,
+};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::v1;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 use uuid::Uuid;
@@ -60,8 +68,14 @@ pub(crate) struct WorkerSetup {
     pub(crate) executor_id: Uuid,
     /// The database.
     pub(crate) pool: PgPool,
-    /// The writer of changes.
-    pub(crate) committer: Committer,
+    /// Goes on with the runs whose calls are answered.
+    pub(crate) claimer: Arc<Claimer>,
+    /// Stores the results with which it cannot go on at once.
+    pub(crate) replies: Replies,
+    /// What this process stored.
+    pub(crate) news: News,
+    /// The runs whose calls workers have.
+    pub(crate) known: KnownRuns,
     /// Wake-ups.
     pub(crate) wakes: (Waker, Wakeups),
     /// The tools by namespace.
@@ -77,6 +91,10 @@ pub(crate) struct WorkerSetup {
 struct Shared {
     setup: WorkerSetup,
     policies: Policies,
+    /// Leases calls. One at a time, so that none is leased twice.
+    giving: Mutex<DedicatedConnection>,
+    /// The namespaces and tools of which the last scan found more calls than there were places.
+    backlog: std::sync::Mutex<HashSet<(String, String)>>,
     heartbeats: WaitHeartbeats,
     streams: Streams,
     /// A stream has a free place.
@@ -91,17 +109,21 @@ impl Workers {
     /// Starts the loops of a process.
     pub(crate) fn start(setup: WorkerSetup) -> Self {
         let policies = Policies::of(setup.pool.clone());
+        let giving = Mutex::new(DedicatedConnection::new(setup.pool.clone()));
         let heartbeats = WaitHeartbeats::start(setup.pool.clone());
         let workers = Self(Arc::new(Shared {
             setup,
             policies,
+            giving,
+            backlog: std::sync::Mutex::default(),
             heartbeats,
             streams: Streams::default(),
             free: Notify::new(),
             reported: Notify::new(),
             buffered: Arc::default(),
         }));
-        tokio::spawn(workers.clone().dispatch());
+        tokio::spawn(workers.clone().search());
+        tokio::spawn(workers.clone().give_opened());
         tokio::spawn(workers.clone().beat());
         workers
     }

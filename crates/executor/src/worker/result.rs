@@ -1,10 +1,11 @@
-//! The result of a call: stored as one change of its run, by the executor that received it.
+//! The result of a call: stored as one change of its run by the executor that received it, which goes on with the run.
 
-use super::Workers;
 use super::output::Chunks;
 use super::streams::{HeldCall, Outgoing};
 use super::words::{one_line, refused, unknown};
+use super::{WorkerSetup, Workers};
 use crate::participant::check_words;
+use crate::step::NotStored;
 use chrono::TimeDelta;
 use surety_common::clock;
 use surety_common::domain::execution::draft::Draft;
@@ -13,12 +14,13 @@ use surety_common::domain::execution::{Graph, NextAttempt, WorkerResult};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::Actor;
 use surety_common::domain::json::sha256_hex;
+use surety_common::domain::machine::Refusal;
 use surety_common::domain::path::Workspace;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
-use surety_common::domain::run::RunRecord;
-use surety_common::store::{self, Artifact, Commit, Outcome, StoreError, Topic};
-use surety_common::telemetry::{self, trace};
+use surety_common::domain::run::RunSpec;
+use surety_common::store::{self, Artifact};
+use surety_common::telemetry;
 use surety_common::wire::v1;
 use surety_common::wire::v1::connect_response::Message;
 use surety_common::wire::value::id;
@@ -139,65 +141,57 @@ impl Workers {
             facts: taken.facts_text.clone(),
             at: clock::now(),
         };
-        let mut refused_at = None;
-        loop {
-            let record = store::find_run(pool, taken.run_id).await?;
-            let record = record.ok_or_else(|| lease_lost(taken.call_id))?;
-            if record.execution.state.is_terminal() {
+        let answer = |spec: &RunSpec, graph: &Graph, draft: &mut Draft| -> Result<(), Fault> {
+            if draft.execution().state.is_terminal() {
                 let message = "the run has ended; the result changes nothing";
                 return Err(Fault::new(FaultCode::RunTerminal, message));
             }
-            // No other writer changed the row: the lease of the call refused the change.
-            if refused_at == Some(record.execution.version) {
-                return Err(lease_lost(taken.call_id));
-            }
-            refused_at = Some(record.execution.version);
-            self.check_paths(&record, &taken.facts)?;
-            if self.commit(record, taken, result.clone()).await? == Outcome::Applied {
-                return Ok(());
-            }
-        }
+            self.check_paths(spec, &taken.facts)?;
+            taken.answer(graph, draft, result.clone()).map_err(|_| lease_lost(taken.call_id))
+        };
+        self.answer(taken, answer).await
     }
 
-    async fn commit(
+    /// Goes on with the run at once where this executor can, else leaves that to the next claim.
+    async fn answer(
         &self,
-        record: RunRecord,
         taken: &Taken,
-        result: WorkerResult,
-    ) -> Result<Outcome, Fault> {
-        let setup = &self.0.setup;
-        let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
-        // A run without a lease waits for its next claim, and a leased one is read by its executor.
-        let topic = match record.execution.lease_owner {
-            None => Topic::Ready,
-            Some(_) => Topic::Moved(taken.run_id),
-        };
-        let by = Actor(format!("worker/{}", taken.by).into());
-        let mut draft = Draft::new(record.execution, by, clock::now());
-        let next = Uuid::now_v7();
-        let lease = taken.lease;
-        let changed = match taken.is_unknown {
-            true => draft.forsake_worker_call(&graph, lease, next),
-            false => {
-                let retry = taken.retry.map(|after| NextAttempt { wait_id: next, after });
-                draft.answer_worker_call(&graph, lease, result, retry)
+        answer: impl Fn(&RunSpec, &Graph, &mut Draft) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let WorkerSetup { claimer, replies, news, known, .. } = &self.0.setup;
+        let Taken { run_id, lease, .. } = *taken;
+        // From before the first change, so that none is missed.
+        let follower = news.follow(run_id);
+        let mut record = known.waiting_with(run_id, lease.id);
+        if let Some(known_run) = &record {
+            match claimer.answer_at_once(known_run, &answer).await {
+                Ok(Some(over)) => {
+                    if follower.sees_answer(lease, over).await {
+                        return Ok(());
+                    }
+                    // Another change of the run was first.
+                    known.forget(run_id);
+                    record = None;
+                }
+                Ok(None) => {}
+                // What is wrong is said by what the row says.
+                Err(_) => record = None,
             }
-        };
-        changed.map_err(|_| lease_lost(taken.call_id))?;
-        let run_id = taken.run_id.to_string();
-        let span = trace::work_span("executor", &run_id, &record.spec.trace_parent);
-        let span_id = trace::span_id(&span);
-        let commit = Commit::new(draft.into_write(), span, span_id).notify_on_commit(topic);
-        let outcome = setup.committer.commit(commit).await.map_err(away)?;
-        if outcome == Outcome::Applied {
-            setup.wakes.1.wake_here(topic);
         }
-        Ok(outcome)
+        let by = author(&taken.by);
+        match replies.store_answer(run_id, record, &by, &answer).await {
+            Ok(()) => Ok(()),
+            Err(NotStored::Store(error)) => Err(error.into()),
+            // It was stored by the change that began the work, after all.
+            Err(_) if follower.saw_answer(lease) => Ok(()),
+            Err(NotStored::Refused(fault)) => Err(fault),
+            Err(NotStored::RunNotFound | NotStored::LeaseLost) => Err(lease_lost(taken.call_id)),
+        }
     }
 
     /// A worker states nothing about files outside the workspace.
-    fn check_paths(&self, record: &RunRecord, facts: &[Fact]) -> Result<(), Fault> {
-        let workspace = Workspace::new(&self.workspace_of(record));
+    fn check_paths(&self, spec: &RunSpec, facts: &[Fact]) -> Result<(), Fault> {
+        let workspace = Workspace::new(&self.workspace_of(spec));
         for (place, fact) in facts.iter().enumerate() {
             let path = match fact {
                 Fact::FileWritten { path, .. }
@@ -220,8 +214,27 @@ impl Workers {
     }
 }
 
-fn away(error: StoreError) -> Fault {
-    error.into()
+impl Taken {
+    /// Ends the call in its run, or offers it again.
+    fn answer(
+        &self,
+        graph: &Graph,
+        draft: &mut Draft,
+        result: WorkerResult,
+    ) -> Result<(), Refusal> {
+        let next = Uuid::now_v7();
+        match self.is_unknown {
+            true => draft.forsake_worker_call(graph, (self.lease, &self.by), next),
+            false => {
+                let retry = self.retry.map(|after| NextAttempt { wait_id: next, after });
+                draft.answer_worker_call(graph, self.lease, result, retry)
+            }
+        }
+    }
+}
+
+fn author(worker: &str) -> Actor {
+    Actor(format!("worker/{worker}").into())
 }
 
 fn lease_lost(call_id: Uuid) -> Fault {

@@ -271,8 +271,8 @@ impl Streams {
         let calls = table.streams.values_mut().flat_map(|stream| stream.calls.values_mut());
         let report = |call: &mut HeldCall| {
             let (message, percent) = call.reports.take()?;
-            let HeldCall { wait_id, lease_epoch, .. } = *call;
-            Some(ProgressReport { wait_id, lease_epoch, message, percent })
+            let HeldCall { run_id, wait_id, lease_epoch, .. } = *call;
+            Some(ProgressReport { run_id, wait_id, lease_epoch, message, percent })
         };
         calls.filter_map(report).collect()
     }

@@ -20,6 +20,7 @@ use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::repository::run_ref;
 use surety_common::domain::run::{RunRecord, WorkspaceLock};
 use surety_common::domain::verification::{Sight, check_verifications};
 use surety_common::store;
@@ -204,9 +205,17 @@ fn workspace_of(record: &RunRecord, fork: &ForkedFrom, asked: String) -> Result<
     let RunRecord { spec, execution, .. } = record;
     let workspace = if asked.is_empty() { spec.workspace.clone() } else { asked };
     if workspace.is_empty() && !fork.steps.is_empty() {
-        let message = "the run worked in a folder that its executor made, or in a clone; name a folder that has what \
-                       the done steps left (of a git workspace: a checkout of the run's ref), or begin with the first \
-                       step";
+        let message = match &spec.repository {
+            Some(repository) => format!(
+                "the run worked in a clone of {}; name a folder with a checkout of its ref {}, or begin with the first \
+                 step, which clones the repository anew",
+                repository.url,
+                run_ref(spec.id)
+            ),
+            None => "the run worked in a folder that its executor made; name a folder that has what the done steps \
+                     left, or begin with the first step"
+                .to_owned(),
+        };
         return Err(Problem::at(Code::FieldMissing, "workspace", message).into());
     }
     let (old, new) = (Path::new(&spec.workspace), Path::new(&workspace));

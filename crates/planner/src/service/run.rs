@@ -6,7 +6,7 @@ use super::{NamedRun, Service, caller, overlays, request, status, waits, work};
 use crate::call::Call;
 use crate::intake::{self, Accepted, RunRequest};
 use crate::planner::Planner;
-use crate::runs::Watch;
+use crate::runs::{Watch, Watched};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use std::sync::Arc;
@@ -165,16 +165,19 @@ impl RunService for Service {
         request: Request<v1::WatchRunRequest>,
     ) -> Result<Response<Self::WatchRunStream>, Status> {
         let caller = caller(&request)?;
-        let v1::WatchRunRequest { run_id, from_sequence, follow } = request.into_inner();
+        let v1::WatchRunRequest { run_id, from_sequence, follow, progress } = request.into_inner();
         let NamedRun { id, planner, sight, .. } = self.of_run(&caller, &run_id).await?;
         let from = i64::try_from(from_sequence).unwrap_or(i64::MAX);
         let Watch { trace_parent, events } =
-            planner.watch(id, from, follow).await.map_err(status)?;
+            planner.watch(id, from, (follow, progress)).await.map_err(status)?;
         let trace_id = trace_id(&trace_parent).to_owned();
         let stream = events.map(move |found| match found {
-            Ok(found) => {
-                let found = work::shown(found, sight);
-                Ok(v1::WatchRunResponse { event: Some(event(id, &trace_id, found)) })
+            Ok(Watched::Event(found)) => {
+                let event = Some(event(id, &trace_id, work::shown(*found, sight)));
+                Ok(v1::WatchRunResponse { event, progress: None })
+            }
+            Ok(Watched::Progress(progress)) => {
+                Ok(v1::WatchRunResponse { event: None, progress: Some(progress) })
             }
             Err(fault) => Err(status(fault)),
         });

@@ -101,6 +101,15 @@ impl Draft {
         Ok(())
     }
 
+    /// Does a part of the change in the name of the participant that supplied it, also where an executor goes on with
+    /// what it supplied.
+    pub(super) fn acting<T>(&mut self, by: Actor, part: impl FnOnce(&mut Self) -> T) -> T {
+        let writer = std::mem::replace(&mut self.actor, by);
+        let done = part(self);
+        self.actor = writer;
+        done
+    }
+
     /// Changes a step's state and journals the transition.
     ///
     /// # Errors

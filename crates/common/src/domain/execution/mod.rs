@@ -31,7 +31,7 @@ pub use fork::inherited_steps;
 pub use grants::Revocation;
 pub use plan_approval::PlanAnswer;
 pub use sleep::Sleep;
-pub use worker_call::{NextAttempt, WorkerCall, WorkerCallEnd, WorkerResult};
+pub use worker_call::{CallSpan, NextAttempt, WorkerCall, WorkerCallEnd, WorkerResult};
 
 #[cfg(test)]
 mod tests;

@@ -284,11 +284,7 @@ impl Draft {
         progress.answered_wait = Some(wait_id);
         progress.answered_by_model =
             progress.wait.as_deref().is_some_and(|wait| wait.model.is_some());
-        // The step moves by the driver's hand, also in a change of an executor that goes on with its turn.
-        let writer = std::mem::replace(&mut self.actor, by);
-        let resumed = self.resume_step(graph, index, "the driver replied");
-        self.actor = writer;
-        resumed
+        self.acting(by, |draft| draft.resume_step(graph, index, "the driver replied"))
     }
 
     /// Lets the change apply only while the run's own wait is leased under this token.

@@ -12,6 +12,7 @@
 use super::draft::Draft;
 use super::wait_rows::AnsweredWait;
 use super::{Graph, OpenCall, StepProgress, Wait};
+use crate::domain::journal::Actor;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::step::StepEvent;
 use crate::domain::step::StepState;
@@ -39,6 +40,9 @@ pub struct WorkerCall {
     /// Since when the present attempt is offered.
     #[serde(with = "chrono::serde::ts_microseconds")]
     pub offered_at: DateTime<Utc>,
+    /// Its span, where spans are exported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<CallSpan>,
     /// How long the step had worked when it began, in microseconds.
     #[serde(default)]
     worked_us: i64,
@@ -55,7 +59,16 @@ impl WorkerCall {
         offered_at: DateTime<Utc>,
         deadline_at: DateTime<Utc>,
     ) -> Self {
-        Self { attempt: 1, attempts, may_repeat, deadline_at, offered_at, worked_us: 0, end: None }
+        Self {
+            attempt: 1,
+            attempts,
+            may_repeat,
+            deadline_at,
+            offered_at,
+            span: None,
+            worked_us: 0,
+            end: None,
+        }
     }
 
     /// Another attempt of the call; none when they are used up.
@@ -64,6 +77,15 @@ impl WorkerCall {
         let is_left = attempt <= self.attempts.most && offered_at < self.deadline_at;
         is_left.then(|| Self { attempt, offered_at, ..self.clone() })
     }
+}
+
+/// The span of a call, which ends in the process that records what the call came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallSpan {
+    /// Its id: 16 hexadecimal digits.
+    pub id: String,
+    /// The `traceparent` of the span in which it lies.
+    pub parent: String,
 }
 
 /// What a worker's call came to.
@@ -111,6 +133,11 @@ pub struct NextAttempt {
     pub wait_id: Uuid,
     /// How long it is not offered; none for the policy's pause.
     pub after: Option<TimeDelta>,
+}
+
+/// A worker as the author of what it supplies.
+fn author(worker: &str) -> Actor {
+    Actor(format!("worker/{worker}").into())
 }
 
 impl StepProgress {
@@ -166,37 +193,29 @@ impl Draft {
     ) -> Result<(), Refusal> {
         let index = self.worker_step(lease.id).ok_or(Refusal::Meaningless)?;
         self.answered = Some(lease);
-        match retry {
-            Some(next)
-                if self.offer_again(
-                    graph,
-                    index,
-                    next,
-                    "the worker asked for another attempt",
-                )? =>
-            {
-                Ok(())
-            }
+        let cause = "the worker asked for another attempt";
+        self.acting(author(&result.by), |draft| match retry {
+            Some(next) if draft.offer_again(graph, index, next, cause)? => Ok(()),
             Some(_) | None => {
                 let end = WorkerCallEnd::Answered(Box::new(result));
-                self.end_worker_call(graph, index, end, "the worker answered")
+                draft.end_worker_call(graph, index, end, "the worker answered")
             }
-        }
+        })
     }
 
-    /// Ends a call of which its worker says that it knows nothing.
+    /// Ends a call of which its worker `by` says that it knows nothing.
     ///
     /// # Errors
     /// [`Refusal::Meaningless`] when no step waits under this lease.
     pub fn forsake_worker_call(
         &mut self,
         graph: &Graph,
-        lease: AnsweredWait,
+        (lease, by): (AnsweredWait, &str),
         next: Uuid,
     ) -> Result<(), Refusal> {
         let index = self.worker_step(lease.id).ok_or(Refusal::Meaningless)?;
         self.answered = Some(lease);
-        self.lose_worker_call(graph, index, next)
+        self.acting(author(by), |draft| draft.lose_worker_call(graph, index, next))
     }
 
     /// Ends the calls whose workers are lost, by the waits of their attempts; each comes with the id of the wait of
