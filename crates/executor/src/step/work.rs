@@ -5,7 +5,7 @@ use super::leased_run::LeasedRun;
 use super::pending_state::UnderWay;
 use super::slots::Slot;
 use super::verify::unless_called_away;
-use super::{programs, repository, secrets, turn, verify, workspace_lock};
+use super::{programs, repository, secrets, shown_failures, turn, verify, workspace_lock};
 use futures::FutureExt;
 use futures::future::Either;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -123,7 +123,12 @@ async fn phase(
         }
         RunState::Recovering => {
             unless_called_away(run, slot.reacquire_slot()).await?;
-            run.change(|draft| recover(run, draft)).await?;
+            let shown = shown_failures::of_verdict(run).await?;
+            run.change(|draft| {
+                draft.explain_repair(&shown);
+                recover(run, draft)
+            })
+            .await?;
         }
         RunState::Intake | RunState::Planning | RunState::Blocked(_) => {
             run.settle().await?;
@@ -249,7 +254,9 @@ fn recover(run: &LeasedRun, draft: &mut Draft) -> Result<(), Refusal> {
                     "call SubmitPlan with a patch of the plan".to_owned(),
                 )
             };
-            draft.recover_by_plan(&run.graph, &run.spec.limits, wait)
+            let limits = &run.spec.limits;
+            draft.recover_by_plan(&run.graph, limits, wait)?;
+            draft.reserve_plan(&run.graph, limits, run.spec.policy.on_budget)
         }
     }
 }
