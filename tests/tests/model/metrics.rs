@@ -57,7 +57,12 @@ async fn models_and_mcp_servers_are_counted_by_what_they_came_to() -> Result<()>
         (&executor, "surety_model_waits_total", &[profile, "code=\"model_unauthorized\""], 1.0),
         (&executor, "surety_model_breaker_open", &["endpoint=\"127.0.0.1"], 0.0),
         (&executor, "surety_mcp_call_duration_seconds_count", &["server=\"t\"", "\"ok\""], 2.0),
-        (&executor, "surety_mcp_call_duration_seconds_count", &["server=\"t\"", "\"failed\""], 1.0),
+        (
+            &executor,
+            "surety_mcp_call_duration_seconds_count",
+            &["server=\"t\"", "\"mcp_failed\""],
+            1.0,
+        ),
         (&executor, "surety_mcp_starts_total", &["server=\"t\"", "\"started\""], 1.0),
         (&executor, "surety_mcp_starts_total", &["server=\"t\"", "\"restarted\""], 1.0),
     ];
