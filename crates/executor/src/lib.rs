@@ -166,7 +166,11 @@ pub async fn serve(
     let (secrets, servers) = secrets(&setup)?;
     let prompt = prompt(&setup.models)?;
     let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
-    let sandbox = confine(&setup).await?;
+    if let Some(endpoints) = endpoints.clone() {
+        tokio::spawn(endpoints.check_at_start("executor", shutdown.clone()));
+    }
+    let key_files = endpoints.iter().flat_map(surety_model::Endpoints::secret_files);
+    let sandbox = confine(&setup, key_files.map(Path::to_owned).collect()).await?;
     let in_force = sandbox.machine().in_force().clone();
     sweep(&sandbox, git_host(&setup.executor).clones).await;
     warn_of_open_files(setup.executor.executor_slots);
@@ -419,11 +423,12 @@ fn info(pool: Option<PgPool>, in_force: &InForce, has_model: bool) -> ServerInfo
     ServerInfo { service: "executor", version, sandbox, sandbox_missing, pool, has_model }
 }
 
-/// Probes the sandbox of this machine, and logs the level.
-async fn confine(setup: &Setup) -> Result<tool::Sandbox, ServeError> {
+/// Probes the sandbox of this machine, and logs the level. Commands see none of the `key_files` of models.
+async fn confine(setup: &Setup, key_files: Vec<PathBuf>) -> Result<tool::Sandbox, ServeError> {
     let config = setup.executor.sandbox.clone();
     let data_dir = setup.executor.executor_data_dir.clone();
-    let mut hidden = setup.hidden.clone();
+    let mut hidden = key_files;
+    hidden.extend(setup.hidden.clone());
     hidden.extend(setup.common.token_file.clone());
     let listed = setup.executor.executor_secrets.iter().flat_map(|secrets| &secrets.0);
     hidden.extend(listed.filter_map(tool::secret_file));
@@ -432,7 +437,7 @@ async fn confine(setup: &Setup) -> Result<tool::Sandbox, ServeError> {
     hidden.extend(setup.executor.executor_mcp.clone());
     hidden.extend(setup.common.tls.client.tls_key_file.clone());
     let models = &setup.models.models;
-    hidden.extend(models.model_key_file.iter().chain(&models.model_profiles_file).cloned());
+    hidden.extend(models.model_profiles_file.clone());
     hidden.extend(setup.database_url.as_deref().and_then(socket_folder));
     let probing =
         tokio::task::spawn_blocking(move || tool::Sandbox::probe(&config, &data_dir, hidden));

@@ -20,6 +20,7 @@ use crate::usage::TokenUsage;
 use crate::wire::{Arrived, Counted, End, Level, Prepared};
 use std::time::Instant;
 use surety_common::domain::messages::{Normal, normalize};
+use surety_common::telemetry::{self, ModelUsage};
 use tokio::time::{Instant as Clock, sleep, timeout_at};
 
 /// The ways to ask for a form, those that are left.
@@ -87,11 +88,15 @@ pub(crate) struct Attempts<'a> {
 
 impl<'a> Attempts<'a> {
     pub(crate) fn new(client: &'a Client, request: &'a ChatRequest, on_part: OnPart<'a>) -> Self {
+        let normal = normalize(&request.messages);
+        if normal.changed {
+            telemetry::count_normalized();
+        }
         Self {
             client,
             request,
             on_part,
-            normal: normalize(&request.messages),
+            normal,
             levels: Levels::of(client, request),
             deadline: Clock::now() + client.profile.total_timeout,
             retries: 0,
@@ -107,6 +112,7 @@ impl<'a> Attempts<'a> {
                 Ok(arrived) => return self.conclude(arrived),
                 Err(failed) => failed,
             };
+            telemetry::count_model_failure(self.client.labels(), failed.error.code());
             if let (ChatError::CircuitOpen { .. }, Some(last)) = (&failed.error, last.take()) {
                 // What opened the breaker says more.
                 return Err(last);
@@ -140,7 +146,9 @@ impl<'a> Attempts<'a> {
         let slot = timeout_at(self.deadline, client.endpoint().slots.acquire()).await;
         // The semaphore is never closed.
         let _slot = slot.map_err(|_| late(Phase::Queue))?;
-        let admitted = Admitted::enter(client.endpoint())?;
+        let admitted = Admitted::enter(client.endpoint());
+        client.endpoint().show_breaker();
+        let admitted = admitted?;
         let asked = Prepared {
             profile: &client.profile,
             messages: &self.normal.messages,
@@ -166,6 +174,7 @@ impl<'a> Attempts<'a> {
             (self.on_part)(ReplyPart::Restart);
         }
         admitted.leave(found.as_ref().err());
+        client.endpoint().show_breaker();
         found
     }
 
@@ -176,6 +185,9 @@ impl<'a> Attempts<'a> {
         }
         let endpoint = client.endpoint().name.clone();
         let (usage, cost_micros) = usage(client, &normal, &arrived);
+        let TokenUsage { input, cached_input, output, .. } = usage;
+        let counted = ModelUsage { input, cached_input, output, cost_micros };
+        telemetry::count_model_usage(client.labels(), counted);
         let text = arrived.said().to_owned();
         match arrived.end {
             Some(End::Refused(said)) => Err(ChatError::Refused { endpoint, said }),

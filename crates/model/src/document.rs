@@ -239,6 +239,8 @@ fn profile(name: &str, mut entry: Entry) -> Result<Profile, ProfileError> {
     profile.key = reading.key(&entry)?;
     profile.headers = reading.headers(&entry)?;
     profile.secret_headers = reading.secret_headers(&entry)?;
+    profile.secret_files =
+        entry.key_file.iter().chain(entry.header_files.values()).cloned().collect();
     let is_secret = profile.key.is_some() || !profile.secret_headers.is_empty();
     let is_plain = url.starts_with("http://") && !is_loopback(&host);
     if is_secret && is_plain && !entry.allow_plaintext {

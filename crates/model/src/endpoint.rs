@@ -6,6 +6,7 @@ use crate::wire::Level;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use surety_common::telemetry;
 use tokio::sync::Semaphore;
 
 /// How an endpoint does.
@@ -52,6 +53,12 @@ impl Endpoint {
 
     pub(crate) fn breaker(&self) -> MutexGuard<'_, Breaker> {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows in the metrics whether requests are kept back.
+    pub(crate) fn show_breaker(&self) {
+        let is_open = self.breaker().open_for(Instant::now()).is_some();
+        telemetry::set_model_breaker(&self.name, is_open);
     }
 
     pub(crate) fn level(&self, model: &str) -> Option<Level> {

@@ -3,10 +3,11 @@
 use crate::chat::ChatModel;
 use crate::client::Client;
 use crate::endpoint::{Endpoint, Health};
-use crate::error::ChatError;
+use crate::error::{Blame, ChatError};
 use crate::profile::{Api, ModelUse, Profile, ProfileError, Profiles};
 use futures::future::join_all;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::config::{ModelConfig, Secret};
 use tokio_util::sync::CancellationToken;
@@ -75,6 +76,12 @@ impl Endpoints {
         self.model(self.profiles.name_for(model_use))
     }
 
+    /// The files that keys were read from, for a process that hides them from the commands that it runs.
+    pub fn secret_files(&self) -> impl Iterator<Item = &Path> {
+        let profiles = self.profiles.profiles.values();
+        profiles.flat_map(|profile| &profile.secret_files).map(PathBuf::as_path)
+    }
+
     /// The profiles.
     #[must_use]
     pub fn profiles(&self) -> &Profiles {
@@ -89,8 +96,18 @@ impl Endpoints {
         self.models.iter().map(health).collect()
     }
 
-    /// Asks each endpoint whether it answers, takes the key and knows the model: what is wrong, by profile. For the
-    /// start of a process.
+    /// Asks each endpoint once, and logs what is wrong with it and what to do. For the start of a process, which goes
+    /// on in any case: an endpoint may come later.
+    pub async fn check_at_start(self, service: &'static str, cancel: CancellationToken) {
+        for (profile, error) in self.check(&cancel).await {
+            if error.blame() != Blame::Caller {
+                let code = error.code();
+                tracing::warn!(profile, code, %error, "{service}: runs that need this model profile wait");
+            }
+        }
+    }
+
+    /// Asks each endpoint whether it answers, takes the key and knows the model: what is wrong, by profile.
     pub async fn check(&self, cancel: &CancellationToken) -> BTreeMap<String, ChatError> {
         let probes = self.models.iter().map(|(name, client)| async move {
             client.probe(cancel).await.err().map(|error| (name.clone(), error))

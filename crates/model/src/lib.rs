@@ -10,6 +10,7 @@
 //! History is text: a request has system, user and assistant messages only. An error says who is at fault
 //! ([`Blame`]): the endpoint (a run waits for it), the configuration (an operator corrects it), or the request.
 
+mod ask;
 mod attempts;
 mod breaker;
 mod call;
@@ -21,6 +22,7 @@ mod endpoint;
 mod endpoints;
 mod error;
 mod model;
+mod participant;
 mod probe;
 mod profile;
 mod retry;
@@ -28,11 +30,13 @@ mod tokens;
 mod usage;
 mod wire;
 
+pub use ask::{Answer, Away, Question, Said, ask};
 pub use chat::{ChatModel, ChatReply, ChatRequest, OnPart, ReplyPart, ReplySchema, Replying};
 pub use context::{Bounded, ContextTooLong, bound};
 pub use endpoint::Health;
 pub use endpoints::Endpoints;
 pub use error::{Blame, ChatError, Phase};
+pub use participant::{Draining, Held, Supplier, retry_at, serve, waits_for};
 pub use profile::{
     Api, MaxTokensField, ModelUse, Price, Profile, ProfileError, Profiles, SchemaMode,
 };

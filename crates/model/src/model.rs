@@ -6,6 +6,8 @@ use crate::client::Client;
 use crate::error::ChatError;
 use crate::profile::Profile;
 use futures::future::BoxFuture;
+use std::time::Instant;
+use surety_common::telemetry::{self, ModelLabels};
 use tokio_util::sync::CancellationToken;
 
 impl ChatModel for Client {
@@ -20,13 +22,17 @@ impl ChatModel for Client {
         cancel: &'a CancellationToken,
     ) -> Replying<'a> {
         Box::pin(async move {
+            let begun = Instant::now();
             // Dropping the work drops its connection.
             let work = Attempts::new(self, request, on_part).run();
-            tokio::select! {
+            let reply = tokio::select! {
                 biased;
                 () = cancel.cancelled() => Err(self.cancelled()),
                 reply = work => reply,
-            }
+            };
+            let outcome = reply.as_ref().map_or_else(ChatError::code, |_| "ok");
+            telemetry::record_model_call(self.labels(), outcome, begun.elapsed());
+            reply
         })
     }
 
@@ -42,6 +48,11 @@ impl ChatModel for Client {
 }
 
 impl Client {
+    /// The names of the model in metrics.
+    pub(crate) fn labels(&self) -> ModelLabels<'_> {
+        ModelLabels { profile: &self.profile.name, model: &self.profile.model }
+    }
+
     fn cancelled(&self) -> ChatError {
         ChatError::Cancelled { endpoint: self.endpoint().name.clone() }
     }

@@ -103,6 +103,8 @@ pub struct Profile {
     pub headers: BTreeMap<String, Secret>,
     /// More headers whose values are secrets, which are taken out of everything that the endpoint says.
     pub secret_headers: BTreeMap<String, Secret>,
+    /// The files that the key and these headers were read from.
+    pub secret_files: Vec<PathBuf>,
     /// More fields of each request.
     pub extra: Map<String, Value>,
     /// Certificate authorities beside those of the system, in PEM.
@@ -155,6 +157,7 @@ impl Profile {
             key: None,
             headers: BTreeMap::new(),
             secret_headers: BTreeMap::new(),
+            secret_files: Vec::new(),
             extra: Map::new(),
             ca_file: None,
             context_tokens: None,

@@ -147,6 +147,9 @@ pub async fn serve(
     }
     let has_model = endpoints.is_some();
     let handlers = service::Service::new(Arc::clone(&shards), has_model);
+    if let Some(endpoints) = endpoints.clone() {
+        tokio::spawn(endpoints.check_at_start("planner", shutdown.clone()));
+    }
     let planning = endpoints.map(|endpoints| {
         let plans = model::PlanLoop {
             shards: Arc::clone(&shards),

@@ -111,7 +111,7 @@ pub(crate) async fn measure_wake_up(stand: &Stand<'_>, report: &mut Report) -> R
 pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
-    fn add(&mut self, time: Duration) {
+    pub(crate) fn add(&mut self, time: Duration) {
         self.0.push(time);
     }
 

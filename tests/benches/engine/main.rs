@@ -4,8 +4,8 @@
 //! ```text
 //!   stand      Postgres, a fresh database and fresh processes for each measurement
 //!     |
-//!   part ----> throughput | latency | idle | wake-up | executors | waiting steps | participants | workers |
-//!     |        recovery | memory | growth
+//!   part ----> throughput | latency | idle | wake-up | executors | waiting steps | participants | models |
+//!     |        workers | recovery | memory | growth
 //!     |           load (runs are made and awaited)   meter (CPU, WAL, commits, foreign load)
 //!     v
 //!   report     one table: figure, what it is held against, load of others meanwhile
@@ -20,6 +20,7 @@ mod latency;
 mod load;
 mod machine;
 mod meter;
+mod models;
 mod options;
 mod participants;
 mod past;
@@ -91,6 +92,7 @@ async fn measure(options: &Options) -> Result<()> {
             Part::Executors => throughput::measure_executors(&stand, &mut report).await?,
             Part::WaitingSteps => waiting::measure(&stand, &mut report).await?,
             Part::Participants => participants::measure(&stand, &mut report).await?,
+            Part::Models => models::measure(&stand, &mut report).await?,
             Part::Workers => workers::measure(&stand, &mut report).await?,
             Part::Recovery => recovery::measure(&stand, &mut report).await?,
             Part::Memory => rest::measure_memory(&stand, &mut report).await?,

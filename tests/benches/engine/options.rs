@@ -63,6 +63,8 @@ pub(crate) enum Part {
     WaitingSteps,
     /// Waits for agents at rest, and the turns of agents.
     Participants,
+    /// The turns of a model beside the time of its endpoint.
+    Models,
     /// The calls of tool workers.
     Workers,
     /// From an executor's death until its runs continue.
@@ -84,6 +86,7 @@ impl Part {
             Self::Executors => "executors",
             Self::WaitingSteps => "waiting-steps",
             Self::Participants => "participants",
+            Self::Models => "models",
             Self::Workers => "workers",
             Self::Recovery => "recovery",
             Self::Memory => "memory",

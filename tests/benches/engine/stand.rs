@@ -68,6 +68,15 @@ impl<'a> Stand<'a> {
         Ok(deployment)
     }
 
+    /// A planner, a gate and an executor whose runs a model at this address decides.
+    pub(crate) async fn deploy_with_model(&self, url: &str) -> Result<Deployment> {
+        let model = [("SURETY_MODEL_URL", url), ("SURETY_MODEL_NAME", "test-model")];
+        let environment = [self.environment().as_slice(), &model].concat();
+        let mut deployment = Deployment::start_idle(self.database().await?, &environment).await?;
+        deployment.add_executor(&environment).await?;
+        Ok(deployment)
+    }
+
     pub(crate) async fn database(&self) -> Result<Database> {
         Database::create_on(&self.postgres.url()).await
     }

@@ -7,6 +7,7 @@
 //! Rows lie in `tests/conformance/`, and in the folder that `SURETY_CONFORMANCE_DIR` names. Each
 //! module compares the rows of one subject; `report` counts.
 
+mod context;
 pub mod decision;
 pub mod gate;
 pub mod movement;

@@ -1,5 +1,6 @@
 //! Rows about repeat cycles, completion, corrections and tool timeouts.
 
+use super::context::check_context;
 use super::{Row, compare, movement, replies, text_of};
 use surety_common::domain::json::{self, Value};
 use surety_common::domain::plan::ToolCall;
@@ -21,13 +22,10 @@ pub enum Checked {
 pub fn check(row: &Row) -> Checked {
     let kind = row.value.get("given").map_or("", |given| text_of(given, "kind"));
     let outcome = check_fuse(row).or_else(|| movement::check_movement(row));
-    match (outcome, kind) {
-        (Some(Ok(())), _) => Checked::Holds,
-        (Some(Err(message)), _) => Checked::Fails(message),
-        (None, "context_window" | "context_dedup" | "context_skeleton" | "role_alternation") => {
-            Checked::Skipped(format!("{kind}: no context is sent to a model yet"))
-        }
-        (None, _) => Checked::Fails(format!("rows of the kind {kind:?} are unknown")),
+    match outcome.or_else(|| check_context(row)) {
+        Some(Ok(())) => Checked::Holds,
+        Some(Err(message)) => Checked::Fails(message),
+        None => Checked::Fails(format!("rows of the kind {kind:?} are unknown")),
     }
 }
 

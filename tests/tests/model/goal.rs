@@ -1,11 +1,13 @@
 //! `surety run --goal`: from a goal to a verdict, and what is said without an endpoint.
 
-use crate::stage::{Stage, is_planning, next_plan, one_step, say, write_answer};
+use crate::stage::{MODEL, Stage, is_planning, next_plan, one_step, say, unplanned, write_answer};
 use anyhow::{Result, ensure};
+use serde_json::json;
 use surety_common::domain::fault::{FaultCode, Reason};
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
 use surety_e2e::harness::Deployment;
+use surety_e2e::model_server::Settings;
 
 #[tokio::test]
 async fn a_goal_is_carried_to_a_verdict_by_one_command() -> Result<()> {
@@ -59,4 +61,31 @@ async fn without_an_endpoint_the_settings_are_named() -> Result<()> {
     let said = format!("{:#}", said.expect_err("no model is configured"));
     ensure!(said.contains("SURETY_MODEL_URL") && said.contains("SURETY_MODEL_NAME"), "{said}");
     deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_model_that_its_endpoint_does_not_know_is_named_at_the_start_and_by_the_run() -> Result<()>
+{
+    let settings = Settings { models: vec!["other-model".to_owned()], ..Settings::default() };
+    let stage = Stage::start_with(settings, &[]).await?;
+    let named = |line: &str| {
+        line.contains("model_unknown") && line.contains(MODEL) && line.contains("other-model")
+    };
+    stage.deployment.planner.wait_for_line(named).await?;
+    stage.deployment.executors[0].wait_for_line(named).await?;
+    let run = stage.deployment.create_run(unplanned("unknown", "")).await?;
+    let waits = |run: &v1::Run| {
+        let blocked = run.blocked.as_ref();
+        blocked.is_some_and(|it| {
+            it.unblocks.contains("Correct `model`") && it.unblocks.contains(MODEL)
+        })
+    };
+    stage.deployment.wait_for(&run.id, "waiting for a model that is known", waits).await?;
+    // An operator gives the endpoint the model, and the run goes on.
+    stage.plays.add("unknown", |_, _| say(&json!({"abort": {}})));
+    stage.server.change(|settings| settings.models = vec![MODEL.to_owned()]);
+    let ended = stage.deployment.wait_for_end(&run.id).await?;
+    let reason = ended.terminal.map(|terminal| terminal.stop_reason());
+    ensure!(reason == Some(v1::StopReason::PlanParseFailed), "{reason:?}");
+    stage.deployment.finish().await
 }

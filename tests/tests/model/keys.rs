@@ -1,9 +1,13 @@
 //! The key of an endpoint reaches the endpoint, and nothing that is stored, logged, traced or answered.
 
-use crate::stage::{Stage, is_planning, next_plan, one_step, say, unplanned, write_answer};
+use crate::stage::{
+    Stage, is_planning, next_plan, one_step, planned, say, tool, unplanned, write_answer,
+};
 use anyhow::{Context, Result, anyhow, ensure};
+use serde_json::json;
 use sqlx::{AssertSqlSafe, PgPool, Row};
 use std::os::unix::fs::PermissionsExt;
+use surety_common::wire::v1::event::Kind;
 use surety_e2e::harness::PATIENCE;
 use surety_e2e::model_server::{Reply, Settings};
 use surety_e2e::otlp::OtlpReceiver;
@@ -63,6 +67,53 @@ async fn a_key_is_in_no_row_no_log_no_trace_and_no_answer() -> Result<()> {
         .await
         .map_err(|spans| anyhow!("no call is among {spans:?}"))?;
     ensure!(!format!("{spans:?}").contains(CANARY), "the key is in a trace");
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
+async fn no_command_reads_the_files_that_profiles_name() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = |name: &str, text: &str| -> Result<String> {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640))?;
+        Ok(path.to_string_lossy().into_owned())
+    };
+    let (key, header) = (file("model.key", CANARY)?, file("header.txt", CANARY)?);
+    let open = file("open.txt", "this one can be read")?;
+    let text =
+        format!("[model.default]\nkey_file = {key:?}\nheader_files = {{ x-extra = {header:?} }}\n");
+    let profiles = file("profiles.toml", &text)?;
+    let readable = folder.path().to_string_lossy().into_owned();
+    let environment = [
+        ("SURETY_MODEL_PROFILES_FILE", profiles.as_str()),
+        ("SURETY_SANDBOX_READ_ONLY", readable.as_str()),
+    ];
+    let settings = Settings { key: Some(CANARY.to_owned()), ..Settings::default() };
+    let stage = Stage::start_with(settings, &environment).await?;
+    let files = [open, key, header, profiles];
+    let asked = files.clone();
+    stage.plays.add("curious", move |number, _| match asked.get(number) {
+        Some(path) => tool("run_command", json!({"argv": ["cat", path]})),
+        None => next_plan(),
+    });
+    let workspace = tempfile::tempdir()?;
+    let request = planned("curious", &one_step(), &workspace.path().to_string_lossy());
+    let run = stage.deployment.create_run(request).await?;
+    stage.deployment.wait_for_end(&run.id).await?;
+    let receipts: Vec<bool> = stage
+        .deployment
+        .events(&run.id)
+        .await?
+        .into_iter()
+        .filter_map(|event| match event.kind {
+            Some(Kind::Receipt(receipt)) if receipt.name == "run_command" => Some(receipt.success),
+            _ => None,
+        })
+        .collect();
+    ensure!(receipts == [true, false, false, false], "{receipts:?} of {files:?}");
+    let said = format!("{:?}", stage.asked("curious"));
+    ensure!(!said.contains(CANARY), "{said}");
     stage.deployment.finish().await
 }
 

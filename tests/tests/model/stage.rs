@@ -3,10 +3,13 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use surety_common::wire::v1;
 use surety_e2e::harness::Deployment;
 use surety_e2e::model_server::{Asked, ModelServer, Reply, Script, Settings};
+use surety_e2e::script::Trail;
+use tempfile::NamedTempFile;
 
 /// The model's name.
 pub(crate) const MODEL: &str = "test-model";
@@ -71,6 +74,7 @@ pub(crate) struct Stage {
     pub(crate) deployment: Deployment,
     pub(crate) server: ModelServer,
     pub(crate) plays: Plays,
+    _profiles: Option<NamedTempFile>,
 }
 
 impl Stage {
@@ -89,7 +93,17 @@ impl Stage {
         let mut all = vec![("SURETY_MODEL_URL", url.as_str()), ("SURETY_MODEL_NAME", MODEL)];
         all.extend_from_slice(environment);
         let deployment = Deployment::start_with(&all).await?;
-        Ok(Self { deployment, server, plays })
+        Ok(Self { deployment, server, plays, _profiles: None })
+    }
+
+    /// With further lines of the endpoint's profile.
+    pub(crate) async fn start_profiled(settings: Settings, lines: &str) -> Result<Self> {
+        let file = NamedTempFile::new()?;
+        std::fs::write(file.path(), format!("[model.default]\n{lines}"))?;
+        let path = file.path().to_string_lossy().into_owned();
+        let stage = Self::start_with(settings, &[("SURETY_MODEL_PROFILES_FILE", &path)]).await?;
+        // An executor reads it after it has said where it listens.
+        Ok(Self { _profiles: Some(file), ..stage })
     }
 
     /// The questions of a run with this goal, in order.
@@ -123,6 +137,24 @@ pub(crate) fn next_plan() -> Reply {
 /// A reply of JSON.
 pub(crate) fn say(value: &Value) -> Reply {
     Reply::text(value.to_string())
+}
+
+/// A configuration with the MCP server of the tests under the name `t`.
+pub(crate) fn mcp_servers(trail: &Trail) -> Result<NamedTempFile> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp_tools");
+    let script = folder.join("server.py").display().to_string();
+    let marks = trail.path("").display().to_string();
+    let system = Path::new("/usr/bin/python3");
+    let python = if system.exists() { "/usr/bin/python3" } else { "python3" };
+    let command = json!([python, script, "--marks", marks]);
+    let folder = folder.display().to_string();
+    let file = NamedTempFile::new()?;
+    let entry = format!(
+        "[mcp.t]\ncommand = {command}\nread_only = [{folder:?}]\nnamespaces = [\"default\"]\n\
+         [mcp.t.tools.crash_once]\nidempotent = true\n"
+    );
+    std::fs::write(file.path(), entry)?;
+    Ok(file)
 }
 
 /// A plan of one step.

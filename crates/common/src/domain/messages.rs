@@ -51,6 +51,8 @@ impl Message {
 pub struct Normal {
     /// The messages.
     pub messages: Vec<Message>,
+    /// How many of them became a part of the message before.
+    pub merged: usize,
     /// Whether anything was changed: [`MESSAGES_NORMALIZED`].
     pub changed: bool,
 }
@@ -61,9 +63,10 @@ pub struct Normal {
 #[must_use]
 pub fn normalize(messages: &[Message]) -> Normal {
     let mut normal: Vec<Message> = Vec::with_capacity(messages.len() + 1);
+    let mut merged = 0;
     let said = |message: &&Message| !message.text.trim().is_empty();
     for message in messages.iter().filter(said).filter(|it| it.role == Role::System) {
-        join(&mut normal, message);
+        merged += usize::from(join(&mut normal, message));
     }
     let rest = messages.iter().filter(said).filter(|it| it.role != Role::System);
     for message in rest {
@@ -71,23 +74,27 @@ pub fn normalize(messages: &[Message]) -> Normal {
         if is_first && message.role == Role::Assistant {
             normal.push(Message::new(Role::User, CONTINUE));
         }
-        join(&mut normal, message);
+        merged += usize::from(join(&mut normal, message));
     }
     if normal.last().is_none_or(|last| last.role == Role::System) {
         normal.push(Message::new(Role::User, CONTINUE));
     }
     let changed = normal != messages;
-    Normal { messages: normal, changed }
+    Normal { messages: normal, merged, changed }
 }
 
-/// Adds a message; neighbours of one role become one.
-fn join(normal: &mut Vec<Message>, message: &Message) {
+/// Adds a message. Answers whether it became a part of the one before, which has the same role.
+fn join(normal: &mut Vec<Message>, message: &Message) -> bool {
     match normal.last_mut() {
         Some(last) if last.role == message.role => {
             last.text.push_str("\n\n");
             last.text.push_str(&message.text);
+            true
         }
-        Some(_) | None => normal.push(message.clone()),
+        Some(_) | None => {
+            normal.push(message.clone());
+            false
+        }
     }
 }
 
@@ -105,7 +112,8 @@ mod tests {
     proptest! {
         #[test]
         fn every_conversation_gets_the_form_and_loses_no_text(messages in conversation()) {
-            let Normal { messages: normal, changed } = normalize(&messages);
+            let Normal { messages: normal, merged, changed } = normalize(&messages);
+            prop_assert!(merged <= messages.len());
             let rules = normal.iter().take_while(|it| it.role == Role::System).count();
             prop_assert!(rules <= 1);
             for (place, message) in normal.iter().skip(rules).enumerate() {

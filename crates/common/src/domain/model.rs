@@ -3,6 +3,9 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+/// The identity of the service's own models. No token can have a name with this first character.
+pub const MODEL_NAME: &str = "~model";
+
 /// Which model made a reply, from which prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]

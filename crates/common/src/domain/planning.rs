@@ -1,5 +1,6 @@
 //! What a wait for a plan has come to: why a plan is needed, and which one was refused.
 
+use super::decision::Usage;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,12 @@ pub struct Planning {
     /// The checks that came with the goal, as a list of JSON: every first plan gets them.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub checks: String,
+    /// What is reserved of the budgets for the reply of a model of the service.
+    #[serde(skip_serializing_if = "Usage::is_zero")]
+    pub reserved: Usage,
+    /// Why a plan is needed, in words, while the wait asks for a budget.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 /// A plan that waits for the approval of a person.

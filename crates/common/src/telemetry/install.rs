@@ -79,6 +79,7 @@ pub fn init(
     metrics::set_global_recorder(recorder)
         .map_err(|_| TelemetryError::AlreadyInstalled { part: "metrics" })?;
     super::metric::describe();
+    super::asked::describe();
     Ok(guard)
 }
 

@@ -9,6 +9,7 @@
 //! `init` is called once per process. With several services in one process the exported resource is
 //! the process, and each span names its service in `surety.service`.
 
+mod asked;
 mod error;
 mod install;
 mod metric;
@@ -19,6 +20,10 @@ mod resumed;
 pub mod trace;
 mod transition;
 
+pub use asked::{
+    ModelLabels, ModelUsage, count_mcp_start, count_model_failure, count_model_usage,
+    count_model_wait, count_normalized, record_mcp_call, record_model_call, set_model_breaker,
+};
 pub use error::TelemetryError;
 pub use install::{Guard, Telemetry, init};
 pub use metric::{

@@ -50,6 +50,26 @@ pub const WORKERS: &str = "surety_workers";
 pub const WORKER_CALLS: &str = "surety_worker_calls";
 /// Counter of results of tool workers, label `outcome`.
 pub const WORKER_RESULTS_TOTAL: &str = "surety_worker_results_total";
+/// Histogram of one call of a model, labels `profile`, `model`, `outcome` (ok, or the error's code). It is
+/// `gen_ai.client.operation.duration` of OpenTelemetry's conventions.
+pub const MODEL_CALL_DURATION_SECONDS: &str = "surety_model_call_duration_seconds";
+/// Counter of requests to models that failed, labels `profile`, `model`, `code`.
+pub const MODEL_FAILURES_TOTAL: &str = "surety_model_failures_total";
+/// Counter of tokens, labels `profile`, `model`, `kind` (input, cached_input, output). It is
+/// `gen_ai.client.token.usage` of OpenTelemetry's conventions.
+pub const MODEL_TOKENS_TOTAL: &str = "surety_model_tokens_total";
+/// Counter of cost in millionths, labels `profile`, `model`.
+pub const MODEL_COST_MICROS_TOTAL: &str = "surety_model_cost_micros_total";
+/// Gauge of the circuit breaker of an endpoint, label `endpoint`.
+pub const MODEL_BREAKER_OPEN: &str = "surety_model_breaker_open";
+/// Counter of waits of runs for an endpoint, labels `profile`, `code`.
+pub const MODEL_WAITS_TOTAL: &str = "surety_model_waits_total";
+/// Counter of conversations that were brought into the form in which they are shown.
+pub const MESSAGES_NORMALIZED_TOTAL: &str = "surety_messages_normalized_total";
+/// Histogram of one call of a tool of an MCP server, labels `server`, `outcome` (ok, failed, or the error's code).
+pub const MCP_CALL_DURATION_SECONDS: &str = "surety_mcp_call_duration_seconds";
+/// Counter of starts of MCP servers, labels `server`, `outcome` (started, restarted, failed).
+pub const MCP_STARTS_TOTAL: &str = "surety_mcp_starts_total";
 pub use crate::tls::{CERTIFICATE_EXPIRY, RELOADS_TOTAL};
 
 /// Buckets of the duration histograms in seconds: a scripted turn takes under a millisecond, a

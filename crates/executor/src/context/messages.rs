@@ -6,7 +6,7 @@ use super::system::{ToolLine, system, words_of_workers};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use surety_common::domain::decision::ExecuteDecision;
 use surety_common::domain::json::Value;
-use surety_common::domain::messages::{Message, Role};
+use surety_common::domain::messages::{Message, Normal, Role, normalize};
 use surety_common::domain::plan::{Evidence, Plan, PlanStep};
 use surety_common::domain::step::StepState;
 use surety_common::domain::todo::{Todo, TodoStatus};
@@ -40,8 +40,8 @@ pub struct Scene<'a> {
     pub left: (u32, u32),
 }
 
-/// The messages, the system message first.
-pub fn messages(scene: &Scene<'_>) -> Vec<Message> {
+/// The conversation in its normal form, the system message first.
+pub fn messages(scene: &Scene<'_>) -> Normal {
     let window = window(scene.turns);
     let mut messages = vec![
         Message { role: Role::System, text: system(scene.rules, scene.tools) },
@@ -49,28 +49,17 @@ pub fn messages(scene: &Scene<'_>) -> Vec<Message> {
     ];
     let newest = newest_by_tool(window);
     for turn in window {
-        add(&mut messages, Role::Assistant, said(turn));
-        add(&mut messages, Role::User, came_to(turn, &newest, scene.observations));
+        messages.push(Message::new(Role::Assistant, said(turn)));
+        messages.push(Message::new(Role::User, came_to(turn, &newest, scene.observations)));
     }
     let told = window.last().is_some_and(|turn| turn.correction == scene.notice);
     if !scene.notice.is_empty() && !told {
-        add(&mut messages, Role::User, marked(scene.notice));
+        messages.push(Message::new(Role::User, marked(scene.notice)));
     }
     let (rounds, calls) = scene.left;
     let left = format!("Left in this attempt: {rounds} turns, {calls} tool calls.");
-    add(&mut messages, Role::User, left);
-    messages
-}
-
-/// Adds a message; neighbours of one role become one.
-fn add(messages: &mut Vec<Message>, role: Role, text: String) {
-    match messages.last_mut() {
-        Some(last) if last.role == role => {
-            last.text.push_str("\n\n");
-            last.text.push_str(&text);
-        }
-        Some(_) | None => messages.push(Message { role, text }),
-    }
+    messages.push(Message::new(Role::User, left));
+    normalize(&messages)
 }
 
 /// The turns from the first of the last calls that are shown.

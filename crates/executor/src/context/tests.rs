@@ -7,6 +7,7 @@ use std::fmt::Write;
 use surety_common::domain::decision::{Action, ExecuteDecision, Usage, UsageSource};
 use surety_common::domain::journal::{Actor, Answer, Entry, Event, Output, Turn};
 use surety_common::domain::json::Value;
+use surety_common::domain::messages::Normal;
 use surety_common::domain::plan::{Evidence, Plan, PlanStep, ToolCall};
 use surety_common::domain::receipt::{Command, EvidenceReceipt, EvidenceSource, Fact};
 use surety_common::domain::step::StepState;
@@ -169,7 +170,7 @@ fn shown(situation: &Situation) -> String {
         is_from_outside: false,
     }];
     let rounds = u32::try_from(turns.len()).unwrap();
-    let messages = messages(&Scene {
+    let Normal { messages, .. } = messages(&Scene {
         rules: STEP_PROMPT.text.trim(),
         goal: "all tests pass",
         plan: &plan,

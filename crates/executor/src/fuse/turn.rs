@@ -73,12 +73,7 @@ pub fn short_of_budget(
     on_budget: OnBudget,
 ) -> Result<(), Refusal> {
     if on_budget == OnBudget::Fail && shortage.is_final() {
-        let end = Ending {
-            stop_reason: StopReason::BudgetExceeded,
-            user_message: format!("The run ended because {shortage}."),
-            internal_reason: "policy.on_budget is fail".to_owned(),
-        };
-        return end_run(draft, graph, end).map(drop);
+        return end_run(draft, graph, shortage.ending()).map(drop);
     }
     draft.await_budget(graph, index, wait, shortage)
 }

@@ -1,43 +1,30 @@
 //! The driver of runs whose decisions a model of this service makes: a participant like an agent outside, over the
-//! same functions.
-//!
-//! ```text
-//!   lease a decision --> conversation --> ask the model --reply--------> submit --> the next turn of the step
-//!          ^                                   |  \--cut by its limit--> submit as cut: it is corrected
-//!          |                                   +--no answer--> the run waits on `model`, offered again later
-//!          +-- lease lost, drained: the connection is closed, another process takes the turn
-//! ```
+//! same functions. The loop is that of [`surety_model::serve`]; here is what it leases, and what follows for a step.
 
-mod ask;
+mod schema;
 
-use crate::participant::{LeasedStep, MODEL_NAME, Participants, StepScene, Submission};
-use ask::{Answer, Ask, ask};
-use chrono::TimeDelta;
-use std::sync::Arc;
+pub(crate) use crate::participant::HeldWait;
+
+use crate::participant::{LeasedStep, Participants, StepScene, Submission, step_messages};
+use schema::decision_schema;
 use std::time::Duration;
 use surety_common::clock;
 use surety_common::domain::execution::StepProgress;
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::identity::Role;
-use surety_common::domain::model::AwayEndpoint;
+use surety_common::domain::model::MODEL_NAME;
 use surety_common::wire::caller::Caller;
-use surety_model::{Endpoints, ModelUse};
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout_at};
+use surety_model::{
+    Answer, Draining, Endpoints, Held, ModelUse, Question, ReplySchema, Said, Supplier, ask, serve,
+    waits_for,
+};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-pub(crate) use crate::participant::HeldWait;
-
-/// How long the loop waits for a lease before it looks whether it is to end.
+/// How long a lease is given back before it is left to expire.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The pause after an error of the database.
-const AFTER_ERROR: Duration = Duration::from_millis(500);
 /// How long a stored reply is followed whose turn takes long, before its lease is given back.
 const FOLLOWED: Duration = Duration::from_secs(3600);
-/// The shortest and the longest time until an endpoint that does not answer is asked again for one wait.
-const SHORTEST_PAUSE: TimeDelta = TimeDelta::milliseconds(500);
-const LONGEST_PAUSE: TimeDelta = TimeDelta::seconds(30);
 
 /// What the loop works with.
 pub(crate) struct ModelLoop {
@@ -64,65 +51,35 @@ enum Follows {
 impl ModelLoop {
     /// Leases decisions and makes them until `drain`; then waits for the calls under way.
     pub(crate) async fn run(self, drain: CancellationToken) {
-        let Some(caller) = caller() else {
+        let Some(caller) =
+            Caller::internal(MODEL_NAME, Role::Driver, "/surety.v1.ExecutorService/SubmitDecision")
+        else {
             tracing::error!(
                 "model: SubmitDecision has no rule, so no model decides; report the error"
             );
             return;
         };
-        let driver = Arc::new(Driver { given: self, caller, drain: drain.clone() });
-        let places = Arc::new(Semaphore::new(driver.given.turns));
-        let tasks = TaskTracker::new();
-        while !drain.is_cancelled() {
-            let place = tokio::select! {
-                () = drain.cancelled() => break,
-                place = Arc::clone(&places).acquire_owned() => place,
-            };
-            // The semaphore is never closed.
-            let Ok(place) = place else { break };
-            let leased = tokio::select! {
-                leased = driver.given.participants.lease_for_model(PATIENCE) => leased,
-                () = ends(&drain) => break,
-            };
-            match leased {
-                Ok(Some(leased)) => {
-                    let driver = Arc::clone(&driver);
-                    tasks.spawn(async move {
-                        driver.work(leased).await;
-                        drop(place);
-                    });
-                }
-                Ok(None) => {}
-                Err(fault) => {
-                    tracing::warn!(%fault, "model: no decision could be leased; retrying");
-                    sleep(AFTER_ERROR).await;
-                }
-            }
-        }
-        tasks.close();
-        tasks.wait().await;
+        let (turns, draining) = (self.turns, Draining { begun: drain, grace: self.grace });
+        let driver = Driver { given: self, caller, schema: decision_schema() };
+        serve(driver, turns, draining).await;
     }
-}
-
-/// Completes a while after the process begins to drain: the offers have ended by then.
-async fn ends(drain: &CancellationToken) {
-    drain.cancelled().await;
-    sleep(AFTER_ERROR).await;
-}
-
-fn caller() -> Option<Caller> {
-    Caller::internal(MODEL_NAME, Role::Driver, "/surety.v1.ExecutorService/SubmitDecision")
 }
 
 struct Driver {
     given: ModelLoop,
     caller: Caller,
-    drain: CancellationToken,
+    schema: ReplySchema,
 }
 
-impl Driver {
+impl Supplier for Driver {
+    type Leased = LeasedStep;
+
+    async fn lease(&self, patience: Duration) -> Result<Option<LeasedStep>, Fault> {
+        self.given.participants.lease_for_model(patience).await
+    }
+
     /// Takes the turns of a leased step, until its lease is over.
-    async fn work(&self, leased: LeasedStep) {
+    async fn work(&self, leased: LeasedStep, drain: &Draining) {
         let LeasedStep { lease, mut scene } = leased;
         let (run_id, lease_epoch) = (lease.run_id, lease.lease_epoch);
         loop {
@@ -130,7 +87,7 @@ impl Driver {
                 return;
             };
             let held = HeldWait { run_id, wait_id, lease_epoch };
-            match self.turn(held, &scene).await {
+            match self.turn(held, &scene, drain).await {
                 Ok(Follows::Turn(next)) => scene = *next,
                 Ok(Follows::Nothing) => return,
                 Err(fault) if is_over(&fault) => return,
@@ -142,50 +99,59 @@ impl Driver {
             }
         }
     }
+}
 
+impl Driver {
     /// One turn: asks the model, and submits what it said.
-    async fn turn(&self, held: HeldWait, scene: &StepScene) -> Result<Follows, Fault> {
+    async fn turn(
+        &self,
+        held: HeldWait,
+        scene: &StepScene,
+        drain: &Draining,
+    ) -> Result<Follows, Fault> {
         let progress = scene.progress();
-        let model = self
-            .given
-            .endpoints
+        let ModelLoop { participants, endpoints, model_wait, .. } = &self.given;
+        let model = endpoints
             .for_use(use_of(&progress))
             .map_err(|error| Fault::new(FaultCode::Internal, error.to_string()))?;
-        let given = Ask { model: &*model, scene, workshop: &self.given.participants.workshop };
+        let spec = &scene.record.spec;
+        let question = Question {
+            service: "executor",
+            spec,
+            prompt: &participants.workshop.prompt,
+            messages: &step_messages(scene, &participants.workshop),
+            schema: Some(&self.schema),
+            reserved: spec.limits.token_budget.map(|_| progress.reserved.tokens),
+        };
         let cancel = CancellationToken::new();
-        let answered = tokio::select! {
-            answered = ask(&given, &cancel) => answered,
-            // The connection is closed with the future.
-            () = self.given.participants.lease_lost(held) => return Ok(Follows::Nothing),
-            () = self.out_of_time() => {
+        let asking = ask(&*model, &question, &cancel);
+        let answer = match drain.while_held(asking, participants.lease_lost(held)).await {
+            Held::Done(answer) => answer,
+            Held::Lost => return Ok(Follows::Nothing),
+            Held::OutOfTime => {
                 self.release(held).await;
                 return Ok(Follows::Nothing);
             }
         };
-        match answered {
-            Answer::Said(said) => {
-                let submission = Submission {
-                    run_id: held.run_id,
-                    step_id: scene.step().id,
-                    lease_epoch: held.lease_epoch,
-                    turn: progress.rounds.saturating_add(1),
-                    text: said.text,
-                    usage: said.usage,
-                    trace_parent: said.trace_parent,
-                    model: Some(Box::new(said.model)),
-                };
-                self.submit(held, submission).await
-            }
-            Answer::Away { endpoint, why } => {
-                let away = self.away(&progress, endpoint, why);
-                self.given.participants.model_away(held, away).await?;
+        match answer {
+            Answer::Said(said) => self.submit(held, submission(held, scene, said), drain).await,
+            Answer::Away(away) => {
+                let wait = progress.wait.as_deref().and_then(|wait| wait.model.as_deref());
+                let before = wait.and_then(|model| model.away.as_ref());
+                let away = waits_for(away, before, *model_wait, clock::now());
+                participants.model_away(held, away).await?;
                 Ok(Follows::Nothing)
             }
         }
     }
 
     /// Submits a reply, and follows its turn to the end.
-    async fn submit(&self, held: HeldWait, submission: Submission) -> Result<Follows, Fault> {
+    async fn submit(
+        &self,
+        held: HeldWait,
+        submission: Submission,
+        drain: &Draining,
+    ) -> Result<Follows, Fault> {
         let deadline = Instant::now() + FOLLOWED;
         loop {
             // A lease that is lost does not undo a stored reply.
@@ -198,7 +164,7 @@ impl Driver {
                     std::future::pending::<()>().await;
                 } => return Ok(Follows::Nothing),
             };
-            let paused = result.record.execution.paused.is_some() || self.drain.is_cancelled();
+            let paused = result.record.execution.paused.is_some() || drain.is_begun();
             match result.next {
                 Some(_) if paused => {
                     self.release(held).await;
@@ -206,18 +172,12 @@ impl Driver {
                 }
                 Some(next) => return Ok(Follows::Turn(Box::new(next))),
                 None if !result.is_pending => return Ok(Follows::Nothing),
-                None if Instant::now() >= deadline || self.drain.is_cancelled() => {
+                None if Instant::now() >= deadline || drain.is_begun() => {
                     return Ok(Follows::Nothing);
                 }
                 None => {}
             }
         }
-    }
-
-    /// Completes once the process has drained for as long as calls may go on.
-    async fn out_of_time(&self) {
-        self.drain.cancelled().await;
-        sleep(self.given.grace).await;
     }
 
     async fn release(&self, held: HeldWait) {
@@ -232,20 +192,20 @@ impl Driver {
             }
         }
     }
-
-    fn away(&self, progress: &StepProgress, endpoint: String, why: String) -> AwayEndpoint {
-        let now = clock::now();
-        let wait = progress.wait.as_deref().and_then(|wait| wait.model.as_deref());
-        let since = wait.and_then(|model| model.away.as_ref()).map_or(now, |away| away.since);
-        let model_wait = TimeDelta::from_std(self.given.model_wait).unwrap_or(TimeDelta::MAX);
-        let until = since.checked_add_signed(model_wait).unwrap_or(now);
-        AwayEndpoint { endpoint, why, since, until, retry_at: now + pause_after(now - since) }
-    }
 }
 
-/// The longer an endpoint does not answer, the less often it is asked.
-fn pause_after(away: TimeDelta) -> TimeDelta {
-    (away / 4).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+fn submission(held: HeldWait, scene: &StepScene, said: Said) -> Submission {
+    let Said { text, usage, trace_parent, model } = said;
+    Submission {
+        run_id: held.run_id,
+        step_id: scene.step().id,
+        lease_epoch: held.lease_epoch,
+        turn: scene.progress().rounds.saturating_add(1),
+        text,
+        usage,
+        trace_parent,
+        model: Some(Box::new(model)),
+    }
 }
 
 /// A turn after a correction, and a step that failed before, are second tries.
@@ -273,14 +233,6 @@ fn is_over(fault: &Fault) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_endpoint_is_asked_less_often_the_longer_it_does_not_answer() {
-        for (away_s, pause_ms) in [(0, 500), (4, 1000), (60, 15_000), (3600, 30_000)] {
-            let pause = pause_after(TimeDelta::seconds(away_s));
-            assert_eq!(pause, TimeDelta::milliseconds(pause_ms), "after {away_s} s");
-        }
-    }
 
     #[test]
     fn a_second_try_is_a_use_of_its_own() {

@@ -16,7 +16,7 @@ mod reports;
 mod scene;
 mod turns;
 
-pub(crate) use models::{HeldWait, MODEL_NAME};
+pub(crate) use models::HeldWait;
 pub(crate) use news::News;
 pub(crate) use reports::{Report, check_words};
 pub(crate) use scene::{StepScene, Workshop, step_context, step_messages};

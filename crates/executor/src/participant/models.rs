@@ -9,14 +9,11 @@ use surety_common::domain::execution::Graph;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::journal::Actor;
-use surety_common::domain::model::AwayEndpoint;
+use surety_common::domain::model::{AwayEndpoint, MODEL_NAME};
 use surety_common::store::{self, Commit, HeldLease, Outcome, Scope, Topic};
 use surety_common::telemetry::trace;
 use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
-
-/// The identity of the service's own models. No token can have a name with this first character.
-pub(crate) const MODEL_NAME: &str = "~model";
 
 /// A lease of a decision, as the loop of a model holds it.
 #[derive(Debug, Clone, Copy)]

@@ -12,11 +12,13 @@ use surety_common::config::Prompt;
 use surety_common::domain::execution::StepProgress;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::journal::{Event, Output};
+use surety_common::domain::messages::Normal;
 use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
 use surety_common::domain::todo::Todo;
 use surety_common::store;
+use surety_common::telemetry;
 use surety_common::wire::v1;
 
 /// The largest output of which parts are shown. Of a larger one the size is.
@@ -167,7 +169,7 @@ fn shown(scene: &StepScene, workshop: &Workshop) -> Shown {
     let rounds_left = limits.max_step_rounds.saturating_sub(progress.rounds);
     let calls_left = limits.max_step_tool_calls.saturating_sub(progress.tool_calls);
     let notice = progress.wait.as_deref().map_or("", |wait| wait.question.as_str());
-    let messages = messages(&Scene {
+    let Normal { messages, changed, .. } = messages(&Scene {
         rules: &workshop.prompt.text,
         goal: &spec.goal,
         plan,
@@ -181,6 +183,9 @@ fn shown(scene: &StepScene, workshop: &Workshop) -> Shown {
         notice,
         left: (rounds_left, calls_left),
     });
+    if changed {
+        telemetry::count_normalized();
+    }
     let tools = { allowed.into_iter() }
         .map(|spec| crate::tool::shown(&registry, spec, confirmed(spec)))
         .collect();

@@ -2,7 +2,7 @@
 
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
-use super::step_checks;
+use super::step_checks::{self, Checked};
 use crate::decision::{self, Legal, RunView, Spent, StepView, ToolView};
 use crate::fuse::limits::Used;
 use crate::fuse::replies::remembered;
@@ -74,12 +74,18 @@ pub(super) async fn judge(
         Some(step) if ends && !step.verify.is_empty() => {
             Box::pin(step_checks::results(run, index, step, decision)).await?
         }
-        Some(_) | None => Vec::new(),
+        Some(_) | None => Checked::default(),
     };
+    let Checked { results, shown } = checks;
     let named = decision.tool_call.as_ref().map(|call| call.name.as_str());
     let (decision, alias) = run.tools_with(named).await.resolve(decision.clone());
-    let judgement = judge_over(run, &execution, index, decision, &checks);
-    Ok(Judgement { warnings: alias.into_iter().collect(), ..judgement })
+    let judged = judge_over(run, &execution, index, decision, &results);
+    let is_unproven = |it: &Validation| it.code == Some(Code::StepCheckFailed);
+    let correction = match judged.validations.iter().any(is_unproven) && !shown.is_empty() {
+        true => format!("{shown}\n{}", judged.correction),
+        false => judged.correction.clone(),
+    };
+    Ok(Judgement { warnings: alias.into_iter().collect(), correction, ..judged })
 }
 
 fn judge_over(

@@ -56,6 +56,7 @@ mod resource_wait;
 mod run_registry;
 mod run_tools;
 mod secrets;
+mod shown_failures;
 mod slots;
 mod snapshots;
 mod step_checks;

@@ -6,13 +6,14 @@
 use super::ended::Ended;
 use super::evidence::{Record, of_step};
 use super::leased_run::LeasedRun;
+use super::shown_failures;
 use super::verify::{About, begin, carry_out};
 use crate::decision;
 use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::check::{self, Evidence, Reason};
 use surety_common::domain::decision::ExecuteDecision;
-use surety_common::domain::journal::Entry;
+use surety_common::domain::journal::{Entry, Output};
 use surety_common::domain::plan::PlanStep;
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::VerifyCommands;
@@ -26,13 +27,21 @@ const CALLS_MAY_TAKE: Duration = Duration::from_secs(30);
 /// The shortest time limit of a probe, even at the end of the step's deadline.
 const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 
+/// What the checks of a step came to, and what the failed ones put out.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    pub(super) results: Vec<CheckResult>,
+    /// For the driver; empty where nothing is to be shown.
+    pub(super) shown: String,
+}
+
 /// The results of a step's own checks, for the driver's decision to end it.
 pub(super) async fn results(
     run: &LeasedRun,
     index: usize,
     step: &PlanStep,
     decision: &ExecuteDecision,
-) -> Result<Vec<CheckResult>, Ended> {
+) -> Result<Checked, Ended> {
     // What the step did last may not be committed yet.
     run.settle().await?;
     let receipts = run.receipts().await?;
@@ -40,13 +49,16 @@ pub(super) async fn results(
     match run.spec.policy.verify_commands {
         VerifyCommands::ReceiptsOnly => {
             let evidence = Evidence::new(workspace_root, &receipts, final_text);
-            Ok(by_receipts(step, &evidence))
+            Ok(Checked { results: by_receipts(step, &evidence), shown: String::new() })
         }
         VerifyCommands::Runner => {
-            let own = probe(run, index, step, &receipts).await?;
+            let (own, outputs) = probe(run, index, step, &receipts).await?;
             let evidence =
                 StepEvidence { workspace_root, probes: &own, receipts: &receipts, final_text };
-            Ok(step_results(&step.verify, &evidence))
+            let results = step_results(&step.verify, &evidence);
+            let shown =
+                shown_failures::of_step(run, &step.verify, &results, (&own, &outputs)).await?;
+            Ok(Checked { results, shown })
         }
     }
 }
@@ -65,16 +77,16 @@ fn by_receipts(step: &PlanStep, evidence: &Evidence<'_>) -> Vec<CheckResult> {
     step.verify.iter().map(result).collect()
 }
 
-/// Carries out a probe for each check, and records them.
+/// Carries out a probe for each check, and records them with their outputs.
 async fn probe(
     run: &LeasedRun,
     index: usize,
     step: &PlanStep,
     receipts: &[EvidenceReceipt],
-) -> Result<Vec<EvidenceReceipt>, Ended> {
+) -> Result<(Vec<EvidenceReceipt>, Vec<Output>), Ended> {
     let wanted = probes(&step.verify, &run.spec.policy, false);
     if wanted.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     let left = run.time_left(index).await;
     let alone = run.hold_calls(CALLS_MAY_TAKE.min(left / 2)).await?;
@@ -99,7 +111,8 @@ async fn probe(
         Ok(())
     })
     .await?;
-    Ok(records.into_iter().map(|record| record.receipt).collect())
+    let outputs = records.iter().filter_map(|record| record.output.clone()).collect();
+    Ok((records.into_iter().map(|record| record.receipt).collect(), outputs))
 }
 
 async fn observe(run: &LeasedRun, wanted: &[Probe], about: &About) -> Result<Vec<Record>, Ended> {

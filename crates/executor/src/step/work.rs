@@ -5,7 +5,7 @@ use super::leased_run::LeasedRun;
 use super::pending_state::UnderWay;
 use super::slots::Slot;
 use super::verify::unless_called_away;
-use super::{programs, repository, secrets, turn, verify, workspace_lock};
+use super::{programs, repository, secrets, shown_failures, turn, verify, workspace_lock};
 use futures::FutureExt;
 use futures::future::Either;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -115,7 +115,7 @@ async fn phase(
         }
         RunState::Recovering => {
             unless_called_away(run, slot.reacquire_slot()).await?;
-            Box::pin(run.change(|draft| recover(run, draft))).await?;
+            Box::pin(recover_run(run)).await?;
         }
         RunState::Intake | RunState::Planning | RunState::Blocked(_) => {
             run.settle().await?;
@@ -239,6 +239,16 @@ async fn rest(run: &LeasedRun) -> Result<(), Ended> {
     run.change(|draft| draft.end_leases(&run.graph, "the run is being paused")).await
 }
 
+/// Recovers with what the failed checks showed as the hint.
+async fn recover_run(run: &LeasedRun) -> Result<(), Ended> {
+    let shown = shown_failures::of_verdict(run).await?;
+    run.change(|draft| {
+        draft.explain_repair(&shown);
+        recover(run, draft)
+    })
+    .await
+}
+
 /// A script is tried again; an agent is asked for a patch of the plan.
 fn recover(run: &LeasedRun, draft: &mut Draft) -> Result<(), Refusal> {
     match run.spec.driver {
@@ -256,7 +266,9 @@ fn recover(run: &LeasedRun, draft: &mut Draft) -> Result<(), Refusal> {
                     "call SubmitPlan with a patch of the plan".to_owned(),
                 )
             };
-            draft.recover_by_plan(&run.graph, &run.spec.limits, wait)
+            let limits = &run.spec.limits;
+            draft.recover_by_plan(&run.graph, limits, wait)?;
+            draft.reserve_plan(&run.graph, limits, run.spec.policy.on_budget)
         }
     }
 }

@@ -20,7 +20,7 @@ use surety_common::domain::limits::Limits;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::planning::RefusedPlan;
 use surety_common::domain::problem::Code;
-use surety_common::domain::run::RunRecord;
+use surety_common::domain::run::{RunRecord, RunSpec};
 use surety_common::domain::stop::StopReason;
 use surety_common::store::{Commit, Outcome, Topic};
 use surety_common::telemetry::trace;
@@ -47,7 +47,7 @@ pub(crate) async fn refuse(
     planner: &Planner,
     call: &Call,
     record: &RunRecord,
-    (lease_epoch, usage): (i64, Usage),
+    (lease_epoch, usage): (i64, Option<Usage>),
     fault: Fault,
 ) -> Result<Fault, Fault> {
     call.expects(record)?;
@@ -57,7 +57,7 @@ pub(crate) async fn refuse(
     let actor = planner.actor_for(call.by());
     let mut draft = Draft::new(record.execution.clone(), actor, planner.now());
     draft.answer_under(lease_epoch).map_err(refused)?;
-    draft.charge(usage);
+    draft.settle_plan(usage);
     let message = refuse_in(&mut draft, record, call.by(), code, &fault).map_err(refused)?;
     let span = trace::plan_span("planner", &run_id.to_string(), &record.spec.trace_parent);
     let span_id = trace::span_id(&span);
@@ -81,9 +81,10 @@ pub(crate) fn refuse_in(
     fault: &Fault,
 ) -> Result<String, Refusal> {
     let said = format!("{code}: {}", fault.message);
-    let left = attempts_left(&record.execution, &record.spec.limits) - 1;
+    let RunSpec { limits, policy, .. } = &record.spec;
+    let left = attempts_left(&record.execution, limits) - 1;
+    let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
     if left == 0 {
-        let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
         let end = ending(record.plan.is_some(), &said);
         let message = format!("{}; the run ended as {}", fault.message, end.stop_reason.as_str());
         draft.stop(&graph, end)?;
@@ -96,6 +97,7 @@ pub(crate) fn refuse_in(
     };
     let cause = format!("the plan of {by} was refused, {said}");
     draft.refuse_plan(Uuid::now_v7(), refusal, &cause)?;
+    draft.reserve_plan(&graph, limits, policy.on_budget)?;
     let advice = "lease the plan again and submit a corrected one";
     Ok(format!("{}; {advice}, refusals before the run ends: {left}", fault.message))
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use surety_common::domain::check::{AcceptCheck, encode_overlay};
 use surety_common::domain::execution::draft::Draft;
-use surety_common::domain::execution::{Execution, Graph, Wait};
+use surety_common::domain::execution::{Execution, Graph, PLAN_OF_MODEL, Wait};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::fork::ForkedFrom;
 use surety_common::domain::journal::{Entry, PlanStored};
@@ -70,6 +70,8 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
     let draft = Draft::new(execution, planner.actor_for(&submitter), now);
     let fork = spec.forked_from.as_deref();
     let mut draft = first_moves(draft, first_plan.ok_or(wait), fork).map_err(refused)?;
+    let (graph, on_budget) = (Graph::default(), spec.policy.on_budget);
+    draft.reserve_plan(&graph, &spec.limits, on_budget).map_err(refused)?;
     if without_plan {
         draft.remind(0, SET_UP_TODOS).map_err(refused)?;
     }
@@ -255,7 +257,7 @@ pub(crate) fn first_moves(
 pub(crate) fn wait_for_plan(now: DateTime<Utc>, driver: DriverKind) -> Wait {
     let of_model = driver == DriverKind::Model;
     let unblocks = match of_model {
-        true => "a plan of the service's model, or a call of SubmitPlan with one",
+        true => PLAN_OF_MODEL,
         false => "call SubmitPlan with a plan for the goal",
     };
     let wait = Wait::new(Uuid::now_v7(), WaitingOn::Model, now, unblocks.to_owned());

@@ -64,7 +64,7 @@ pub struct NewPlan {
     /// The reason.
     pub reason: String,
     /// The model of the service that made it, and what that cost; none for any other author.
-    pub model: Option<(ModelReply, Usage)>,
+    pub model: Option<(ModelReply, Option<Usage>)>,
     /// Whether a person approves it before its first step.
     pub is_asked: bool,
 }

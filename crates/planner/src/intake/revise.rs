@@ -15,7 +15,7 @@ use surety_common::domain::machine::run::{Phase, RunState};
 use surety_common::domain::plan::Plan;
 use surety_common::domain::planning::{PlanApproval, Planning, ReplanCause};
 use surety_common::domain::problem::{Code, Problem};
-use surety_common::domain::run::RunRecord;
+use surety_common::domain::run::{RunRecord, RunSpec};
 use surety_common::domain::step::StepState;
 use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::store::{self, Artifact, StoreError, StoredPlan, Topic};
@@ -84,9 +84,9 @@ pub(crate) async fn submit(
     if new.lease_epoch != 0 {
         draft.answer_under(new.lease_epoch).map_err(refused)?;
     }
-    draft.unblock(&old, "a plan was submitted").map_err(refused)?;
     let by = new.model.as_ref();
-    by.iter().for_each(|(_, usage)| draft.charge(*usage));
+    draft.settle_plan(by.and_then(|(_, usage)| *usage));
+    draft.unblock(&old, "a plan was submitted").map_err(refused)?;
     draft.journal(Entry::Plan(stored_entry(&stored, by.map(|(model, _)| model))));
     match new.expected_revision {
         0 => draft.start_plan(&graph, stored.revision),
@@ -230,13 +230,16 @@ fn send_back(
         planning,
         ..wait_for_plan(draft.now(), record.spec.driver)
     };
-    draft.replan(&Graph::of(plan), wait, text).map_err(|_| {
+    let graph = Graph::of(plan);
+    draft.replan(&graph, wait, text).map_err(|_| {
         let message = format!(
             "the run is {}; it can return to planning only while its steps are being executed",
             execution.state.as_str()
         );
         Fault::new(FaultCode::PlanNotWanted, message)
-    })
+    })?;
+    let RunSpec { limits, policy, .. } = &record.spec;
+    draft.reserve_plan(&graph, limits, policy.on_budget).map_err(refused)
 }
 
 fn ended(execution: &Execution) -> Fault {

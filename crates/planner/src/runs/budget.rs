@@ -69,7 +69,14 @@ fn add(
     }
     let Usage { tokens, cost_micros } = added;
     let cause = format!("{by} added {tokens} tokens and {cost_micros} millionths to the budgets");
-    draft.extend_budget(&graph_of(record), added, &cause).map_err(|_| terminal(record))
+    let graph = graph_of(record);
+    draft
+        .extend_budget(&graph, added, &cause)
+        .and_then(|()| {
+            let terms = (&record.spec.limits, record.spec.policy.on_budget);
+            draft.wait_for_plan_again(&graph, Uuid::now_v7(), terms)
+        })
+        .map_err(|_| terminal(record))
 }
 
 fn may_be_added(

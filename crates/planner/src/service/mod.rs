@@ -18,7 +18,7 @@ mod work;
 
 pub use policy::read_policy;
 pub use request::read_own_limits;
-pub(crate) use submission::{Planned, submit_planned};
+pub(crate) use submission::submit_planned;
 
 use crate::planner::Planner;
 use crate::runs;

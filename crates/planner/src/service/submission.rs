@@ -12,17 +12,8 @@ use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
 use surety_common::wire::v1;
 use surety_common::wire::v1::submit_plan_request::PlanSource;
+use surety_model::Said;
 use uuid::Uuid;
-
-/// What a model said in answer to a prompt for a plan.
-pub(crate) struct Planned {
-    /// The text; empty where its token limit cut it.
-    pub(crate) text: String,
-    /// What it cost.
-    pub(crate) usage: Usage,
-    /// Which model said it.
-    pub(crate) model: ModelReply,
-}
 
 /// Stores a plan or a patch, or counts the refusal of one that was sent under a lease.
 ///
@@ -33,7 +24,7 @@ pub(super) async fn submit(
     (role, call): (Role, &Call),
     id: Uuid,
     request: v1::SubmitPlanRequest,
-    planned: Option<(ModelReply, Usage)>,
+    planned: Option<(ModelReply, Option<Usage>)>,
 ) -> Result<v1::SubmitPlanResponse, Fault> {
     if let Some(first) = planner.answered_before(call).await? {
         return Ok(first);
@@ -44,7 +35,7 @@ pub(super) async fn submit(
     intake::wanted(&record, request.expected_revision)?;
     let lease_epoch = i64::try_from(request.lease_epoch).unwrap_or(i64::MAX);
     request::check_submission(&request)?;
-    let usage = planned.as_ref().map(|(_, usage)| *usage).unwrap_or_default();
+    let usage = planned.as_ref().and_then(|(_, usage)| *usage);
     let is_cut = planned.as_ref().is_some_and(|(model, _)| model.cut);
     let read = match is_cut {
         true => Err(cut().into()),
@@ -80,9 +71,9 @@ pub(crate) async fn submit_planned(
     planner: &Planner,
     name: &str,
     (record, lease_epoch): (&RunRecord, i64),
-    planned: Planned,
+    said: Said,
 ) -> Result<(), Fault> {
-    let Planned { text, usage, model } = planned;
+    let Said { text, usage, model, .. } = said;
     let id = record.spec.id;
     let plan_source = match record.plan {
         None => PlanSource::PlanText(text),

@@ -10,7 +10,7 @@
 //! A reservation belongs to its step. What all steps reserve and what is used never exceed a budget together,
 //! unless a driver used more than was reserved for its turn.
 
-use super::draft::Draft;
+use super::draft::{Draft, Ending};
 use super::{Execution, Graph, StepProgress, Wait};
 use crate::domain::decision::Usage;
 use crate::domain::limits::Limits;
@@ -18,6 +18,7 @@ use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{RunEvent, RunState};
 use crate::domain::machine::step::StepEvent;
 use crate::domain::step::StepState;
+use crate::domain::stop::StopReason;
 use std::fmt;
 
 /// Whether a turn may begin.
@@ -47,6 +48,16 @@ impl Shortage {
     #[must_use]
     pub const fn is_final(&self) -> bool {
         self.reserved.is_zero()
+    }
+
+    /// The end of a run whose policy allows no wait for a budget.
+    #[must_use]
+    pub fn ending(&self) -> Ending {
+        Ending {
+            stop_reason: StopReason::BudgetExceeded,
+            user_message: format!("The run ended because {self}."),
+            internal_reason: "policy.on_budget is fail".to_owned(),
+        }
     }
 }
 
@@ -93,10 +104,12 @@ impl Budget {
 }
 
 impl Execution {
-    /// What all steps have reserved of the budgets.
+    /// What all steps, and a plan that is being made, have reserved of the budgets.
     #[must_use]
     pub fn reserved(&self) -> Usage {
-        self.steps.iter().fold(Usage::default(), |sum, step| sum.plus(step.reserved))
+        let planning = self.own_wait().and_then(|wait| wait.planning.as_deref());
+        let plan = planning.map(|planning| planning.reserved).unwrap_or_default();
+        self.steps.iter().fold(plan, |sum, step| sum.plus(step.reserved))
     }
 
     /// The limits of the run with what was added to its budgets.
@@ -111,8 +124,23 @@ impl Execution {
         }
     }
 
-    fn budgets(&self, limits: &Limits, index: usize) -> [Budget; 2] {
-        let own = self.step(index).map(|step| step.reserved).unwrap_or_default();
+    /// The part of the budgets that the next reply may use; `own` is what is reserved for it already.
+    ///
+    /// # Errors
+    /// A budget has nothing left.
+    pub(super) fn part_of_budgets(&self, limits: &Limits, own: Usage) -> Result<Usage, Shortage> {
+        let [tokens, cost] = self.budgets(limits, own);
+        let reserved = Usage { tokens: tokens.reserved, cost_micros: cost.reserved };
+        let mut both = [&tokens, &cost].into_iter();
+        if let Some(Budget { name, total, used, .. }) = both.find(|it| it.left() == Some(0)) {
+            let total = total.unwrap_or_default();
+            return Err(Shortage { name, total, used: *used, reserved });
+        }
+        let parallel = limits.max_parallel_steps;
+        Ok(Usage { tokens: tokens.share(parallel), cost_micros: cost.share(parallel) })
+    }
+
+    fn budgets(&self, limits: &Limits, own: Usage) -> [Budget; 2] {
         let (all, used) = (self.reserved(), self.counters.usage);
         let Limits { token_budget, cost_budget_micros, .. } = self.limits_of(limits);
         [
@@ -143,16 +171,13 @@ impl Draft {
         if !limits.has_budget() {
             return Ok(Reservation::Made);
         }
-        let [tokens, cost] = self.execution.budgets(limits, index);
-        let reserved = Usage { tokens: tokens.reserved, cost_micros: cost.reserved };
-        let mut both = [&tokens, &cost].into_iter();
-        if let Some(Budget { name, total, used, .. }) = both.find(|it| it.left() == Some(0)) {
-            let total = total.unwrap_or_default();
-            return Ok(Reservation::Short(Shortage { name, total, used: *used, reserved }));
-        }
-        let parallel = limits.max_parallel_steps;
+        let own = self.execution.step(index).map(|step| step.reserved).unwrap_or_default();
+        let part = match self.execution.part_of_budgets(limits, own) {
+            Ok(part) => part,
+            Err(shortage) => return Ok(Reservation::Short(shortage)),
+        };
         let step = self.execution.step_mut(index).ok_or(Refusal::Meaningless)?;
-        step.reserved = Usage { tokens: tokens.share(parallel), cost_micros: cost.share(parallel) };
+        step.reserved = part;
         Ok(Reservation::Made)
     }
 

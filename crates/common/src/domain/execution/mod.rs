@@ -18,6 +18,7 @@ mod grants;
 mod model;
 mod pause;
 mod plan_approval;
+mod plan_budget;
 mod replan;
 mod repository;
 mod rules;
@@ -30,6 +31,7 @@ pub use confirmation::Approval;
 pub use fork::inherited_steps;
 pub use grants::Revocation;
 pub use plan_approval::PlanAnswer;
+pub use plan_budget::PLAN_OF_MODEL;
 pub use sleep::Sleep;
 pub use worker_call::{CallSpan, NextAttempt, WorkerCall, WorkerCallEnd, WorkerResult};
 
@@ -563,6 +565,14 @@ impl Execution {
         match &self.paused {
             Some(paused) => paused.behind.as_ref(),
             None => self.wait.as_ref().filter(|wait| wait.step_index.is_none()),
+        }
+    }
+
+    /// The same, to change it.
+    fn own_wait_mut(&mut self) -> Option<&mut Wait> {
+        match &mut self.paused {
+            Some(paused) => paused.behind.as_mut(),
+            None => self.wait.as_mut().filter(|wait| wait.step_index.is_none()),
         }
     }
 

@@ -9,7 +9,6 @@
 use super::draft::{Draft, Ending};
 use super::wait_rows::AnsweredWait;
 use super::{Execution, Graph, Wait};
-use crate::domain::decision::Usage;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::RunEvent;
 use crate::domain::model::{AwayEndpoint, ModelWait};
@@ -44,13 +43,6 @@ impl Draft {
         self.run_event(RunEvent::ModelAway, unblocks)?;
         self.show_wait();
         self.settle(graph)
-    }
-
-    /// Charges a call of a model that belongs to no turn, such as the one that made a plan.
-    pub fn charge(&mut self, usage: Usage) {
-        let counters = &mut self.execution.counters;
-        counters.usage = counters.usage.plus(usage);
-        counters.usage_without_turn = counters.usage_without_turn.plus(usage);
     }
 
     /// Ends the run when it has waited too long for a model's endpoint.

@@ -28,11 +28,7 @@ impl Draft {
         cause: &str,
     ) -> Result<(), Refusal> {
         self.run_event(RunEvent::PlanRefused, cause)?;
-        let wait = match &mut self.execution.paused {
-            Some(paused) => paused.behind.as_mut(),
-            None => self.execution.wait.as_mut().filter(|wait| wait.step_index.is_none()),
-        };
-        let wait = wait.ok_or(Refusal::Meaningless)?;
+        let wait = self.execution.own_wait_mut().ok_or(Refusal::Meaningless)?;
         wait.id = next;
         let planning = wait.planning.get_or_insert_default();
         planning.refusals = planning.refusals.saturating_add(1);

@@ -375,6 +375,16 @@ impl Draft {
         Some(Ending { stop_reason: StopReason::MaxReplansReached, user_message, internal_reason })
     }
 
+    /// Adds what failed checks put out to the hint of the repair that follows. Changes nothing without a refused
+    /// verdict.
+    pub fn explain_repair(&mut self, shown: &str) {
+        let hint = &mut self.execution.counters.repair_hint;
+        if !hint.is_empty() && !shown.is_empty() {
+            hint.push('\n');
+            hint.push_str(shown);
+        }
+    }
+
     fn repair(&mut self, graph: &Graph, limits: &Limits) -> Result<(), Refusal> {
         self.execution.counters.repairs += 1;
         let cause = format!("repair {} of {}", self.execution.counters.repairs, limits.max_repairs);

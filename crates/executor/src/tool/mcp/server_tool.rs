@@ -11,9 +11,11 @@ use jsonschema::Validator;
 use serde_json::json;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 use surety_common::config::{McpAnnotations, McpTransport};
 use surety_common::domain::json::Value;
 use surety_common::schema;
+use surety_common::telemetry;
 
 /// The most attempts of a call that may be repeated.
 const ATTEMPTS: u32 = 3;
@@ -191,7 +193,17 @@ impl Tool for McpTool {
     }
 
     fn call<'a>(&'a self, ctx: &'a ToolContext, args: &'a Value) -> BoxFuture<'a, ToolOutcome> {
-        Box::pin(async move { self.work(ctx, args).await.unwrap_or_else(ToolOutcome::from) })
+        Box::pin(async move {
+            let begun = Instant::now();
+            let outcome = self.work(ctx, args).await.unwrap_or_else(ToolOutcome::from);
+            let ended = match outcome.error_code {
+                Some(code) => code.as_str(),
+                None if outcome.success => "ok",
+                None => "failed",
+            };
+            telemetry::record_mcp_call(&self.server.config.name, ended, begun.elapsed());
+            outcome
+        })
     }
 
     fn may_write(&self) -> bool {

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 use surety_common::config::McpTransport;
+use surety_common::telemetry;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -129,12 +130,16 @@ impl RunServers {
         }
         let place = Where::Workspace(Box::new(ctx.clone()));
         let starting = start(server, &ctx.sandbox, &place, &self.0.lost);
+        let name = &server.config.name;
         match within(ctx, starting).await {
             Ok(Ok(live)) => {
+                let outcome = if slot.failures > 0 { "restarted" } else { "started" };
+                telemetry::count_mcp_start(name, outcome);
                 slot.live = Some(live);
                 Ok(())
             }
             Ok(Err(error)) | Err(error) => {
+                telemetry::count_mcp_start(name, "failed");
                 slot.failed();
                 Err(error)
             }

@@ -1,13 +1,16 @@
 //! Waits of models whose endpoint does not answer, and plans that wait for a person.
 
+use crate::domain::decision::Usage;
 use crate::domain::execution::draft::Draft;
 use crate::domain::execution::wait_rows::WaitKind;
 use crate::domain::execution::{Execution, Graph, PlanAnswer, SuppliedReply, Wait};
 use crate::domain::journal::Actor;
-use crate::domain::machine::run::{Phase, RunState};
+use crate::domain::limits::Limits;
+use crate::domain::machine::run::{Phase, RunEvent, RunState};
 use crate::domain::model::{AwayEndpoint, ModelReply, ModelWait};
 use crate::domain::plan::{Plan, PlanStep};
-use crate::domain::planning::PlanApproval;
+use crate::domain::planning::{PlanApproval, RefusedPlan};
+use crate::domain::run::OnBudget;
 use crate::domain::stop::{StopReason, WaitingOn};
 use chrono::TimeDelta;
 use uuid::Uuid;
@@ -155,4 +158,70 @@ fn a_plan_that_waits_for_a_person_begins_with_the_approval_or_ends_the_run() {
     let mut change = draft(&row, 50);
     change.expire_plan(&graph()).unwrap();
     assert_eq!(written(change).stop_reason(), Some(StopReason::ConfirmationExpired));
+}
+
+const fn tokens(tokens: u64) -> Usage {
+    Usage { tokens, cost_micros: 0 }
+}
+
+/// A run with a budget of 100 tokens and 40 for a reply, which waits for a plan of a model.
+fn planning(used: u64, on_budget: OnBudget) -> (Limits, Execution) {
+    let limits = Limits { token_budget: Some(100), max_turn_tokens: Some(40), ..Limits::default() };
+    let mut row = Execution::new(Uuid::from_u128(9), "default".to_owned(), at(100_000), at(0));
+    row.counters.usage = tokens(used);
+    let mut change = draft(&row, 0);
+    change.run_event(RunEvent::PlanningStarted, "a plan is required").unwrap();
+    let wait = Wait::new(WAIT, WaitingOn::Model, at(0), "a plan".to_owned());
+    let wait = Wait { model: Some(Box::default()), question: "why".to_owned(), ..wait };
+    change.block(&graph(), wait).unwrap();
+    change.reserve_plan(&graph(), &limits, on_budget).unwrap();
+    (limits, written(change))
+}
+
+#[test]
+fn a_plan_reserves_its_part_of_the_budget_and_is_charged_with_it_or_with_its_cost() {
+    for (used, part) in [(0, 40), (70, 30)] {
+        let (limits, row) = planning(used, OnBudget::Block);
+        assert_eq!(row.reserved(), tokens(part));
+        for (said, charged) in [(Some(tokens(7)), 7), (None, part)] {
+            let mut change = draft(&row, 1);
+            change.settle_plan(said);
+            change.unblock(&graph(), "a plan").unwrap();
+            change.start_plan(&graph(), 1).unwrap();
+            let row = written(change);
+            assert_eq!((row.reserved(), row.counters.usage), (tokens(0), tokens(used + charged)));
+        }
+        // A refused plan was paid for; the next one reserves again, as far as something is left.
+        let mut change = draft(&row, 1);
+        change.settle_plan(Some(tokens(20)));
+        let refused = RefusedPlan { code: "x".into(), field: String::new(), message: "x".into() };
+        change.refuse_plan(NEXT, refused, "refused").unwrap();
+        change.reserve_plan(&graph(), &limits, OnBudget::Block).unwrap();
+        let row = written(change);
+        assert_eq!(row.reserved(), tokens((100 - used - 20).min(40)));
+        // The end of the run charges what a model may be using.
+        let mut change = draft(&row, 2);
+        change.cancel(&graph(), "enough".to_owned()).unwrap();
+        let ended = written(change);
+        assert_eq!(ended.reserved(), tokens(0));
+        assert_eq!(ended.counters.usage, row.counters.usage.plus(row.reserved()));
+    }
+}
+
+#[test]
+fn without_a_budget_for_a_plan_the_run_waits_for_one_or_ends() {
+    let (_, row) = planning(100, OnBudget::Fail);
+    assert_eq!(row.stop_reason(), Some(StopReason::BudgetExceeded));
+    let (limits, row) = planning(100, OnBudget::Block);
+    assert_eq!(row.kept_waits().map(|wait| wait.kind).collect::<Vec<_>>(), [WaitKind::Budget]);
+    let shown = row.wait.clone().unwrap();
+    assert!(shown.question.contains("token_budget (100) is used up"), "{shown:?}");
+    let mut change = draft(&row, 1);
+    change.extend_budget(&graph(), tokens(25), "more").unwrap();
+    change.wait_for_plan_again(&graph(), NEXT, (&limits, OnBudget::Block)).unwrap();
+    let write = change.into_write();
+    assert_eq!(write.waits.closed, [WAIT]);
+    assert_eq!((write.waits.opened[0].id, write.waits.opened[0].kind), (NEXT, WaitKind::ModelPlan));
+    let row = Execution::clone(&write.execution);
+    assert_eq!((row.reserved(), row.wait.unwrap().question.as_str()), (tokens(25), "why"));
 }

@@ -14,6 +14,7 @@ use crate::domain::machine::run::{self, Phase, RunEvent, RunState};
 use crate::domain::machine::step::{self, StepEvent};
 use crate::domain::plan::{Plan, PlanStep};
 use crate::domain::receipt::{EvidenceReceipt, EvidenceSource, verify_chain};
+use crate::domain::run::OnBudget;
 use crate::domain::scope::Writes;
 use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, WaitingOn};
@@ -291,7 +292,7 @@ impl World {
             }
             Op::Await(number) => self.ask(draft, pick(StepState::Running, number)),
             Op::Turn(number) => draft.record_turn(graph, pick(StepState::Running, number), turn()),
-            Op::Extend => draft.extend_budget(graph, Usage { tokens: 20, cost_micros: 0 }, "more"),
+            Op::Extend => self.extend(draft),
             Op::Sleep(number) => {
                 let index = pick(StepState::Running, number);
                 let wait = Wait { waiting_on: WaitingOn::Timer, ..self.wait(Some(index)) };
@@ -310,12 +311,8 @@ impl World {
                 Ok(())
             }
             Op::Recover => draft.recover(graph, &self.limits),
-            Op::Replan => draft.replan(graph, self.wait(None), "another plan is wanted"),
-            Op::Revise => {
-                draft.unblock(graph, "a plan came")?;
-                let revision = self.execution.plan_revision + 1;
-                draft.revise_plan(graph, graph, revision)
-            }
+            Op::Replan => self.replan(draft),
+            Op::Revise => self.revise(draft),
             Op::Accept => draft.accept(graph),
             Op::Refuse => draft.refuse(graph, &self.limits, ending(StopReason::AcceptCheckFailed)),
             Op::Block => draft.block(graph, self.wait(None)),
@@ -337,6 +334,26 @@ impl World {
             Op::Stop => draft.stop(graph, ending(StopReason::Aborted)),
             Op::Cancel => draft.cancel(graph, "cancelled".to_owned()),
         }
+    }
+
+    fn extend(&self, draft: &mut Draft) -> Result<(), Refusal> {
+        draft.extend_budget(&self.graph, Usage { tokens: 20, cost_micros: 0 }, "more")?;
+        let terms = (&self.limits, OnBudget::Block);
+        draft.wait_for_plan_again(&self.graph, Uuid::from_u128(self.ids), terms)
+    }
+
+    /// The run waits for a model's plan, or for the budget of one.
+    fn replan(&self, draft: &mut Draft) -> Result<(), Refusal> {
+        let model = Some(Box::default());
+        let wait = Wait { waiting_on: WaitingOn::Model, model, ..self.wait(None) };
+        draft.replan(&self.graph, wait, "another plan is wanted")?;
+        draft.reserve_plan(&self.graph, &self.limits, OnBudget::Block)
+    }
+
+    fn revise(&self, draft: &mut Draft) -> Result<(), Refusal> {
+        draft.settle_plan(None);
+        draft.unblock(&self.graph, "a plan came")?;
+        draft.revise_plan(&self.graph, &self.graph, self.execution.plan_revision + 1)
     }
 
     /// A step waits for its driver, or for a budget.

@@ -1,0 +1,170 @@
+//! A model of the service as a participant of runs: the loop that leases what it supplies.
+//!
+//! ```text
+//!   lease --> ask while the lease is held --a reply-----> submit
+//!     ^               |                   --no answer--> the run waits on `model`, offered again later
+//!     |               +--lease lost------> the connection is closed with the call
+//!     +--drained------+--out of time-----> the lease is given back: another process takes it
+//! ```
+
+use crate::ask::Away;
+use chrono::{DateTime, TimeDelta, Utc};
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::domain::fault::Fault;
+use surety_common::domain::model::AwayEndpoint;
+use surety_common::telemetry;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long a loop waits for a lease before it looks whether it is to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The pause after an error of the database.
+const AFTER_ERROR: Duration = Duration::from_millis(500);
+/// The shortest and the longest time until an endpoint that does not answer is asked again for one wait.
+const SHORTEST_PAUSE: TimeDelta = TimeDelta::milliseconds(500);
+const LONGEST_PAUSE: TimeDelta = TimeDelta::seconds(30);
+
+/// What differs between the loops: what they lease, and how they work on it.
+pub trait Supplier: Send + Sync + 'static {
+    /// What is leased.
+    type Leased: Send + 'static;
+
+    /// Leases the next wait; none when that takes longer than `patience`.
+    ///
+    /// # Errors
+    /// `database_unavailable`.
+    fn lease(
+        &self,
+        patience: Duration,
+    ) -> impl Future<Output = Result<Option<Self::Leased>, Fault>> + Send;
+
+    /// Works on a wait until its lease is over.
+    fn work(&self, leased: Self::Leased, drain: &Draining) -> impl Future<Output = ()> + Send;
+}
+
+/// The end of a process: no wait is leased any more, and calls under way go on for a while.
+#[derive(Debug, Clone)]
+pub struct Draining {
+    /// Cancelled when the process begins to drain.
+    pub begun: CancellationToken,
+    /// For how long calls under way go on after that.
+    pub grace: Duration,
+}
+
+/// What became of a call under a lease.
+#[derive(Debug)]
+pub enum Held<T> {
+    /// It ended.
+    Done(T),
+    /// The lease was lost before.
+    Lost,
+    /// The process ends before: the lease is to be given back.
+    OutOfTime,
+}
+
+impl Draining {
+    /// Whether the process drains.
+    #[must_use]
+    pub fn is_begun(&self) -> bool {
+        self.begun.is_cancelled()
+    }
+
+    /// Makes a call while its lease is held. A call that is given up is dropped, which closes its connection.
+    pub async fn while_held<T>(
+        &self,
+        call: impl Future<Output = T>,
+        lost: impl Future<Output = ()>,
+    ) -> Held<T> {
+        tokio::select! {
+            done = call => Held::Done(done),
+            () = lost => Held::Lost,
+            () = self.ended_for(self.grace) => Held::OutOfTime,
+        }
+    }
+
+    /// Completes when the process has drained for so long.
+    async fn ended_for(&self, time: Duration) {
+        self.begun.cancelled().await;
+        sleep(time).await;
+    }
+}
+
+/// Leases waits and works on at most `turns` of them at a time, until the process drains; then waits for the calls
+/// under way.
+pub async fn serve<S: Supplier>(supplier: S, turns: usize, drain: Draining) {
+    let supplier = Arc::new(supplier);
+    let places = Arc::new(Semaphore::new(turns));
+    let tasks = TaskTracker::new();
+    while !drain.is_begun() {
+        let place = tokio::select! {
+            () = drain.begun.cancelled() => break,
+            place = Arc::clone(&places).acquire_owned() => place,
+        };
+        // The semaphore is never closed.
+        let Ok(place) = place else { break };
+        let leased = tokio::select! {
+            leased = supplier.lease(PATIENCE) => leased,
+            // The offers have ended by then.
+            () = drain.ended_for(AFTER_ERROR) => break,
+        };
+        match leased {
+            Ok(Some(leased)) => {
+                let (supplier, drain) = (Arc::clone(&supplier), drain.clone());
+                tasks.spawn(async move {
+                    supplier.work(leased, &drain).await;
+                    drop(place);
+                });
+            }
+            Ok(None) => {}
+            Err(fault) => {
+                tracing::warn!(%fault, "model: no wait could be leased; retrying");
+                sleep(AFTER_ERROR).await;
+            }
+        }
+    }
+    tasks.close();
+    tasks.wait().await;
+}
+
+/// The wait of a run for an endpoint that does not answer at `now`, `before` where it waits already. The longer that
+/// takes, the less often it is asked.
+#[must_use]
+pub fn waits_for(
+    away: Away,
+    before: Option<&AwayEndpoint>,
+    model_wait: Duration,
+    now: DateTime<Utc>,
+) -> AwayEndpoint {
+    let Away { profile, code, why } = away;
+    if before.is_none() {
+        telemetry::count_model_wait(&profile, code);
+    }
+    let since = before.map_or(now, |away| away.since);
+    let model_wait = TimeDelta::from_std(model_wait).unwrap_or(TimeDelta::MAX);
+    let until = since.checked_add_signed(model_wait).unwrap_or(now);
+    AwayEndpoint { endpoint: profile, why, since, until, retry_at: retry_at(since, now) }
+}
+
+/// When an endpoint that has not answered since a time is asked again.
+#[must_use]
+pub fn retry_at(since: DateTime<Utc>, now: DateTime<Utc>) -> DateTime<Utc> {
+    now + ((now - since) / 4).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_asked_less_often_the_longer_it_does_not_answer() {
+        let since = DateTime::UNIX_EPOCH;
+        for (away_s, pause_ms) in [(0, 500), (4, 1000), (60, 15_000), (3600, 30_000)] {
+            let now = since + TimeDelta::seconds(away_s);
+            let pause = retry_at(since, now) - now;
+            assert_eq!(pause, TimeDelta::milliseconds(pause_ms), "after {away_s} s");
+        }
+    }
+}
