@@ -1,6 +1,6 @@
 //! One question to a model: the conversation of a step, bounded by the model's context, and what became of it.
 
-use crate::participant::{StepScene, Workshop, step_messages};
+use crate::participant::{StepScene, Words, Workshop, step_messages};
 use serde_json::json;
 use surety_common::domain::decision::Usage;
 use surety_common::domain::model::ModelReply;
@@ -24,6 +24,8 @@ pub(super) struct Ask<'a> {
     pub(super) model: &'a dyn ChatModel,
     pub(super) scene: &'a StepScene,
     pub(super) workshop: &'a Workshop,
+    /// Takes the reply as it arrives.
+    pub(super) words: &'a Words,
 }
 
 /// What a model said.
@@ -74,7 +76,11 @@ pub(super) async fn ask(given: &Ask<'_>, cancel: &CancellationToken) -> Answer {
         Ok(request) => request,
         Err(why) => return Answer::Away { endpoint: profile.name.clone(), why },
     };
-    let replied = given.model.reply(&request, &mut |_| {}, cancel).instrument(span.clone()).await;
+    let replied = given
+        .model
+        .reply(&request, &mut |part| given.words.take(part), cancel)
+        .instrument(span.clone())
+        .await;
     match replied {
         Ok(reply) => Answer::Said(said(reply, made, &span)),
         Err(error) => of_error(error, made, &span),

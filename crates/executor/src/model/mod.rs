@@ -151,7 +151,9 @@ impl Driver {
             .endpoints
             .for_use(use_of(&progress))
             .map_err(|error| Fault::new(FaultCode::Internal, error.to_string()))?;
-        let given = Ask { model: &*model, scene, workshop: &self.given.participants.workshop };
+        let participants = &self.given.participants;
+        let words = participants.words(held);
+        let given = Ask { model: &*model, scene, workshop: &participants.workshop, words: &words };
         let cancel = CancellationToken::new();
         let answered = tokio::select! {
             answered = ask(&given, &cancel) => answered,
