@@ -74,7 +74,7 @@ mod tests {
         contract.note(What::EndedWithoutVerdict, "the contract has none");
         contract.note(What::Checked, "later");
         assert_eq!(contract.outcome(), "no verdict: the agent stopped");
-        assert!(table(&[contract.clone()]).contains("/w  no verdict: the agent stopped"));
+        assert!(table(&[contract.clone()]).contains("no verdict: the agent stopped"));
         for (accepted, word) in [(false, "refused: accept_check_failed"), (true, "accepted")] {
             contract.verdict = Some(decided(accepted));
             contract.note(What::Decided, "x");
