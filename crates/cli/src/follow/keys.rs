@@ -153,6 +153,7 @@ impl Prompt {
     }
 
     /// What follows from a key; none where it only changed the page, or is not offered.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "most keys of a terminal do nothing here")]
     pub(super) fn press(&mut self, view: &RunView, key: KeyEvent) -> Option<Act> {
         if key.kind == KeyEventKind::Release {
             return None;

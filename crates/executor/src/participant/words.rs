@@ -77,7 +77,7 @@ impl Replying {
         let report = |(wait_id, reply): (&Uuid, &mut Reply)| {
             let is_new = std::mem::take(&mut reply.is_new);
             let message = spoken(&reply.text);
-            (is_new && !message.is_empty()).then(|| ProgressReport {
+            (is_new && !message.is_empty()).then_some(ProgressReport {
                 wait_id: *wait_id,
                 lease_epoch: reply.lease_epoch,
                 message,
