@@ -24,7 +24,7 @@ use std::sync::Arc;
 use surety_common::config::{CommonConfig, GateConfig};
 use surety_common::store::{self, Identities, PoolSize, StoreError};
 use surety_common::wire::client::Transport;
-use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings};
+use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings, announce};
 use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::SandboxLevel;
 use surety_common::wire::v1::accept_gate_service_server::AcceptGateServiceServer;
@@ -73,6 +73,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let probes = Arc::new(Probes::new(setup.gate.probe.gate_probe_allow.as_deref())?);
+    announce("acceptgate", &listener);
     let Some(database_url) = &setup.database_url else {
         let server = without_database(setup, probes);
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);

@@ -34,7 +34,6 @@ async fn run(Args { common, gate }: Args) -> anyhow::Result<()> {
     let tokens = FileTokens::of(&common.tokens()?)?;
     let authenticated = !tokens.known.is_empty() || common.tls.tls_require_client_certificate;
     let listener = bind(gate.gate_listen, authenticated).await?;
-    tracing::info!(address = %listener.local_addr()?, "acceptgate: listening");
     let drain = common.drain_timeout();
     let metrics = Some(guard.metrics());
     let database_url = common.service_database()?;

@@ -101,6 +101,23 @@ impl Connection {
         Ok(answer.into_inner())
     }
 
+    /// All events of a run so far.
+    ///
+    /// # Errors
+    /// The service's error.
+    pub async fn journal(&self, run_id: &str) -> Result<Vec<v1::Event>, Failure> {
+        let failure = |status: Status| self.failure(&status);
+        let request =
+            v1::WatchRunRequest { run_id: run_id.to_owned(), ..v1::WatchRunRequest::default() };
+        let answer = self.runs().watch_run(bounded(request)).await.map_err(failure)?;
+        let mut stream = answer.into_inner();
+        let mut events = Vec::new();
+        while let Some(item) = stream.message().await.map_err(failure)? {
+            events.extend(item.event);
+        }
+        Ok(events)
+    }
+
     /// The id of the run with this name: an id, a unique beginning of one, or `last`.
     ///
     /// # Errors

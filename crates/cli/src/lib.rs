@@ -6,6 +6,7 @@
 //!     evidence_file  an evidence file       -> a request to the gate
 //!     connection                            -> the service
 //!     follow         a run's journal        -> lines, a live view, or JSON
+//!     answering      the calls with which a person acts on a run
 //!     report         a run's current state  -> text
 //!     verify         a workspace and checks -> a verdict file, without a service
 //!     contract       what an agent is held to, kept by workspace
@@ -13,6 +14,7 @@
 //!   postgres         the private database of `surety up`
 //! ```
 
+pub mod answering;
 pub mod commands;
 pub mod connection;
 pub mod contract;

@@ -16,11 +16,10 @@ use crate::text::{
 
 pub use grants::{grants, terms};
 pub use history::{Extent, Journal};
-pub use waits::{acceptance, call, plan_to_approve, waits};
+pub use waits::{acceptance, call, is_answered_in_words, plan_to_approve, waits};
 
 use crate::lines::fork_line;
 use rows::{push, push_inline};
-use waits::is_answered_in_words;
 
 /// The most characters of a goal or a description on one line.
 const LONGEST_TEXT: usize = 100;
@@ -37,7 +36,7 @@ pub fn whole(run: &v1::Run, journal: &Journal<'_>, extent: Extent) -> String {
         section("Receipts", &journal.receipts()),
         section("Outputs", &journal.outputs(extent)),
         section("Answers", &journal.answers()),
-        section("Checks", &checks_of(run, journal)),
+        evidence(run, journal),
         section("Verdict", &run.verdict.as_ref().map(verdict).unwrap_or_default()),
         section("Answer", &harmless(&run.final_answer)),
         section("Ended", &run.terminal.as_ref().map(terminal).unwrap_or_default()),
@@ -63,6 +62,13 @@ pub fn ending(run: &v1::Run) -> String {
     ];
     let filled: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     filled.join("\n")
+}
+
+/// What the runner found for each check of the verdict's round; empty where the steps' receipts decided.
+#[must_use]
+pub fn evidence(run: &v1::Run, journal: &Journal<'_>) -> String {
+    let probes = run.verdict.as_ref().map(|verdict| checks::probes(journal, verdict.round));
+    section("Checks", &probes.unwrap_or_default())
 }
 
 /// Runs, one per line; with the run that each is a fork of where one is.
@@ -171,7 +177,8 @@ fn head(run: &v1::Run) -> String {
 }
 
 /// What was used and is reserved of each budget; empty for a run without one that used nothing.
-fn budgets(run: &v1::Run) -> String {
+#[must_use]
+pub fn budgets(run: &v1::Run) -> String {
     let counters = run.counters.unwrap_or_default();
     let limits = run.limits.unwrap_or_default();
     let one = |unit: &str, used: u64, reserved: u64, budget: Option<u64>| {
@@ -212,10 +219,6 @@ fn steps(run: &v1::Run) -> String {
         ]
     };
     columns(&[], run.steps.iter().map(row).collect())
-}
-
-fn checks_of(run: &v1::Run, journal: &Journal<'_>) -> String {
-    run.verdict.as_ref().map(|verdict| checks::probes(journal, verdict.round)).unwrap_or_default()
 }
 
 /// The verdict with every check and its reason.

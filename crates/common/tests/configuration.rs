@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser};
 use surety_common::config::{
     Accepts, AddressConfig, CommonConfig, ConfigError, DataDirConfig, ExecutorConfig, GateConfig,
-    ModelDriverConfig, PlannerConfig, Source, document, effective, settings,
+    McpSessionsConfig, ModelDriverConfig, PlannerConfig, Source, document, effective, settings,
 };
 
 #[derive(Debug, Parser)]
@@ -26,6 +26,8 @@ struct All {
     address: AddressConfig,
     #[command(flatten)]
     folder: DataDirConfig,
+    #[command(flatten)]
+    sessions: McpSessionsConfig,
 }
 
 /// The command without the variables of the machine the test runs on.

@@ -46,7 +46,7 @@ use surety_common::store::{
 };
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError, Transport};
-use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings};
+use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings, announce};
 use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::SandboxLevel;
 use surety_common::wire::v1::executor_service_server::ExecutorServiceServer;
@@ -161,6 +161,7 @@ pub async fn serve(
     let tools = tools(&setup)?;
     let Some(database_url) = &setup.database_url else {
         let server = without_database(setup, tools);
+        announce("executor", &listener);
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
     let (secrets, servers) = secrets(&setup)?;
@@ -175,6 +176,8 @@ pub async fn serve(
     sweep(&sandbox, git_host(&setup.executor).clones).await;
     warn_of_open_files(setup.executor.executor_slots);
     let gate = gate::Gate::new(gate_channel(&setup)?);
+    // Everything of the configuration was read by now, and an error of it named.
+    announce("executor", &listener);
     let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
         pool = connecting => pool?,

@@ -41,7 +41,6 @@ async fn run(Args { common, executor, models }: Args) -> anyhow::Result<()> {
     if database_url.is_some() && tokens.own.is_none() && common.tls.client.tls_cert_file.is_none() {
         return Err(ConfigError::ServiceTokenMissing.into());
     }
-    tracing::info!(address = %listener.local_addr()?, "executor: listening");
     let drain = common.drain_timeout();
     let metrics = Some(guard.metrics());
     let drivers = surety_executor::driver::Drivers::default();

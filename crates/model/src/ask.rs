@@ -1,6 +1,6 @@
 //! One question of a run to a model: the conversation, bounded by the model's context, and what became of it.
 
-use crate::chat::{ChatModel, ChatReply, ChatRequest, ReplySchema};
+use crate::chat::{ChatModel, ChatReply, ChatRequest, OnPart, ReplySchema};
 use crate::context::bound;
 use crate::error::ChatError;
 use crate::profile::Api;
@@ -74,10 +74,11 @@ pub struct Away {
     pub why: String,
 }
 
-/// Asks a model. A cut reply and a refusal are replies, which the run answers; every other error makes it wait.
+/// Asks a model; `on_part` is told of the parts of its reply as they arrive. A cut reply and a refusal are replies, which the run answers; every other error makes it wait.
 pub async fn ask(
     model: &dyn ChatModel,
     question: &Question<'_>,
+    on_part: OnPart<'_>,
     cancel: &CancellationToken,
 ) -> Answer {
     let profile = model.profile();
@@ -105,7 +106,7 @@ pub async fn ask(
         prompt: &prompt.name,
     };
     let span = telemetry::chat_span(service, &chat, &spec.trace_parent);
-    let replied = model.reply(&request, &mut |_| {}, cancel).instrument(span.clone()).await;
+    let replied = model.reply(&request, on_part, cancel).instrument(span.clone()).await;
     match replied {
         Ok(reply) => Answer::Said(said(reply, made, &span)),
         Err(error) => of_error(error, made, &span),

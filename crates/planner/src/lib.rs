@@ -39,7 +39,7 @@ use surety_common::config::{
 };
 use surety_common::store::{self, Identities, PoolSize, Retention, StoreError};
 use surety_common::wire::client::Transport;
-use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings};
+use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings, announce};
 use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::SandboxLevel;
 use surety_common::wire::v1::admin_service_server::AdminServiceServer;
@@ -117,11 +117,14 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let Some(database_url) = &setup.database_url else {
+        announce("planner", &listener);
         return Ok(without_database(setup).serve(listener, shutdown.cancelled_owned()).await?);
     };
     let webhooks = Webhooks::new(&setup.webhooks, &setup.transport)?;
     let prompts = model::Prompts::load(setup.models.model_prompts_dir.as_deref())?;
     let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
+    // Everything of the configuration was read by now, and an error of it named.
+    announce("planner", &listener);
     let size = PoolSize::of(&setup.common);
     let connecting = store::connect_with_patience(database_url, size);
     let pool = tokio::select! {

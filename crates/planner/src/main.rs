@@ -38,7 +38,6 @@ async fn run(Args { common, planner, models }: Args) -> anyhow::Result<()> {
     let tokens = FileTokens::of(&common.tokens()?)?;
     let authenticated = !tokens.known.is_empty() || common.tls.tls_require_client_certificate;
     let listener = bind(planner.planner_listen, authenticated).await?;
-    tracing::info!(address = %listener.local_addr()?, "planner: listening");
     let drain = common.drain_timeout();
     let setup = surety_planner::Setup {
         database_url: common.home_database(&databases)?,

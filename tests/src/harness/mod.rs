@@ -345,18 +345,30 @@ impl Deployment {
     /// # Errors
     /// It is not built, or it failed.
     pub async fn command_line(&self, arguments: &[&str]) -> Result<String> {
-        let mut file = tempfile::NamedTempFile::new()?;
-        let token = self.token.as_ref().map(Token::expose).unwrap_or_default();
-        std::io::Write::write_all(&mut file, token.as_bytes())?;
-        let ended = tokio::process::Command::new(process::binary("surety")?)
-            .args(arguments)
-            .env("SURETY_URL", self.planner.url())
-            .env("SURETY_TOKEN_FILE", file.path())
-            .output()
-            .await?;
+        let (command, _token) = self.surety(arguments)?;
+        let ended = tokio::process::Command::from(command).output().await?;
         let errors = String::from_utf8_lossy(&ended.stderr);
         anyhow::ensure!(ended.status.success(), "surety {}: {errors}", arguments.join(" "));
         Ok(String::from_utf8(ended.stdout)?)
+    }
+
+    /// The command line against the planner, and the file of its token, which has to stay.
+    ///
+    /// # Errors
+    /// It is not built, or the file cannot be written.
+    pub fn surety(
+        &self,
+        arguments: &[&str],
+    ) -> Result<(std::process::Command, tempfile::NamedTempFile)> {
+        let mut file = tempfile::NamedTempFile::new()?;
+        let token = self.token.as_ref().map(Token::expose).unwrap_or_default();
+        std::io::Write::write_all(&mut file, token.as_bytes())?;
+        let mut command = std::process::Command::new(process::binary("surety")?);
+        command
+            .args(arguments)
+            .env("SURETY_URL", self.planner.url())
+            .env("SURETY_TOKEN_FILE", file.path());
+        Ok((command, file))
     }
 
     /// Waits until the run fulfils a condition.

@@ -3,6 +3,7 @@
 mod confirmed;
 mod denied;
 mod grants;
+mod live;
 mod policies;
 
 use anyhow::{Context, Result, ensure};

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use surety_common::config::ClientConfig;
-use surety_common::wire::v1;
 
-use crate::connection::{Connection, bounded};
+use crate::answering::answer;
+use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -29,14 +29,7 @@ pub struct Answer {
 impl Answer {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
         let connection = Connection::open(&self.client)?;
-        let request = v1::AnswerQuestionRequest {
-            wait_id: self.wait,
-            answer: self.text.join(" "),
-            ..Default::default()
-        };
-        let answer = connection.runs().answer_question(bounded(request)).await;
-        let answer = answer.map_err(|status| connection.failure(&status))?.into_inner();
-        let run = answer.run.unwrap_or_default();
+        let run = answer(&connection, self.wait, self.text.join(" ")).await?;
         let shown = || format!("answered; run {} is {}", run.id, run_state(run.state()));
         output.either(&wire_json::message("Run", &run), shown)?;
         Ok(Exit::Done)

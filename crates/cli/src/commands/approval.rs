@@ -5,13 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 use surety_common::config::ClientConfig;
-use surety_common::domain::acceptance::{Acceptance, Difference};
-use surety_common::domain::confirmation::call_digest;
-use surety_common::domain::json::sha256_hex;
-use surety_common::domain::plan::{Plan, ToolCall};
 use surety_common::wire::v1;
 
 use super::tokens::{read_duration, wire_duration};
+use crate::answering::{asked, resolve};
 use crate::connection::{Connection, bounded};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
@@ -115,14 +112,9 @@ impl Answering {
         let Answer { word: answer, stop, grant } = answer;
         let connection = Connection::open(&self.client)?;
         let wait = self.find(&connection).await?;
-        let shown = shown(&connection, &wait).await?;
+        let shown = asked(&connection, &wait).await?;
         if !output.json {
-            let four_eyes = four_eyes(&connection, &wait.namespace).await;
-            output.line(&match shown {
-                Shown::Call => report::call(&wait, four_eyes),
-                Shown::Plan(plan) => report::plan_to_approve(&wait, &plan, four_eyes),
-                Shown::Difference(difference) => report::acceptance(&wait, &difference, four_eyes),
-            })?;
+            output.line(&shown)?;
             if let Some(terms) = &grant {
                 output.line(&report::terms(terms))?;
             }
@@ -137,9 +129,7 @@ impl Answering {
             grant,
             ..Default::default()
         };
-        let answered = connection.runs().resolve_confirmation(bounded(request)).await;
-        let answered = answered.map_err(|status| connection.failure(&status))?.into_inner();
-        let run = answered.run.unwrap_or_default();
+        let run = resolve(&connection, request).await?;
         let made = run.grants.iter().find(|grant| grant.id == wait.id);
         let shown = || {
             let granted = made.map(|grant| format!(" and granted as {}", grant.id));
@@ -215,51 +205,6 @@ fn word(answer: v1::ConfirmationAnswer) -> &'static str {
     }
 }
 
-/// What a confirmation is about, as it is shown.
-enum Shown {
-    /// One call.
-    Call,
-    /// A plan, as JSON text.
-    Plan(String),
-    /// What a run did to check inputs.
-    Difference(String),
-}
-
-/// What is asked, once it is known to be what the digest of the wait is over.
-async fn shown(connection: &Connection, wait: &v1::Wait) -> Result<Shown, Failure> {
-    let Some(call) = wait.tool_call.clone() else {
-        let Some(asked) = wait.acceptance.clone() else {
-            return plan(connection, wait).await.map(Shown::Plan);
-        };
-        return difference(connection, wait, &asked).await.map(Shown::Difference);
-    };
-    let request = v1::GetRunRequest { run_id: wait.run_id.clone(), ..Default::default() };
-    let answer = connection.runs().get_run(bounded(request)).await;
-    let answer = answer.map_err(|status| connection.failure(&status))?.into_inner();
-    let plan_digest = answer.run.unwrap_or_default().plan_digest;
-    let digest = ToolCall::try_from(call).map(|call| call_digest(&call, &plan_digest));
-    if digest.ok().as_ref() == Some(&wait.call_digest) {
-        return Ok(Shown::Call);
-    }
-    let message = "the call is not the one that the digest of the wait is over";
-    Err(Failure::new(Code::Internal, message, "Do not answer; list the waits again."))
-}
-
-/// The whole plan. It must be the one that the digest of the wait is over.
-async fn plan(connection: &Connection, wait: &v1::Wait) -> Result<String, Failure> {
-    let request = v1::GetPlanRequest { run_id: wait.run_id.clone(), revision: 0 };
-    let answer = connection.plans().get_plan(bounded(request)).await;
-    let answer = answer.map_err(|status| connection.failure(&status))?.into_inner();
-    let found = Plan::try_from(answer.plan.unwrap_or_default()).ok();
-    match found.filter(|plan| plan.digest() == wait.call_digest) {
-        Some(plan) => Ok(plan.to_json().to_compact()),
-        None => {
-            let message = "the plan is not the one that the digest of the wait is over";
-            Err(Failure::new(Code::Internal, message, "Do not answer; list the waits again."))
-        }
-    }
-}
-
 /// The open waits for a confirmation.
 async fn confirmations(connection: &Connection) -> Result<Vec<v1::Wait>, Failure> {
     let waiting_on = vec![v1::WaitingOn::Approver.into()];
@@ -274,42 +219,4 @@ async fn confirmations(connection: &Connection) -> Result<Vec<v1::Wait>, Failure
             return Ok(waits);
         }
     }
-}
-
-/// The whole difference. It must be the one that the digest of the wait is over.
-async fn difference(
-    connection: &Connection,
-    wait: &v1::Wait,
-    asked: &v1::Acceptance,
-) -> Result<String, Failure> {
-    let request = v1::GetOutputRequest {
-        run_id: wait.run_id.clone(),
-        call_id: asked.difference_call_id.clone(),
-        ..Default::default()
-    };
-    let failure = |status: tonic::Status| connection.failure(&status);
-    let answer = connection.runs().get_output(bounded(request)).await.map_err(failure)?;
-    let mut parts = answer.into_inner();
-    let mut text = Vec::new();
-    while let Some(part) = parts.message().await.map_err(failure)? {
-        text.extend(part.data);
-    }
-    let difference = Difference {
-        workspace: asked.workspace_digest.clone(),
-        digest: sha256_hex(&text),
-        ..Difference::default()
-    };
-    let cautions = asked.cautions.iter().cloned().map(Into::into).collect();
-    if Acceptance::new(difference, cautions).digest != wait.call_digest {
-        let message = "the difference is not the one that the digest of the wait is over";
-        return Err(Failure::new(Code::Internal, message, "Do not answer; report this."));
-    }
-    Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
-/// Whether another person than the creator has to answer; none when that is not known.
-async fn four_eyes(connection: &Connection, namespace: &str) -> Option<bool> {
-    let request = v1::GetNamespacePolicyRequest { namespace: namespace.to_owned() };
-    let answer = connection.admin().get_namespace_policy(bounded(request)).await.ok()?;
-    Some(answer.into_inner().policy.unwrap_or_default().four_eyes)
 }

@@ -5,9 +5,10 @@ use surety_common::config::ClientConfig;
 use surety_common::wire::v1;
 
 use super::named_run::NamedRun;
-use crate::connection::{Connection, bounded};
+use crate::answering::{budgets, extend};
+use crate::connection::Connection;
 use crate::exit::Exit;
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::run_state;
 use crate::wire_json;
@@ -62,7 +63,7 @@ impl Budget {
             Way::Extend(Extend { named, tokens, cost_micros, client }) => {
                 let (connection, run_id) = named.find(&client).await?;
                 let (add_tokens, add_cost_micros) = match (tokens, cost_micros) {
-                    (None, None) => present(&connection, &run_id).await?,
+                    (None, None) => budgets(&connection, &run_id).await?,
                     (tokens, cost) => (tokens.unwrap_or_default(), cost.unwrap_or_default()),
                 };
                 let request = v1::ExtendBudgetRequest {
@@ -82,28 +83,12 @@ impl Budget {
     }
 }
 
-/// The present budgets of a run.
-async fn present(connection: &Connection, run_id: &str) -> Result<(u64, u64), Failure> {
-    let found = connection.run(run_id, v1::RunView::Basic).await;
-    let run = found.map_err(|status| connection.failure(&status))?.run.unwrap_or_default();
-    let limits = run.limits.unwrap_or_default();
-    match (limits.token_budget, limits.cost_budget_micros) {
-        (None, None) => {
-            let message = format!("run {run_id} has no budget");
-            Err(Failure::new(Code::ValueInvalid, message, "Its tokens and its cost are unlimited."))
-        }
-        (tokens, cost) => Ok((tokens.unwrap_or_default(), cost.unwrap_or_default())),
-    }
-}
-
 async fn answer(
     connection: &Connection,
     request: v1::ExtendBudgetRequest,
     output: Output,
 ) -> Result<Exit, Failure> {
-    let answered = connection.runs().extend_budget(bounded(request)).await;
-    let answered = answered.map_err(|status| connection.failure(&status))?.into_inner();
-    let run = answered.run.unwrap_or_default();
+    let run = extend(connection, request).await?;
     let limits = run.limits.unwrap_or_default();
     let shown = || {
         let budget = |unit: &str, budget: Option<u64>| budget.map(|of| format!("{of} {unit}"));
@@ -111,8 +96,8 @@ async fn answer(
             budget("tokens", limits.token_budget),
             budget("millionths of cost", limits.cost_budget_micros),
         ];
-        let budgets = both.into_iter().flatten().collect::<Vec<_>>().join(", ");
-        format!("run {} is {}; its budgets are {budgets}", run.id, run_state(run.state()))
+        let amounts = both.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        format!("run {} is {}; its budgets are {amounts}", run.id, run_state(run.state()))
     };
     output.either(&wire_json::message("Run", &run), shown)?;
     Ok(Exit::Done)

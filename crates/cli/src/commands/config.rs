@@ -5,7 +5,7 @@ use std::iter::once;
 use clap::{ArgMatches, Args, Subcommand};
 use surety_common::config::{
     AddressConfig, CommonConfig, DataDirConfig, Effective, ExecutorConfig, GateConfig, McpServer,
-    ModelDriverConfig, NamespaceDatabase, PlannerConfig, effective,
+    McpSessionsConfig, ModelDriverConfig, NamespaceDatabase, PlannerConfig, effective,
 };
 use surety_common::domain::json::Value;
 use surety_common::tls::Tls;
@@ -47,13 +47,14 @@ struct Settings {
     address: AddressConfig,
     #[command(flatten)]
     folder: DataDirConfig,
+    #[command(flatten)]
+    sessions: McpSessionsConfig,
 }
 
 impl Config {
     pub(super) fn run(self, matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         let ConfigCommand::Check(settings) = self.command;
-        let Settings { common, planner, executor, models, gate: _, address: _, folder: _ } =
-            *settings;
+        let Settings { common, planner, executor, models, .. } = *settings;
         check_models(&models)?;
         executor.check()?;
         common.tokens()?;

@@ -1,14 +1,17 @@
-//! `surety contract show|new|answer|close`
+//! `surety contract show|list|new|answer|close`
 
 use std::io::{IsTerminal, stderr, stdin};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use surety_common::config::{ClientConfig, SandboxConfig};
+use serde_json::{Value, json};
+use surety_common::config::{ClientConfig, DataDirConfig, SandboxConfig};
 
-use crate::contract::{Contract, Opening, Store, Wanted, as_json, as_text};
+use super::runs::listed;
+use crate::contract::{Contract, Opening, Store, Wanted, as_json, as_text, table};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
+use crate::folder::DataFolder;
 use crate::output::{Output, note};
 use crate::text::{one_line, warning_line};
 use crate::verify::person;
@@ -26,6 +29,8 @@ enum Action {
     Show(Place),
     /// Close the open contract, if there is one, and open a new one at a git revision.
     New(New),
+    /// List the open contracts of all workspaces, and those whose agent stopped without a verdict.
+    List(List),
     /// Answer a question that the agent asked.
     Answer(Answer),
     /// Close the open contract: the next `surety mcp` opens a new one.
@@ -44,6 +49,12 @@ struct Place {
 
     #[command(flatten)]
     client: Box<ClientConfig>,
+}
+
+#[derive(Debug, Args)]
+struct List {
+    #[command(flatten)]
+    folder: DataDirConfig,
 }
 
 #[derive(Debug, Args)]
@@ -90,6 +101,17 @@ impl ContractCommand {
                 warnings.iter().for_each(|it| note(&warning_line(&it.clone().into())));
                 show(&contract, output)?;
             }
+            Action::List(list) => {
+                let contracts = listed(&DataFolder::choose(&list.folder)?)?;
+                if output.json {
+                    let rows = contracts.iter().map(in_short).collect::<Vec<_>>();
+                    return output.line(&Value::Array(rows).to_string()).map(|()| Exit::Done);
+                }
+                match contracts.as_slice() {
+                    [] => note("No contract is open. `surety mcp` opens one."),
+                    contracts => output.line(&table(contracts))?,
+                }
+            }
             Action::Answer(answer) => {
                 let (_, store) = answer.place.opening().at().await?;
                 let by = person();
@@ -132,6 +154,16 @@ fn close(store: &Store) -> Result<bool, Failure> {
     store.close(&by)?;
     note(&format!("surety: the open contract was closed by {}", one_line(&by)));
     Ok(true)
+}
+
+fn in_short(contract: &Contract) -> Value {
+    json!({
+        "workspace": contract.workspace,
+        "state": contract.outcome(),
+        "rounds": contract.rounds,
+        "opened_at": contract.opened_at,
+        "verdict": contract.verdict,
+    })
 }
 
 fn show(contract: &Contract, output: Output) -> Result<(), Failure> {

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use surety_common::config::{ClientConfig, GateProbeConfig, SandboxConfig, read_client_token};
+use surety_common::config::{
+    ClientConfig, GateProbeConfig, McpSessionsConfig, SandboxConfig, read_client_token,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +48,9 @@ pub struct Mcp {
     listen_token_file: Option<PathBuf>,
 
     #[command(flatten)]
+    sessions: McpSessionsConfig,
+
+    #[command(flatten)]
     probe: GateProbeConfig,
 
     #[command(flatten)]
@@ -61,7 +66,7 @@ impl Mcp {
         let ended = CancellationToken::new();
         watch_signals(ended.clone())?;
         let listening = match self.listen {
-            Some(address) => Some(listen(address, token).await?),
+            Some(address) => Some(listen(address, token, &self.sessions).await?),
             None => None,
         };
         let role = match &self.drive {

@@ -66,7 +66,7 @@ pub use verify::Verify;
 pub use waits::Waits;
 pub use watch::Watch;
 
-use self::run_control::Way;
+use crate::answering::Way;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::{Output, note};

@@ -2,10 +2,9 @@
 
 use clap::Args;
 use surety_common::config::ClientConfig;
-use surety_common::wire::v1;
 
 use super::named_run::NamedRun;
-use crate::connection::bounded;
+use crate::answering::{Way, steer};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -26,33 +25,10 @@ pub struct RunControl {
     client: ClientConfig,
 }
 
-/// The kind of control.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Way {
-    Pause,
-    Resume,
-    Cancel,
-}
-
 impl RunControl {
     pub(super) async fn run(self, way: Way, output: Output) -> Result<Exit, Failure> {
         let (connection, run_id) = self.named.find(&self.client).await?;
-        let (mut runs, reason) = (connection.runs(), self.reason);
-        let answer = match way {
-            Way::Pause => {
-                let request = v1::PauseRunRequest { run_id, reason, ..Default::default() };
-                runs.pause_run(bounded(request)).await.map(|answer| answer.into_inner().run)
-            }
-            Way::Resume => {
-                let request = v1::ResumeRunRequest { run_id, reason, ..Default::default() };
-                runs.resume_run(bounded(request)).await.map(|answer| answer.into_inner().run)
-            }
-            Way::Cancel => {
-                let request = v1::CancelRunRequest { run_id, reason, ..Default::default() };
-                runs.cancel_run(bounded(request)).await.map(|answer| answer.into_inner().run)
-            }
-        };
-        let run = answer.map_err(|status| connection.failure(&status))?.unwrap_or_default();
+        let run = steer(&connection, run_id, self.reason, way).await?;
         let shown = || match (way, &run.blocked) {
             (Way::Pause, None) => {
                 format!("run {} pauses once its running turns have ended", run.id)

@@ -6,8 +6,10 @@ use surety_common::config::ClientConfig;
 use surety_common::wire::v1;
 
 use crate::connection::{Connection, bounded};
+use crate::contract::{Contract, Store, table};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
+use crate::folder::DataFolder;
 use crate::output::{Output, note};
 use crate::report;
 use crate::wire_json;
@@ -26,7 +28,7 @@ const STATES: [&str; 9] = [
 /// The most runs in a page.
 const PAGE_SIZE: u32 = 1_000;
 
-/// Lists runs, newest first.
+/// Lists runs, newest first, and the open contracts of `surety mcp` on this machine.
 #[derive(Debug, Args)]
 pub struct Runs {
     /// Only runs of this namespace.
@@ -49,20 +51,41 @@ pub struct Runs {
 impl Runs {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
         let connection = Connection::open(&self.client)?;
-        let (runs, more) = self.list(&connection).await?;
         if output.json {
+            let (runs, _) = self.list(&connection).await?;
             output.value(&wire_json::list("Run", &runs))?;
             return Ok(Exit::Done);
         }
-        if runs.is_empty() {
-            note("No runs. `surety run PLAN.yaml` creates one.");
-            return Ok(Exit::Done);
+        let contracts = self.contracts()?;
+        match self.list(&connection).await {
+            Ok((runs, more)) => {
+                match runs.as_slice() {
+                    [] => note("No runs. `surety run PLAN.yaml` creates one."),
+                    runs => output.line(&report::table(runs))?,
+                }
+                if more {
+                    note("There are more runs; raise --limit to list them.");
+                }
+            }
+            // A contract needs no service.
+            Err(failure) if !contracts.is_empty() && is_unanswered(&failure) => {
+                note(&failure.to_text());
+            }
+            Err(failure) => return Err(failure),
         }
-        output.line(&report::table(&runs))?;
-        if more {
-            note("There are more runs; raise --limit to list them.");
+        if !contracts.is_empty() {
+            output.line(&table(&contracts))?;
         }
         Ok(Exit::Done)
+    }
+
+    /// The open contracts of this machine, where no filter is about runs alone.
+    fn contracts(&self) -> Result<Vec<Contract>, Failure> {
+        if !self.namespace.is_empty() || !self.state.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Ok(data) = DataFolder::choose(&self.client.folder) else { return Ok(Vec::new()) };
+        listed(&data)
     }
 
     async fn list(&self, connection: &Connection) -> Result<(Vec<v1::Run>, bool), Failure> {
@@ -91,4 +114,15 @@ impl Runs {
             request.page_token = page.next_page_token;
         }
     }
+}
+
+/// The open contracts of a data folder. One that does not read is named on standard error.
+pub(super) fn listed(data: &DataFolder) -> Result<Vec<Contract>, Failure> {
+    let (contracts, failures) = Store::list(data)?;
+    failures.iter().for_each(|failure| note(&failure.to_text()));
+    Ok(contracts)
+}
+
+fn is_unanswered(failure: &Failure) -> bool {
+    matches!(failure, Failure::Said(said) if said.code == Code::ServiceUnreachable.as_str())
 }

@@ -5,7 +5,6 @@ use surety_common::config::ClientConfig;
 use surety_common::wire::v1;
 
 use super::named_run::NamedRun;
-use crate::connection::{Connection, bounded};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
@@ -34,7 +33,7 @@ impl Show {
         let Some(run) = answer.run else {
             return Err(Failure::new(Code::Internal, "the service's answer contains no run", ""));
         };
-        let events = journal(&connection, &run_id).await?;
+        let events = connection.journal(&run_id).await?;
         let extent = if self.full { Extent::Full } else { Extent::Short };
         let plan = answer.plan.map(|plan| wire_json::message("Plan", &plan));
         let value = wire_json::object([
@@ -45,18 +44,4 @@ impl Show {
         output.either(&value, || report::whole(&run, &Journal(&events), extent))?;
         Ok(Exit::Done)
     }
-}
-
-/// All events so far.
-async fn journal(connection: &Connection, run_id: &str) -> Result<Vec<v1::Event>, Failure> {
-    let failure = |status: tonic::Status| connection.failure(&status);
-    let request =
-        v1::WatchRunRequest { run_id: run_id.to_owned(), ..v1::WatchRunRequest::default() };
-    let answer = connection.runs().watch_run(bounded(request)).await.map_err(failure)?;
-    let mut stream = answer.into_inner();
-    let mut events = Vec::new();
-    while let Some(item) = stream.message().await.map_err(failure)? {
-        events.extend(item.event);
-    }
-    Ok(events)
 }

@@ -50,7 +50,7 @@ impl Submission {
         if !self.follow {
             return Ok(Exit::Done);
         }
-        follow(connection, &run, 1, &mut Screen::of(output, &run)).await
+        follow(connection, &run, 1, Screen::of(output, connection, &run)).await
     }
 }
 

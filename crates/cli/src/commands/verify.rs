@@ -7,8 +7,6 @@ use clap::Args;
 use surety_common::clock;
 use surety_common::config::{ClientConfig, GateProbeConfig, SandboxConfig};
 use surety_common::domain::check::AcceptCheck;
-use surety_common::domain::manifest::digest;
-use surety_executor::round::Start;
 use surety_executor::snapshot::Snapshots;
 use surety_executor::tool::Attached;
 use surety_executor::tool::process::{Finished, run_attached};
@@ -17,12 +15,12 @@ use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::{Output, note};
-use crate::plan_file::{folder_of, read_beside, read_text};
+use crate::plan_file::{folder_of, read_text};
 use crate::text::warning_line;
 use crate::verify::{
-    Caution, DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, Origin, Ran, Recorded, Scene, StartFrom,
-    StartKind, Subject, Traces, VerdictFile, VerifyPlan, as_left, as_text, ask, check_programs,
-    compare, default_verdict_file, in_revision, judge, of_run, origin_of, real, resolve,
+    Caution, DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, Ran, Recorded, Scene, StartFrom,
+    Subject, Traces, VerdictFile, VerifyPlan, as_left, as_text, ask, beside_at, check_programs,
+    compare, default_verdict_file, judge, of_run, origin_of, real, resolve, text_at,
 };
 
 /// Verifies a workspace, without a service.
@@ -137,7 +135,7 @@ impl Verify {
             note(&warning_line(&warning.into()));
         }
         let file = self.verdict_file(scene.workspace.root(), &start.snapshots)?;
-        let origin = origin(&from, base, &start);
+        let origin = origin_of(&from, base, &start);
         let mut cautions = Vec::new();
         let command = match &from {
             StartFrom::Now => {
@@ -147,7 +145,7 @@ impl Verify {
                 participant.absent = attached.absent;
                 Some(ran)
             }
-            StartFrom::Revision(_) => {
+            StartFrom::Revision(_) | StartFrom::Kept(_) => {
                 cautions.extend(as_left(&start));
                 None
             }
@@ -174,27 +172,14 @@ impl Verify {
         let named = self.plan.clone().unwrap_or_else(|| root.join(DEFAULT_PLAN));
         let text = match from {
             _ if named == Path::new("-") => read_text(&named)?,
-            StartFrom::Revision(revision) => match in_revision(&named, revision)? {
-                Some(bytes) => String::from_utf8(bytes).map_err(|error| {
-                    let message = format!("{} is not UTF-8 text: {error}", named.display());
-                    Failure::new(Code::PlanMissing, message, "Check that it is the right file.")
-                })?,
-                None => read_text(&named)?,
-            },
-            StartFrom::Now if named.exists() => read_text(&named)?,
-            StartFrom::Now => {
+            StartFrom::Now if !named.exists() => {
                 let message = format!("there is no checks file {}", named.display());
                 return Err(Failure::new(Code::PlanMissing, message, WRITE_ONE));
             }
+            StartFrom::Now | StartFrom::Revision(_) | StartFrom::Kept(_) => text_at(&named, from)?,
         };
         let folder = folder_of(&named);
-        let beside = |path: &Path| match from {
-            StartFrom::Revision(revision) => match in_revision(&folder.join(path), revision)? {
-                Some(bytes) => Ok(bytes),
-                None => read_beside(folder, path),
-            },
-            StartFrom::Now => read_beside(folder, path),
-        };
+        let beside = |path: &Path| beside_at(folder, path, from);
         let plan = VerifyPlan::read(&named, &text, &beside)?;
         plan.warnings.iter().for_each(|warning| note(&warning_line(&warning.clone().into())));
         Ok(plan)
@@ -223,11 +208,7 @@ impl Verify {
         let root = scene.workspace.root();
         let may_be_made = matches!(from, StartFrom::Now);
         check_programs(plan, &scene.environment, may_be_made, |path| {
-            let at_the_start = match from {
-                StartFrom::Now => false,
-                StartFrom::Revision(revision) => revision.files().join(path).exists(),
-            };
-            at_the_start || root.join(path).exists()
+            from.files().is_some_and(|files| files.join(path).exists()) || root.join(path).exists()
         })
     }
 
@@ -303,15 +284,3 @@ fn is_path(text: &str) -> bool {
 /// What to do without a checks file.
 const WRITE_ONE: &str = "Write one with a list of commands under `verify`, such as `verify: [make test]`, \
                          or name another file.";
-
-fn origin(from: &StartFrom, base: &str, start: &Start) -> Origin {
-    match from {
-        StartFrom::Now => Origin {
-            kind: StartKind::Command,
-            digest: digest(&start.manifest),
-            revision: None,
-            commit: None,
-        },
-        StartFrom::Revision(revision) => origin_of(base, revision.commit(), start),
-    }
-}

@@ -32,6 +32,6 @@ impl Watch {
         let Some(run) = answer.run else {
             return Err(Failure::new(Code::Internal, "the service's answer contains no run", ""));
         };
-        follow(&connection, &run, self.from, &mut Screen::of(output, &run)).await
+        follow(&connection, &run, self.from, Screen::of(output, &connection, &run)).await
     }
 }

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use surety_executor::revision::Revision;
 
 use crate::failure::{Code, Failure};
-use crate::plan_file::{folder_of, read_beside, read_text};
-use crate::verify::{DEFAULT_PLAN, VerifyPlan, in_revision};
+use crate::plan_file::folder_of;
+use crate::verify::{DEFAULT_PLAN, StartFrom, VerifyPlan, beside_at, text_at};
 
 /// A checks file with the files that its overlays name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,35 +23,27 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Reads the checks of a revision: the named file, else the default one where the revision has it. A file
-    /// outside of the work tree is read as it is.
+    /// Reads the checks of a start: the named file, else the default one where the start has it. A file outside of
+    /// a revision's work tree is read as it is.
     ///
     /// # Errors
     /// `plan_missing`; the errors of [`VerifyPlan::read`].
     pub fn read(
         named: Option<&Path>,
         root: &Path,
-        revision: &Revision,
+        from: &StartFrom,
     ) -> Result<Option<(Self, VerifyPlan)>, Failure> {
         let default = root.join(DEFAULT_PLAN);
-        if named.is_none() && revision.files().join(DEFAULT_PLAN).symlink_metadata().is_err() {
+        let has_default = from.files().unwrap_or(root).join(DEFAULT_PLAN).symlink_metadata();
+        if named.is_none() && has_default.is_err() {
             return Ok(None);
         }
         let path = named.unwrap_or(&default);
-        let text = match in_revision(path, revision)? {
-            Some(bytes) => String::from_utf8(bytes).map_err(|error| {
-                let message = format!("{} is not UTF-8 text: {error}", path.display());
-                Failure::new(Code::PlanMissing, message, "Check that it is the right file.")
-            })?,
-            None => read_text(path)?,
-        };
+        let text = text_at(path, from)?;
         let folder = folder_of(path);
         let files = RefCell::new(BTreeMap::new());
         let beside = |inner: &Path| {
-            let bytes = match in_revision(&folder.join(inner), revision)? {
-                Some(bytes) => bytes,
-                None => read_beside(folder, inner)?,
-            };
+            let bytes = beside_at(folder, inner, from)?;
             files.borrow_mut().insert(inner.to_string_lossy().into_owned(), hex::encode(&bytes));
             Ok(bytes)
         };

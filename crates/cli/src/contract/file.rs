@@ -25,12 +25,11 @@ pub struct Contract {
     pub opened_at: String,
     /// What opened it: `surety mcp`, or the account of a person.
     pub opened_by: String,
-    /// The revision as it was named.
+    /// The revision as it was named; empty without a repository.
     pub base: String,
-    /// The commit that it named at the opening.
-    pub commit: String,
-    /// The digest of its files. git does not compare what it reads of an object with the object's name.
-    pub files: String,
+    /// The commit that it named at the opening; none without a repository. The start is then the copy that the store
+    /// keeps.
+    pub commit: Option<String>,
     /// The user's checks; none where the base has no checks file.
     pub checks: Option<Checks>,
     /// What the agent proposed; none before it did.
@@ -179,6 +178,15 @@ pub struct Event {
 }
 
 impl Contract {
+    /// What the workspace is compared with, for people.
+    #[must_use]
+    pub fn start(&self) -> String {
+        self.commit.as_ref().map_or_else(
+            || "the folder as it was at the opening (no git repository)".to_owned(),
+            |commit| format!("{} ({commit})", self.base),
+        )
+    }
+
     /// Adds an event.
     pub fn note(&mut self, what: What, detail: impl Into<String>) {
         self.events.push(Event { at: now(), what, detail: detail.into() });

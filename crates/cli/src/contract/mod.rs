@@ -3,15 +3,18 @@
 //! ```text
 //!   DATA/contracts/KEY/ -+- contract.json    the base commit, the checks, the plan, what happened
 //!      KEY: SHA-256 of   +- start.manifest   the workspace at the opening: its ignored paths
+//!                        +- start/           its files, where it is in no git repository
 //!      the workspace     +- lock             held while the contract is read and written again
 //!                        +- TIME.json        contracts that a person closed
 //! ```
 //!
 //! `surety mcp` opens a contract where none is open, and continues the open one otherwise. Only commands of a
-//! person close one. A round reads the base commit again, so nothing in the workspace changes the start.
+//! person close one. A round reads the base commit again, or the copy of the opening, so nothing in the workspace
+//! changes the start.
 
 mod checks;
 mod file;
+mod list;
 mod opening;
 mod proposal;
 mod rounds;
@@ -20,6 +23,7 @@ mod store;
 
 pub use checks::Checks;
 pub use file::{Contract, Decided, Event, Outcome, Proposal, Question, Report, What, now};
+pub use list::table;
 pub use opening::{Opening, Wanted};
 pub use proposal::{Next, next_step};
 pub use rounds::{Judgement, Judging, judge_contract};

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use surety_common::config::{ClientConfig, SandboxConfig};
-use surety_common::domain::manifest::{IgnoreRules, digest};
 use surety_common::domain::problem::Warning;
-use surety_executor::revision::Revision;
-use surety_executor::snapshot::{Reach, Snapshots};
-use surety_executor::tool::{ToolError, Workspace};
+use surety_executor::revision::git_folder;
+use surety_executor::round::Start;
+use surety_executor::snapshot::keep;
+use surety_executor::tool::ToolError;
+use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
 use super::checks::Checks;
@@ -19,18 +20,8 @@ use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
 use crate::verify::{DEFAULT_BASE, Scene, StartFrom, VerifyPlan};
 
-/// The digest of the files of a revision, as git read them.
-pub(super) async fn files_digest(revision: &Arc<Revision>) -> Result<String, Failure> {
-    let folder = revision.folder().to_owned();
-    let reading = spawn_blocking(move || -> Result<String, ToolError> {
-        let files = Workspace::open(&folder)?;
-        let all = Snapshots::resume(&Arc::new(IgnoreRules::default()))?;
-        Ok(digest(&all.take(&files, None, Reach::Everything, &|| Ok(()))?))
-    });
-    let read =
-        reading.await.map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
-    read.map_err(|error| Failure::new(Code::VerificationFailed, error.to_string(), ""))
-}
+/// The most bytes of a workspace that is kept, because no repository keeps it.
+const MOST_KEPT: u64 = 1 << 30;
 
 /// What a new contract is to be.
 #[derive(Debug, Clone, Default)]
@@ -95,13 +86,17 @@ impl Opening {
         if let Some(contract) = store.load()? {
             return Ok((contract, Vec::new()));
         }
-        let base = wanted.base.as_deref().unwrap_or(DEFAULT_BASE);
-        let revision = scene.read_revision(base).await?;
+        let has_repository = git_folder(scene.workspace.root()).is_some();
+        let (base, from) = if has_repository || wanted.base.is_some() {
+            let base = wanted.base.as_deref().unwrap_or(DEFAULT_BASE);
+            (base, StartFrom::Revision(scene.read_revision(base).await?))
+        } else {
+            ("", StartFrom::Now)
+        };
         let root = scene.workspace.root();
-        let read = Checks::read(wanted.checks.as_deref(), root, &revision)?;
+        let read = Checks::read(wanted.checks.as_deref(), root, &from)?;
         let (checks, plan) = read.unzip();
         let plan = plan.unwrap_or_else(VerifyPlan::without_checks);
-        let from = StartFrom::Revision(Arc::clone(&revision));
         let start = scene.start(&from, &plan, None).await?;
         let mut warnings = plan.warnings.clone();
         warnings.extend(scene.assumptions(&start, &plan)?);
@@ -111,8 +106,7 @@ impl Opening {
             opened_at: now(),
             opened_by: by.to_owned(),
             base: base.to_owned(),
-            commit: revision.commit().to_owned(),
-            files: files_digest(&revision).await?,
+            commit: start.revision.clone(),
             checks,
             proposal: None,
             reports: BTreeMap::new(),
@@ -121,7 +115,32 @@ impl Opening {
             verdict: None,
             events: Vec::new(),
         };
-        contract.note(What::Opened, format!("by {by} at {}", revision.commit()));
-        Ok((store.keep(contract, &start.manifest)?, warnings))
+        let place = contract.start();
+        contract.note(What::Opened, format!("by {by} at {place}"));
+        let copy = match from {
+            StartFrom::Revision(_) => None,
+            StartFrom::Now | StartFrom::Kept(_) => Some(copied(scene, store, &start).await?),
+        };
+        Ok((store.keep(contract, &start.manifest, copy)?, warnings))
     }
+}
+
+/// Copies the workspace as it is at the opening, beside the contract.
+async fn copied(scene: &Scene, store: &Store, start: &Start) -> Result<TempDir, Failure> {
+    let folder = store.folder_for_copy()?;
+    let (workspace, manifest) = (Arc::clone(&scene.workspace), Arc::clone(&start.manifest));
+    let (cancel, place) = (scene.cancel.clone(), folder.path().to_owned());
+    let copying = spawn_blocking(move || {
+        let check = || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
+        keep(&workspace, &manifest, &place, MOST_KEPT, &check)
+    });
+    let copied =
+        copying.await.map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
+    copied.map_err(|error| {
+        let message = format!("the start of the workspace cannot be kept: {error}");
+        let advice =
+            "Make the folder a git repository with a commit: the start is then a revision.";
+        Failure::new(Code::WorkspaceRefused, message, advice)
+    })?;
+    Ok(folder)
 }

@@ -142,7 +142,7 @@ mod tests {
     fn contract() -> Contract {
         serde_json::from_str(
             r#"{"form":"surety contract 1","workspace":"/w","opened_at":"t","opened_by":"p","base":"HEAD",
-            "commit":"c","files":"f","checks":null,"proposal":null,"verdict":null}"#,
+            "commit":"c","checks":null,"proposal":null,"verdict":null}"#,
         )
         .unwrap()
     }

@@ -9,13 +9,15 @@ use surety_executor::round::Begun;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::file::{Contract, Decided, What, now};
-use super::opening::files_digest;
 use super::store::Store;
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::verify::{
-    Caution, OVERLAY_READABLE, Scene, StartFrom, Subject, Traces, VerdictFile, as_left,
+    Caution, Kept, OVERLAY_READABLE, Scene, StartFrom, Subject, Traces, VerdictFile, as_left,
     check_programs, default_verdict_file, judge, origin_of,
 };
+
+/// The caution about a start that no repository keeps.
+const NO_BASE_REVISION: &str = "no_base_revision";
 
 /// How a round is carried out.
 #[derive(Debug)]
@@ -51,24 +53,25 @@ pub async fn judge_contract(judging: Judging<'_>) -> Result<Judgement, Failure> 
     let Judging { scene, store, allowed, listener, data, writes } = judging;
     let contract = store.open()?;
     let plan = contract.plan()?;
-    let revision = scene.read_revision(&contract.commit).await?;
-    if files_digest(&revision).await? != contract.files {
-        let message =
-            format!("git reads other files of the commit {} than at the opening", contract.commit);
-        let advice = "Its objects were changed: fetch the repository again.";
-        return Err(Failure::new(Code::GitFailed, message, advice));
-    }
+    let opened = store.start()?;
+    let place = opened.place.clone();
+    let (from, opened) = match &contract.commit {
+        Some(commit) => {
+            (StartFrom::Revision(scene.read_revision(commit).await?), Some(Arc::new(opened)))
+        }
+        None => {
+            let kept = Kept { folder: store.copy(), manifest: opened };
+            (StartFrom::Kept(Arc::new(kept)), None)
+        }
+    };
     let root = scene.workspace.root();
     check_programs(&plan, &scene.environment, false, |path| {
-        revision.files().join(path).exists() || root.join(path).exists()
+        from.files().is_some_and(|files| files.join(path).exists()) || root.join(path).exists()
     })?;
-    let opened = Arc::new(store.start()?);
-    let place = opened.place.clone();
-    let from = StartFrom::Revision(revision);
-    let start = scene.start(&from, &plan, Some(opened)).await?;
-    let origin = origin_of(&contract.base, &contract.commit, &start);
+    let start = scene.start(&from, &plan, opened).await?;
+    let origin = origin_of(&from, &contract.base, &start);
     let rules = Arc::clone(&start.manifest.rules);
-    let mut cautions: Vec<Caution> = Vec::new();
+    let mut cautions: Vec<Caution> = without_revision(&contract).into_iter().collect();
     if start.manifest.place != place {
         cautions.extend(as_left(&start));
     }
@@ -106,6 +109,19 @@ fn record(contract: &mut Contract, verdict: &VerdictFile, file: Option<&std::pat
         file: file.to_string_lossy().into_owned(),
         at: now(),
     });
+}
+
+/// What a start that is no revision leaves unproven.
+fn without_revision(contract: &Contract) -> Option<Caution> {
+    contract.commit.is_none().then(|| Caution {
+        code: NO_BASE_REVISION.to_owned(),
+        check: String::new(),
+        detail: format!(
+            "the workspace is in no git repository: the start is the folder as it was at {}, and nothing says what \
+             was changed before",
+            contract.opened_at
+        ),
+    })
 }
 
 /// An agent that runs outside of the sandbox reads the data folder, too.

@@ -39,7 +39,10 @@ pub fn as_json(contract: &Contract) -> Result<Value, Failure> {
     };
     Ok(json!({
         "workspace": contract.workspace,
-        "base": {"revision": contract.base, "commit": contract.commit},
+        "base": {
+            "revision": contract.commit.is_some().then_some(&contract.base),
+            "commit": contract.commit,
+        },
         "opened_at": contract.opened_at,
         "opened_by": contract.opened_by,
         "checks": checks,
@@ -76,7 +79,7 @@ pub fn as_text(contract: &Contract) -> Result<String, Failure> {
     let mut lines = vec![
         format!("contract of {}", one_line(&contract.workspace)),
         format!("  opened   {} by {}", contract.opened_at, one_line(&contract.opened_by)),
-        format!("  base     {} ({})", one_line(&contract.base), one_line(&contract.commit)),
+        format!("  base     {}", one_line(&contract.start())),
     ];
     let own = proposed.iter().flat_map(|plan| &plan.verify);
     for check in users.plan.verify.iter().chain(own) {

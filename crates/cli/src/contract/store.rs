@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use surety_common::clock;
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::manifest::{Manifest, decode, encode};
+use tempfile::TempDir;
 
 use super::file::{Contract, FORM, What};
 use crate::failure::{Code, Failure};
@@ -19,6 +20,8 @@ use crate::plan_file::read_text_within;
 const KEPT: &str = "contracts";
 const CONTRACT: &str = "contract.json";
 const MANIFEST: &str = "start.manifest";
+/// The workspace of the opening, where no repository keeps it.
+const COPY: &str = "start";
 const LOCK: &str = "lock";
 /// A larger file is no contract.
 const MOST_BYTES: u64 = 128 << 20;
@@ -40,6 +43,29 @@ impl Store {
         let mut key = sha256_hex(root.as_os_str().as_bytes());
         key.truncate(KEY_DIGITS);
         Self { folder: data.path().join(KEPT).join(key) }
+    }
+
+    /// The open contracts of all workspaces, by their paths. One that does not read is left out, and named.
+    ///
+    /// # Errors
+    /// The data folder cannot be read.
+    pub fn list(data: &DataFolder) -> Result<(Vec<Contract>, Vec<Failure>), Failure> {
+        let kept = data.path().join(KEPT);
+        let (mut contracts, mut failures) = (Vec::new(), Vec::new());
+        let folders = match fs::read_dir(&kept) {
+            Ok(folders) => folders,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok((contracts, failures)),
+            Err(error) => return Err(Failure::file(&kept)(error)),
+        };
+        for folder in folders {
+            let folder = folder.map_err(Failure::file(&kept))?.path();
+            match (Self { folder }).load() {
+                Ok(contract) => contracts.extend(contract),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        contracts.sort_by(|a, b| a.workspace.cmp(&b.workspace));
+        Ok((contracts, failures))
     }
 
     /// The open contract; none where none is open.
@@ -87,14 +113,43 @@ impl Store {
         })
     }
 
-    /// Keeps a contract that was just made, unless one is open by now. Answers the open one.
+    /// An empty folder beside the contract, for a copy of the workspace. It goes away unless it is kept.
     ///
     /// # Errors
     /// The data folder cannot be written.
-    pub fn keep(&self, contract: Contract, start: &Manifest) -> Result<Contract, Failure> {
+    pub fn folder_for_copy(&self) -> Result<TempDir, Failure> {
+        self.make()?;
+        TempDir::with_prefix_in(".start-", &self.folder).map_err(Failure::file(&self.folder))
+    }
+
+    /// Where the workspace of the opening is, for a contract without a repository.
+    #[must_use]
+    pub fn copy(&self) -> PathBuf {
+        self.folder.join(COPY)
+    }
+
+    /// Keeps a contract that was just made, with the copy of its workspace where it has one, unless one is open by
+    /// now. Answers the open one.
+    ///
+    /// # Errors
+    /// The data folder cannot be written.
+    pub fn keep(
+        &self,
+        contract: Contract,
+        start: &Manifest,
+        copy: Option<TempDir>,
+    ) -> Result<Contract, Failure> {
         let _lock = self.lock()?;
         if let Some(open) = self.load()? {
             return Ok(open);
+        }
+        // The copy of a contract that was closed.
+        let place = self.copy();
+        if place.exists() {
+            fs::remove_dir_all(&place).map_err(Failure::file(&place))?;
+        }
+        if let Some(copy) = copy {
+            fs::rename(copy.keep(), &place).map_err(Failure::file(&place))?;
         }
         self.write(MANIFEST, &encode(start))?;
         self.save(&contract)?;
@@ -144,12 +199,13 @@ impl Store {
         self.folder.join(CONTRACT)
     }
 
+    fn make(&self) -> Result<(), Failure> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        made.map_err(Failure::file(&self.folder))
+    }
+
     fn lock(&self) -> Result<File, Failure> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.folder)
-            .map_err(Failure::file(&self.folder))?;
+        self.make()?;
         let path = self.folder.join(LOCK);
         let file = File::options()
             .create(true)

@@ -6,32 +6,46 @@
 //!      | over: GetRun says whether the run ended or the service did
 //! ```
 
+mod keys;
 mod live;
+mod page;
 mod patience;
 mod screen;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod tree;
 mod view;
+mod wrap;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use surety_common::wire::v1;
 use surety_common::wire::v1::event::Kind;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tonic::{Request, Status};
 
 pub use screen::Screen;
-pub use view::{RunView, StepView};
 
 use self::patience::{Next, Patience};
 use crate::connection::{Connection, is_lost};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::note;
-use crate::report::{ending, needs_a_person, waits_for};
+use crate::report::{Journal, ending, evidence, needs_a_person, waits_for};
 use crate::wire_json;
 
-/// How often a live view is redrawn without events.
-const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
+/// News of a run that were read and not yet shown.
+const NEWS: usize = 64;
 
-/// Follows a run until it ends, waits for a user, or Ctrl-C.
+/// What is shown of a run that is followed.
+enum News {
+    Event(Box<v1::Event>),
+    Progress(v1::CallProgress),
+    Notice(String),
+}
+
+/// Follows a run until it ends, waits for a user whom no terminal asks, or the person leaves.
 ///
 /// # Errors
 /// The run does not exist, or the connection could not be restored.
@@ -39,28 +53,78 @@ pub async fn follow(
     connection: &Connection,
     run: &v1::Run,
     from_sequence: u64,
-    screen: &mut Screen,
+    mut screen: Screen,
 ) -> Result<Exit, Failure> {
-    let follower =
-        Follower { connection, run_id: &run.id, next: from_sequence.max(1), opened: None };
-    let stopped = tokio::select! {
-        stopped = follower.run_out(screen) => Some(stopped?),
-        _ = tokio::signal::ctrl_c() => None,
+    let (sender, mut news) = channel(NEWS);
+    let follower = Follower {
+        connection,
+        run_id: &run.id,
+        next: from_sequence.max(1),
+        opened: None,
+        ends_at_waits: !screen.has_a_person(),
+        asks_for_progress: self.asks_for_progress,
+        news: sender,
     };
+    let stopped = show(follower, &mut news, &mut screen).await;
+    let shown = screen.has_a_person();
+    let stopped = match stopped {
+        Ok(stopped) => stopped,
+        Err(failure) => {
+            screen.finish(None)?;
+            return Err(failure);
+        }
+    };
+    let output = screen.finish(stopped.as_ref())?;
     let Some(run) = stopped else {
-        screen.clear();
         note(&format!(
             "The run continues. To watch it:   surety watch {id}\nTo cancel it:  surety cancel {id}",
             id = run.id
         ));
         return Ok(Exit::Interrupted);
     };
-    screen.clear();
-    let shown = if run.terminal.is_some() { ending(&run) } else { waits_for(&run) };
-    screen
-        .output()
-        .either(&wire_json::object([("run", wire_json::message("Run", &run))]), || shown)?;
+    if shown {
+        // Without its journal the run has ended all the same, and the verdict names each check.
+        if let Ok(events) = connection.journal(&run.id).await {
+            let evidence = evidence(&run, &Journal(&events));
+            if !evidence.is_empty() {
+                output.line(&evidence)?;
+            }
+        }
+    }
+    let text = if run.terminal.is_some() { ending(&run) } else { waits_for(&run) };
+    output.either(&wire_json::object([("run", wire_json::message("Run", &run))]), || text)?;
     Ok(Exit::of(&run))
+}
+
+/// Shows a run until the follower ends, which answers the run, or the person leaves.
+async fn show(
+    follower: Follower<'_>,
+    news: &mut Receiver<News>,
+    screen: &mut Screen,
+) -> Result<Option<v1::Run>, Failure> {
+    let put = |screen: &mut Screen, said: News| match said {
+        News::Event(event) => screen.event(&event),
+        News::Progress(report) => screen.progress(&report),
+        News::Notice(text) => {
+            screen.notice(&text);
+            Ok(())
+        }
+    };
+    let (following, interrupted) = (follower.run_out(), tokio::signal::ctrl_c());
+    tokio::pin!(following, interrupted);
+    let run = loop {
+        tokio::select! {
+            biased;
+            Some(said) = news.recv() => put(screen, said)?,
+            run = &mut following => break run?,
+            _ = &mut interrupted => return Ok(None),
+            left = screen.left() => return left.map(|()| None),
+        }
+    };
+    while let Ok(said) = news.try_recv() {
+        put(screen, said)?;
+    }
+    Ok(Some(run))
 }
 
 struct Follower<'a> {
@@ -68,6 +132,11 @@ struct Follower<'a> {
     run_id: &'a str,
     next: u64,
     opened: Option<Instant>,
+    /// Whether a run that waits for a person is followed no further, because no terminal asks one.
+    ends_at_waits: bool,
+    /// Whether reports of workers are shown as they arrive.
+    asks_for_progress: bool,
+    news: Sender<News>,
 }
 
 /// Why one stream ended.
@@ -79,11 +148,11 @@ enum Pass {
 }
 
 impl Follower<'_> {
-    async fn run_out(mut self, screen: &mut Screen) -> Result<v1::Run, Failure> {
+    async fn run_out(mut self) -> Result<v1::Run, Failure> {
         let mut patience = Patience::default();
         loop {
             let before = self.next;
-            let reason = match self.pass(screen).await? {
+            let reason = match self.pass().await? {
                 Ok(Pass::Waiting(run)) => return Ok(*run),
                 Ok(Pass::Over) => {
                     match self.connection.run(self.run_id, v1::RunView::Basic).await {
@@ -100,7 +169,8 @@ impl Follower<'_> {
                 Next::GiveUp => return Err(self.given_up(&reason)),
                 Next::Retry { pause, first } => {
                     if first {
-                        screen.notice(&format!("the connection was lost ({reason}); reconnecting"));
+                        let text = format!("the connection was lost ({reason}); reconnecting");
+                        self.tell(News::Notice(text)).await;
                     }
                     tokio::time::sleep(pause).await;
                 }
@@ -109,32 +179,26 @@ impl Follower<'_> {
     }
 
     /// Reads one stream. The outer error ends everything, the inner one this stream.
-    async fn pass(&mut self, screen: &mut Screen) -> Result<Result<Pass, Status>, Failure> {
+    async fn pass(&mut self) -> Result<Result<Pass, Status>, Failure> {
         let request = v1::WatchRunRequest {
             run_id: self.run_id.to_owned(),
             from_sequence: self.next,
             follow: true,
-            progress: screen.shows_progress(),
+            progress: self.asks_for_progress,
         };
         let mut stream = match self.connection.runs().watch_run(Request::new(request)).await {
             Ok(answer) => answer.into_inner(),
             Err(status) => return Ok(Err(status)),
         };
         self.opened = Some(Instant::now());
-        let mut redraw = tokio::time::interval(REDRAW_INTERVAL);
         loop {
-            let item = tokio::select! {
-                item = stream.message() => item,
-                _ = redraw.tick() => {
-                    screen.redraw();
-                    continue;
-                }
-            };
-            let event = match item {
+            let event = match stream.message().await {
                 Ok(None) => return Ok(Ok(Pass::Over)),
                 Err(status) => return Ok(Err(status)),
                 Ok(Some(v1::WatchRunResponse { event: None, progress })) => {
-                    progress.iter().try_for_each(|report| screen.progress(report))?;
+                    if let Some(report) = progress {
+                        self.tell(News::Progress(report)).await;
+                    }
                     continue;
                 }
                 Ok(Some(v1::WatchRunResponse { event: Some(event), .. })) => event,
@@ -142,15 +206,21 @@ impl Follower<'_> {
             if event.sequence < self.next {
                 continue;
             }
-            screen.event(&event)?;
             self.next = event.sequence + 1;
-            if blocks_the_run(&event)
-                && let Some(run) = self.waits_for_a_person(event.sequence).await
-                && screen.blocked(&run)
+            let (sequence, blocks) = (event.sequence, blocks_the_run(&event));
+            self.tell(News::Event(Box::new(event))).await;
+            if blocks
+                && self.ends_at_waits
+                && let Some(run) = self.waits_for_a_person(sequence).await
             {
                 return Ok(Ok(Pass::Waiting(Box::new(run))));
             }
         }
+    }
+
+    async fn tell(&self, news: News) {
+        // The receiver lives as long as this future.
+        self.news.send(news).await.ok();
     }
 
     /// The run, if it is still in the state of this event and only a user can continue it. After a

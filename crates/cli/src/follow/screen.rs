@@ -3,11 +3,10 @@
 use surety_common::wire::v1;
 
 use super::live::Live;
-use super::view::RunView;
+use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::lines::{event_line, progress_line};
 use crate::output::{Output, note};
-use crate::report::waits_for;
 use crate::wire_json;
 
 /// The output of events: one JSON object per line, one line of text each, or a live view.
@@ -19,20 +18,18 @@ pub enum Screen {
 }
 
 impl Screen {
-    /// The form that suits the output.
+    /// The form that suits the output. A terminal without keys has lines.
     #[must_use]
-    pub fn of(output: Output, run: &v1::Run) -> Self {
-        if output.is_live() {
-            Self::Live(Box::new(Live::new(RunView::of(run))))
-        } else {
-            Self::Lines(output)
+    pub fn of(output: Output, connection: &Connection, run: &v1::Run) -> Self {
+        if !output.is_live() {
+            return Self::Lines(output);
         }
-    }
-
-    pub(super) fn output(&self) -> Output {
-        match self {
-            Self::Lines(output) => *output,
-            Self::Live(_) => Output { json: false },
+        match Live::open(connection, run) {
+            Ok(live) => Self::Live(Box::new(live)),
+            Err(error) => {
+                note(&format!("surety: the terminal has no live view: {error}"));
+                Self::Lines(output)
+            }
         }
     }
 
@@ -48,54 +45,56 @@ impl Screen {
         }
     }
 
-    /// Whether reports of workers are shown. JSON has the events of the journal only.
+    /// Whether reports of workers are shown as they arrive. JSON has the events of the journal only, and the live view
+    /// reads the waits of the run, which have them too.
     pub(super) const fn shows_progress(&self) -> bool {
         match self {
             Self::Lines(output) => !output.json,
-            Self::Live(_) => true,
+            Self::Live(_) => false,
         }
     }
 
     pub(super) fn progress(&mut self, report: &v1::CallProgress) -> Result<(), Failure> {
         match self {
             Self::Lines(output) => output.line(&progress_line(report)),
-            Self::Live(live) => {
-                live.progress(report);
-                Ok(())
-            }
+            Self::Live(_) => Ok(()),
         }
     }
 
-    /// Reports that the run waits for a user. True when no user can answer.
-    pub(super) fn blocked(&mut self, run: &v1::Run) -> bool {
-        match self {
-            Self::Lines(_) => true,
-            Self::Live(live) => {
-                live.say(&waits_for(run));
-                false
-            }
-        }
+    /// Whether a person at the terminal can answer what the run waits for.
+    pub(super) const fn has_a_person(&self) -> bool {
+        matches!(self, Self::Live(_))
     }
 
     pub(super) fn notice(&mut self, text: &str) {
         match self {
             Self::Lines(_) => note(&format!("surety: {text}")),
-            Self::Live(live) => live.say(text),
+            Self::Live(live) => live.notice(text),
         }
     }
 
-    pub(super) fn redraw(&mut self) {
+    /// Serves the person at the terminal, until that one stops watching.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub(super) async fn left(&mut self) -> Result<(), Failure> {
         match self {
-            Self::Lines(_) => {}
-            Self::Live(live) => live.redraw(),
+            Self::Lines(_) => std::future::pending().await,
+            Self::Live(live) => live.turn().await.map_err(Failure::OutputClosed),
         }
     }
 
-    /// Keeps what was shown, and stops updating it.
-    pub(super) fn clear(&mut self) {
+    /// Ends the output, and answers what is written after it.
+    ///
+    /// # Errors
+    /// The output is closed.
+    pub(super) fn finish(self, run: Option<&v1::Run>) -> Result<Output, Failure> {
         match self {
-            Self::Lines(_) => {}
-            Self::Live(live) => live.finish(),
+            Self::Lines(output) => Ok(output),
+            Self::Live(live) => {
+                live.finish(run)?;
+                Ok(Output { json: false })
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::tools::Tool;
 use crate::contract::Outcome;
 use crate::failure::{Code, Failure};
 
@@ -17,7 +18,7 @@ const MOST_OPTIONS: usize = 16;
 /// No arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
+struct Nothing {}
 
 /// `surety_propose_plan`.
 #[derive(Debug, Deserialize)]
@@ -117,10 +118,38 @@ pub(super) fn within(field: &str, text: &str) -> Result<(), Failure> {
     Err(Failure::new(Code::ValueInvalid, message, "Make it shorter.").at(field))
 }
 
-/// Reads the arguments of a tool.
-pub(super) fn read<T: DeserializeOwned>(
-    arguments: Option<Map<String, Value>>,
-) -> Result<T, Failure> {
+/// A call of a tool, whose arguments were read.
+#[derive(Debug)]
+pub(super) enum Call {
+    Status,
+    Propose(Propose),
+    Report(ReportStep),
+    /// A round; whether it writes the verdict.
+    Judge(bool),
+    Ask(Ask),
+    Lease(Lease),
+    Decide(Decide),
+    Release(Release),
+}
+
+impl Call {
+    /// Reads the arguments of a tool.
+    pub(super) fn read(tool: Tool, arguments: Option<Map<String, Value>>) -> Result<Self, Failure> {
+        Ok(match tool {
+            Tool::Status => read::<Nothing>(arguments).map(|_| Self::Status)?,
+            Tool::Propose => Self::Propose(read(arguments)?),
+            Tool::Report => Self::Report(read(arguments)?),
+            Tool::Check => read::<Nothing>(arguments).map(|_| Self::Judge(false))?,
+            Tool::Verdict => read::<Nothing>(arguments).map(|_| Self::Judge(true))?,
+            Tool::Ask => Self::Ask(read(arguments)?),
+            Tool::Lease => Self::Lease(read(arguments)?),
+            Tool::Decide => Self::Decide(read(arguments)?),
+            Tool::Release => Self::Release(read(arguments)?),
+        })
+    }
+}
+
+fn read<T: DeserializeOwned>(arguments: Option<Map<String, Value>>) -> Result<T, Failure> {
     let value = Value::Object(arguments.unwrap_or_default());
     T::deserialize(value).map_err(|error| {
         let mut message = format!("the arguments do not fit: {error}");

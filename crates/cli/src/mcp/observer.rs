@@ -246,8 +246,10 @@ impl Observer {
 /// What a person reads at the start.
 fn said(contract: &Contract, wanted: &Wanted) -> String {
     let mut line = format!(
-        "surety: the contract of {} compares with {} ({}), since {}",
-        contract.workspace, contract.base, contract.commit, contract.opened_at
+        "surety: the contract of {} compares with {}, since {}",
+        contract.workspace,
+        contract.start(),
+        contract.opened_at
     );
     let base = wanted.base.as_ref().is_some_and(|base| *base != contract.base);
     let path = contract.checks.as_ref().map(|checks| &checks.path);

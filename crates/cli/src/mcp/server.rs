@@ -15,7 +15,7 @@ use rmcp::{ErrorData, RoleServer};
 use tokio_util::sync::CancellationToken;
 
 use super::answers::{answer_of, answered};
-use super::arguments::{Nothing, read};
+use super::arguments::Call;
 use super::ask::ask;
 use super::driver::Driver;
 use super::observer::Observer;
@@ -77,70 +77,6 @@ impl Server {
     #[must_use]
     pub fn new(role: Role) -> Self {
         Self { role, tasks: TaskManager::new() }
-    }
-
-    async fn observed(
-        &self,
-        observer: &Arc<Observer>,
-        tool: Tool,
-        request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = request.arguments;
-        let answer = match tool {
-            Tool::Status => read::<Nothing>(arguments).and_then(|_| observer.status()),
-            Tool::Propose => read(arguments).and_then(|proposed| observer.propose(proposed)),
-            Tool::Report => read(arguments).and_then(|reported| observer.report(reported)),
-            Tool::Check | Tool::Verdict => match read::<Nothing>(arguments) {
-                Ok(_) => {
-                    let (tasks, observer) = (self.tasks.clone(), Arc::clone(observer));
-                    return Ok(judge(tasks, observer, tool == Tool::Verdict, context).await);
-                }
-                Err(failure) => Err(failure),
-            },
-            Tool::Ask => match read(arguments) {
-                Ok(asked) => {
-                    let retry = (request.input_responses, request.request_state);
-                    return ask(observer, asked, retry, &context).await;
-                }
-                Err(failure) => Err(failure),
-            },
-            Tool::Lease | Tool::Decide | Tool::Release => {
-                return Err(unknown(&self.role, tool.name()));
-            }
-        };
-        Ok(answered(answer).into())
-    }
-
-    async fn driving(
-        &self,
-        driver: &Driver,
-        tool: Tool,
-        request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = request.arguments;
-        let answer = match tool {
-            Tool::Lease => match read(arguments) {
-                Ok(lease) => driver.lease(lease, &context.ct).await,
-                Err(failure) => Err(failure),
-            },
-            Tool::Decide => match read(arguments) {
-                Ok(decided) => driver.decide(decided, &context.ct).await,
-                Err(failure) => Err(failure),
-            },
-            Tool::Release => match read(arguments) {
-                Ok(release) => driver.release(release).await,
-                Err(failure) => Err(failure),
-            },
-            Tool::Status
-            | Tool::Propose
-            | Tool::Report
-            | Tool::Check
-            | Tool::Verdict
-            | Tool::Ask => return Err(unknown(&self.role, tool.name())),
-        };
-        Ok(answered(answer).into())
     }
 }
 
@@ -232,10 +168,31 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let found = self.role.tools().iter().find(|tool| tool.name() == request.name);
         let Some(tool) = found.copied() else { return Err(unknown(&self.role, &request.name)) };
-        match &self.role {
-            Role::Observed(observer) => self.observed(observer, tool, request, context).await,
-            Role::Driving(driver) => self.driving(driver, tool, request, context).await,
-        }
+        let call = match Call::read(tool, request.arguments) {
+            Ok(call) => call,
+            Err(failure) => return Ok(answered(Err(failure)).into()),
+        };
+        let answer = match (&self.role, call) {
+            (Role::Observed(observer), Call::Status) => observer.status(),
+            (Role::Observed(observer), Call::Propose(proposed)) => observer.propose(proposed),
+            (Role::Observed(observer), Call::Report(reported)) => observer.report(reported),
+            (Role::Observed(observer), Call::Judge(writes)) => {
+                let (tasks, observer) = (self.tasks.clone(), Arc::clone(observer));
+                return Ok(judge(tasks, observer, writes, context).await);
+            }
+            (Role::Observed(observer), Call::Ask(asked)) => {
+                let retry = (request.input_responses, request.request_state);
+                return ask(observer, asked, retry, &context).await;
+            }
+            (Role::Driving(driver), Call::Lease(lease)) => driver.lease(lease, &context.ct).await,
+            (Role::Driving(driver), Call::Decide(made)) => driver.decide(made, &context.ct).await,
+            (Role::Driving(driver), Call::Release(release)) => driver.release(release).await,
+            // The list of a role has no other tools.
+            (Role::Observed(_) | Role::Driving(_), _) => {
+                return Err(unknown(&self.role, tool.name()));
+            }
+        };
+        Ok(answered(answer).into())
     }
 
     async fn get_task(

@@ -138,7 +138,8 @@ const fn kind_of(kind: v1::WaitKind) -> &'static str {
 }
 
 /// Whether a person answers it with a text.
-pub(super) fn is_answered_in_words(waiting_on: v1::WaitingOn, question: &str) -> bool {
+#[must_use]
+pub fn is_answered_in_words(waiting_on: v1::WaitingOn, question: &str) -> bool {
     let person = matches!(waiting_on, v1::WaitingOn::User | v1::WaitingOn::Operator);
     person && !question.is_empty()
 }

@@ -10,8 +10,10 @@ use surety_executor::round::Start;
 use surety_executor::tool::Workspace;
 
 use super::file::{Caution, Origin, StartKind};
+use super::scene::StartFrom;
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
+use crate::plan_file::{read_beside, read_text};
 
 /// Where the checks are, below the workspace or the top of its work tree.
 pub const DEFAULT_PLAN: &str = ".surety/checks.yaml";
@@ -36,7 +38,7 @@ pub fn real(named: &Path) -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// `plan_missing`: the revision has no such file, or no usable one.
-pub fn in_revision(named: &Path, revision: &Revision) -> Result<Option<Vec<u8>>, Failure> {
+fn in_revision(named: &Path, revision: &Revision) -> Result<Option<Vec<u8>>, Failure> {
     let whole = real(named)?;
     let Ok(inner) = whole.strip_prefix(revision.top()) else { return Ok(None) };
     let missing = |why: String| {
@@ -56,6 +58,37 @@ pub fn in_revision(named: &Path, revision: &Revision) -> Result<Option<Vec<u8>>,
     read().map(Some).map_err(|error| missing(error.code.meaning().to_owned()))
 }
 
+/// The text of a checks file at a start: of its revision, and as it is now outside of that or for another start.
+///
+/// # Errors
+/// `plan_missing`: the revision has no such file, or no usable one; the file cannot be read.
+pub fn text_at(named: &Path, from: &StartFrom) -> Result<String, Failure> {
+    let bytes = bytes_at(named, from, || read_text(named).map(String::into_bytes))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let message = format!("{} is not UTF-8 text: {error}", named.display());
+        Failure::new(Code::PlanMissing, message, "Check that it is the right file.")
+    })
+}
+
+/// The content of a file that a checks file in `folder` names, at a start.
+///
+/// # Errors
+/// As [`text_at`].
+pub fn beside_at(folder: &Path, path: &Path, from: &StartFrom) -> Result<Vec<u8>, Failure> {
+    bytes_at(&folder.join(path), from, || read_beside(folder, path))
+}
+
+fn bytes_at(
+    named: &Path,
+    from: &StartFrom,
+    now: impl FnOnce() -> Result<Vec<u8>, Failure>,
+) -> Result<Vec<u8>, Failure> {
+    match from {
+        StartFrom::Revision(revision) => in_revision(named, revision)?.map_or_else(now, Ok),
+        StartFrom::Now | StartFrom::Kept(_) => now(),
+    }
+}
+
 /// Where the verdict about a workspace is by default: in git's own folder, and without git in the data folder.
 ///
 /// # Errors
@@ -70,15 +103,16 @@ pub fn default_verdict_file(root: &Path, data: &DataDirConfig) -> Result<PathBuf
     Ok(DataFolder::choose(data)?.path().join("verdicts").join(name))
 }
 
-/// A start that is a revision.
+/// What a workspace is compared with. `base` is the revision as it was named.
 #[must_use]
-pub fn origin_of(base: &str, commit: &str, start: &Start) -> Origin {
-    Origin {
-        kind: StartKind::Revision,
-        digest: digest(&start.manifest),
-        revision: Some(base.to_owned()),
-        commit: Some(commit.to_owned()),
-    }
+pub fn origin_of(from: &StartFrom, base: &str, start: &Start) -> Origin {
+    let digest = digest(&start.manifest);
+    let (kind, commit) = match from {
+        StartFrom::Now => (StartKind::Command, None),
+        StartFrom::Kept(_) => (StartKind::Opening, None),
+        StartFrom::Revision(revision) => (StartKind::Revision, Some(revision.commit().to_owned())),
+    };
+    Origin { kind, digest, revision: commit.is_some().then(|| base.to_owned()), commit }
 }
 
 /// The caution that ignored files are those of now; none where there are none.

@@ -87,6 +87,8 @@ pub enum StartKind {
     Command,
     /// A revision of its repository.
     Revision,
+    /// The workspace when a contract was opened, where it is in no repository.
+    Opening,
 }
 
 /// What the workspace was compared with.
@@ -96,7 +98,7 @@ pub struct Origin {
     pub kind: StartKind,
     /// The digest of the workspace at the start.
     pub digest: String,
-    /// The revision as it was named; none for a command.
+    /// The revision as it was named; none without one.
     pub revision: Option<String>,
     /// The commit that it named.
     pub commit: Option<String>,

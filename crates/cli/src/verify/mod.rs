@@ -24,8 +24,8 @@ mod still_run;
 
 pub use asked::{ask, can_ask, person};
 pub use base::{
-    DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, as_left, default_verdict_file, in_revision,
-    origin_of, real,
+    DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, as_left, beside_at, default_verdict_file,
+    origin_of, real, text_at,
 };
 pub use file::{Caution, FORM, Origin, Ran, Recorded, StartKind, VerdictFile};
 pub use hook::{HeldUp, HookInput};
@@ -34,6 +34,6 @@ pub use made::Subject;
 pub use plan::VerifyPlan;
 pub use report::as_text;
 pub use round::{Judged, Traces, judge, resolve};
-pub use scene::{Scene, StartFrom};
+pub use scene::{Kept, Scene, StartFrom};
 pub use still::{Comparison, compare};
 pub use still_run::of_run;

@@ -2,7 +2,7 @@
 
 use crate::text::{harmless, one_line};
 
-use super::file::{Checked, PreparedBy, Probed, Tests, VerdictFile};
+use super::file::{Checked, PreparedBy, Probed, StartKind, Tests, VerdictFile};
 
 /// Lines of output that are shown of a failed check.
 const SHOWN: usize = 8;
@@ -46,6 +46,7 @@ fn changed(file: &VerdictFile) -> String {
             let short: String = commit.chars().take(12).collect();
             format!("since {} ({short})", one_line(revision))
         }
+        _ if file.start.kind == StartKind::Opening => "since the contract was opened".to_owned(),
         _ => "since the command began".to_owned(),
     };
     match file.changed.count {

@@ -16,9 +16,10 @@ use surety_common::domain::workspace::{Reserved, check_workspace};
 use surety_executor::revision::{Reader, Revision, RevisionError};
 use surety_executor::round::{Reading, Start, StartFacts, counted, lines_with_originals};
 use surety_executor::scratch::{self, ScratchFolder};
-use surety_executor::snapshot::Snapshots;
+use surety_executor::snapshot::{Snapshots, altered, resumed};
 use surety_executor::tool::{
-    Attached, Environment, Folder, Participant, Sandbox, SandboxError, ToolError, Workspace,
+    Attached, Environment, ErrorCode, Folder, Participant, Sandbox, SandboxError, ToolError,
+    Workspace,
 };
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
@@ -42,6 +43,29 @@ pub enum StartFrom {
     Now,
     /// A revision of its git repository.
     Revision(Arc<Revision>),
+    /// A copy of it that was kept, where it is in no git repository.
+    Kept(Arc<Kept>),
+}
+
+/// A workspace as it was earlier.
+#[derive(Debug)]
+pub struct Kept {
+    /// The copy of what was not ignored.
+    pub folder: PathBuf,
+    /// What it was.
+    pub manifest: Manifest,
+}
+
+impl StartFrom {
+    /// The folder with the files of the start; none where that is the workspace itself.
+    #[must_use]
+    pub fn files(&self) -> Option<&Path> {
+        match self {
+            Self::Now => None,
+            Self::Revision(revision) => Some(revision.files()),
+            Self::Kept(kept) => Some(&kept.folder),
+        }
+    }
 }
 
 /// The surroundings of one verification.
@@ -124,12 +148,18 @@ impl Scene {
                 let begun = spawn_blocking(move || begin(&workspace, &counted, &cancel)).await;
                 begun.map_err(defect)?
             }
+            StartFrom::Kept(kept) => {
+                let (workspace, cancel) = (Arc::clone(&self.workspace), self.cancel.clone());
+                let kept = Arc::clone(kept);
+                let begun = spawn_blocking(move || again(&workspace, &kept, &counted, &cancel));
+                begun.await.map_err(defect)?
+            }
         };
         let start = started.map_err(|error| failed(&error))?;
         let root = self.workspace.root().to_owned();
-        let (folder, revision_of) = match from {
-            StartFrom::Revision(revision) => (revision.files().to_owned(), Some(root)),
-            StartFrom::Now => (root, None),
+        let (folder, revision_of) = match from.files() {
+            Some(files) => (files.to_owned(), Some(root)),
+            None => (root, None),
         };
         let (rules, lines) = (rules(plan)?, lines_with_originals(&plan.plan, &plan.policy));
         let (manifest, cancel) = (Arc::clone(&start.manifest), self.cancel.clone());
@@ -204,6 +234,32 @@ fn begin(
     })
 }
 
+/// The start of an earlier moment, whose copy must be what it was.
+fn again(
+    workspace: &Workspace,
+    kept: &Kept,
+    counted: &[String],
+    cancel: &CancellationToken,
+) -> Result<Start, ToolError> {
+    let check = || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
+    if let Some(path) = altered(&kept.folder, &kept.manifest, &check)? {
+        let message = format!(
+            "the copy of the start in {} was changed at {}; open a new contract",
+            kept.folder.display(),
+            path.display()
+        );
+        return Err(ToolError::new(ErrorCode::IoFailed, message));
+    }
+    let (snapshots, manifest) = resumed(workspace, &kept.manifest, counted, &check)?;
+    Ok(Start {
+        snapshots: Arc::new(snapshots),
+        manifest: Arc::new(manifest),
+        facts: Arc::default(),
+        originals: Arc::default(),
+        revision: None,
+    })
+}
+
 /// Which files are check inputs.
 pub(super) fn rules(plan: &VerifyPlan) -> Result<InputRules, Failure> {
     InputRules::new(&plan.policy.protect, &plan.policy.may_change)
@@ -264,6 +320,9 @@ fn unread(error: &RevisionError) -> Failure {
             Code::RevisionUnknown,
             "Name a commit, a branch or a tag with --base; fetch it first in CI.",
         ),
+        RevisionError::Forged { .. } => {
+            (Code::GitFailed, "Its objects were changed: fetch the repository again.")
+        }
         RevisionError::Git { .. } => (Code::GitFailed, ""),
         RevisionError::Tool(_) => (Code::VerificationFailed, ""),
     };

@@ -133,3 +133,26 @@ fn a_contract_that_does_not_read_is_named() {
     let ended = Ended::of(&home.command(&["mcp"]).output().unwrap());
     ended.is(1, "error[contract_unusable]").is(1, "surety contract new");
 }
+
+#[test]
+fn an_agent_that_stopped_without_a_verdict_stands_in_the_lists() {
+    let home = broken();
+    let mut client = Client::open(&home, &[]);
+    client.call("surety_status", json!({})).ok();
+    client.end();
+    let place = home.workspace.display().to_string();
+    // No service is there: the contracts are listed all the same.
+    for arguments in [["runs"].as_slice(), &["contract", "list"], &["contract", "list", "--json"]] {
+        let listed = Ended::of(&home.command(arguments).output().unwrap());
+        listed.is(0, "no verdict: the agent stopped").is(0, &place);
+    }
+    let filtered = Ended::of(&home.command(&["runs", "--state", "DONE"]).output().unwrap());
+    filtered.is(1, "error[service_unreachable]");
+    home.put("product.txt", "fixed\n");
+    let mut client = Client::open(&home, &[]);
+    client.call("surety_verdict", json!({})).ok();
+    client.end();
+    let listed = Ended::of(&home.command(&["runs"]).output().unwrap());
+    listed.is(0, "accepted");
+    assert!(!listed.stdout.contains("stopped"), "{listed:#?}");
+}

@@ -25,7 +25,7 @@ pub(crate) fn plan(checks: Value) -> Value {
 }
 
 #[track_caller]
-fn assert_valid(verdict: &Value) {
+pub(crate) fn assert_valid(verdict: &Value) {
     let path =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/verdict.schema.json");
     let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();

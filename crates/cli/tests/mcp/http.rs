@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A server on a port of its own.
 struct Server {
@@ -30,11 +30,14 @@ impl Server {
 
     /// The status, the headers and the body of a request.
     fn post(&self, headers: &[(&str, &str)], message: &Value) -> Answer {
+        self.send("POST", headers, &message.to_string())
+    }
+
+    fn send(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-        let body = message.to_string();
         let mut head = format!(
-            "POST /mcp HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json, \
+            "{method} /mcp HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json, \
              text/event-stream\r\nContent-Length: {}\r\nConnection: close\r\n",
             body.len()
         );
@@ -150,4 +153,48 @@ fn other_machines_are_served_with_a_token_only() {
     ended.is(1, "error[setting_invalid]").is(1, "--listen-token-file");
     let ended = Ended::of(&home.command(&["mcp", "--listen-token-file", "t"]).output().unwrap());
     ended.is(1, "error[usage]");
+}
+
+/// A session that is ready for calls.
+fn session(server: &Server) -> String {
+    let opened = server.post(&[], &initialize());
+    assert_eq!(opened.status, 200, "{opened:#?}");
+    let session = opened.session();
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(server.post(&[("Mcp-Session-Id", &session)], &ready).status, 202);
+    session
+}
+
+#[test]
+fn sessions_are_counted_and_one_too_many_is_refused_until_another_ends() {
+    let home = broken();
+    let server = Server::start(&home, &["--mcp-sessions", "2"]);
+    let (first, second) = (session(&server), session(&server));
+    for message in [initialize(), json!([initialize()])] {
+        let refused = server.post(&[], &message);
+        assert_eq!(refused.status, 503, "{refused:#?}");
+        assert!(refused.head.contains("retry-after: "), "{refused:#?}");
+        assert!(refused.body.contains("2 sessions are open, which is the most"), "{refused:#?}");
+    }
+    for open in [&first, &second] {
+        let status = server.post(&[("Mcp-Session-Id", open)], &call("surety_status"));
+        assert_eq!(status.message()["result"]["isError"], false, "{status:#?}");
+    }
+    let ended = server.send("DELETE", &[("Mcp-Session-Id", &first)], "");
+    assert!((200..300).contains(&ended.status), "{ended:#?}");
+    session(&server);
+    assert_eq!(server.post(&[], &initialize()).status, 503);
+}
+
+#[test]
+fn a_session_without_messages_expires_and_makes_place() {
+    let home = broken();
+    let server = Server::start(&home, &["--mcp-sessions", "1", "--mcp-session-idle-s", "1"]);
+    let expired = session(&server);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while server.post(&[], &initialize()).status == 503 {
+        assert!(Instant::now() < deadline, "the session does not expire");
+    }
+    let late = server.post(&[("Mcp-Session-Id", &expired)], &call("surety_status"));
+    assert_eq!(late.status, 404, "{late:#?}");
 }

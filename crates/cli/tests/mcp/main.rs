@@ -8,10 +8,12 @@ mod client;
 mod compatible;
 mod contract;
 mod flow;
+mod folder;
 mod hook;
 mod hostile;
 mod http;
 mod liars;
+mod newest;
 mod rounds;
 #[allow(dead_code, reason = "the home of the tests of `surety verify`, which use all of it")]
 #[path = "../verify/support.rs"]

@@ -159,6 +159,70 @@ fn a_replaced_commit_is_not_believed() {
     assert_eq!(changed_paths(&home), ["a.txt"]);
 }
 
+/// Puts another content under the name of an object.
+fn forge(home: &Home, object: &str, kind: &str, content: &str) {
+    let other = home.home.join("forged");
+    fs::write(&other, content).unwrap();
+    let named =
+        home.git(&["hash-object", "-w", "-t", kind, "--literally", other.to_str().unwrap()]);
+    let place = |name: &str| {
+        let (folder, file) = name.split_at(2);
+        home.workspace.join(".git/objects").join(folder).join(file)
+    };
+    fs::remove_file(place(object)).unwrap();
+    fs::copy(place(&named), place(object)).unwrap();
+}
+
+#[test]
+fn an_object_that_is_not_what_its_name_says_gives_no_verdict() {
+    const STRICT: &str = "verify: [{kind: command_success, target: \"sh test.sh\"}]\n";
+    const WEAK: &str = "verify: [{kind: file_exists, target: test.sh}]\n";
+    let files = [(".surety/checks.yaml", STRICT), ("test.sh", "exit 1\n")];
+    let checks = Home::with(&files);
+    forge(&checks, &checks.git(&["rev-parse", "HEAD:.surety/checks.yaml"]), "blob", WEAK);
+    let test = Home::with(&files);
+    forge(&test, &test.git(&["rev-parse", "HEAD:test.sh"]), "blob", "exit 0\n");
+    let commit = Home::with(&files);
+    let honest = commit.git(&["rev-parse", "HEAD"]);
+    commit.put(".surety/checks.yaml", WEAK);
+    commit.commit();
+    let text = format!("{}\n", commit.git(&["cat-file", "-p", "HEAD"]));
+    forge(&commit, &honest, "commit", &text);
+    let tree = Home::with(&files);
+    let folder = tree.git(&["rev-parse", "HEAD:.surety"]);
+    tree.put("weak/checks.yaml", WEAK);
+    tree.commit();
+    let weak = tree.git(&["rev-parse", "HEAD:weak"]);
+    let place = |name: &str| tree.workspace.join(".git/objects").join(&name[..2]).join(&name[2..]);
+    fs::remove_file(place(&folder)).unwrap();
+    fs::copy(place(&weak), place(&folder)).unwrap();
+    // git itself compares a commit with its name, and says that there is none.
+    for (home, base, code) in [
+        (&checks, "HEAD", "error[git_failed]"),
+        (&test, "HEAD", "error[git_failed]"),
+        (&commit, honest.as_str(), "error["),
+        (&tree, "HEAD~1", "error[git_failed]"),
+    ] {
+        home.verify(&["--base", base]).is(1, code);
+        assert!(!home.verdict_file().exists());
+    }
+    checks.verify(&[]).is(1, "not what their names are digests of");
+}
+
+#[test]
+fn packed_objects_and_a_shallow_clone_are_read() {
+    let home = Home::with(&[(".surety/checks.yaml", CHANGED), ("a.txt", "a\n")]);
+    home.put("a.txt", "b\n");
+    home.commit();
+    home.git(&["gc", "-q"]);
+    home.verify(&[]).is(2, "no_workspace_change");
+    let clone = home.home.join("clone");
+    let source = format!("file://{}", home.workspace.display());
+    home.git(&["clone", "-q", "--depth", "1", &source, clone.to_str().unwrap()]);
+    let verified = home.surety(&["--workspace", clone.to_str().unwrap()]).output().unwrap();
+    Ended::of(&verified).is(2, "no_workspace_change");
+}
+
 #[test]
 fn a_large_file_is_compared_by_its_pointer() {
     let home = Home::with(&[(".surety/checks.yaml", CHANGED)]);

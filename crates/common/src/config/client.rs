@@ -49,6 +49,22 @@ pub struct DataDirConfig {
     pub data_dir: Option<PathBuf>,
 }
 
+/// The sessions that `surety mcp` serves over HTTP.
+#[derive(Debug, Clone, Args)]
+pub struct McpSessionsConfig {
+    /// The most at a time.
+    #[arg(long = s::MCP_SESSIONS.flag, env = s::MCP_SESSIONS.env,
+          default_value = s::MCP_SESSIONS.default, help = s::MCP_SESSIONS.meaning,
+          value_parser = s::MCP_SESSIONS.reads::<u32>())]
+    pub mcp_sessions: u32,
+
+    /// How long one stays without a message, in seconds.
+    #[arg(long = s::MCP_SESSION_IDLE_S.flag, env = s::MCP_SESSION_IDLE_S.env,
+          default_value = s::MCP_SESSION_IDLE_S.default, help = s::MCP_SESSION_IDLE_S.meaning,
+          value_parser = s::MCP_SESSION_IDLE_S.reads::<u64>())]
+    pub mcp_session_idle_s: u64,
+}
+
 impl ClientConfig {
     /// The token that this command shows, if a token file was named: of several the first of a person.
     ///

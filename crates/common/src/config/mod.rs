@@ -28,7 +28,7 @@ mod token;
 mod value;
 mod webhooks;
 
-pub use client::{AddressConfig, ClientConfig, DataDirConfig};
+pub use client::{AddressConfig, ClientConfig, DataDirConfig, McpSessionsConfig};
 pub use common::{CommonConfig, TelemetryConfig};
 pub use document::document;
 pub use effective::{Effective, Source, effective};

@@ -3,6 +3,7 @@
 mod executor;
 mod model_driver;
 mod models;
+mod sessions;
 mod transport;
 
 pub(super) use executor::{
@@ -16,6 +17,7 @@ pub(super) use executor::{
 };
 pub(super) use model_driver::{MODEL_PROMPTS_DIR, MODEL_TURNS, MODEL_WAIT_S};
 pub(super) use models::{MODEL_API, MODEL_KEY_FILE, MODEL_NAME, MODEL_PROFILES_FILE, MODEL_URL};
+pub(super) use sessions::{MCP_SESSION_IDLE_S, MCP_SESSIONS};
 pub(super) use transport::{
     PLAINTEXT_PEERS, TLS_CA_FILE, TLS_CERT_FILE, TLS_CLIENT_CA_FILE, TLS_IDENTITIES_FILE,
     TLS_KEY_FILE, TLS_REQUIRE_CLIENT_CERTIFICATE,
@@ -218,6 +220,8 @@ pub const fn settings() -> &'static [Setting] {
         MODEL_PROMPTS_DIR,
         URL,
         DATA_DIR,
+        MCP_SESSIONS,
+        MCP_SESSION_IDLE_S,
     ]
 }
 

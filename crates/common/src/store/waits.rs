@@ -98,10 +98,10 @@ pub async fn list_waits(pool: &PgPool, filter: &WaitFilter) -> Result<WaitPage, 
     Ok(WaitPage { waiting, next })
 }
 
-/// Sets what workers reported, where calls of a run wait for them.
+/// Sets what workers and models reported, where a run waits for them.
 async fn add_progress(pool: &PgPool, waiting: &mut [Waiting]) -> Result<(), StoreError> {
     let with_calls =
-        |one: &&Waiting| one.run.execution.waits().any(|wait| wait.waiting_on == WaitingOn::Worker);
+        |one: &&Waiting| one.run.execution.waits().any(|wait| may_report(wait.waiting_on));
     let run_ids: Vec<Uuid> = waiting.iter().filter(with_calls).map(|one| one.run.spec.id).collect();
     if run_ids.is_empty() {
         return Ok(());
@@ -122,6 +122,10 @@ async fn add_progress(pool: &PgPool, waiting: &mut [Waiting]) -> Result<(), Stor
 pub async fn list_progress(pool: &PgPool, run_ids: Vec<Uuid>) -> Result<Vec<Progress>, StoreError> {
     let listed = sqlx::query_as(include_str!("sql/list_progress.sql")).bind(run_ids);
     within(async { Ok(listed.fetch_all(pool).await?) }).await
+}
+
+const fn may_report(waiting_on: WaitingOn) -> bool {
+    matches!(waiting_on, WaitingOn::Worker | WaitingOn::Driver | WaitingOn::Model)
 }
 
 /// The indexes of the steps that a run waits in.

@@ -14,6 +14,7 @@ use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::identity::Role;
 use surety_common::domain::model::MODEL_NAME;
 use surety_common::wire::caller::Caller;
+use surety_model::ReplyPart;
 use surety_model::{
     Answer, Draining, Endpoints, Held, ModelUse, Question, ReplySchema, Said, Supplier, ask, serve,
     waits_for,
@@ -114,6 +115,7 @@ impl Driver {
         let model = endpoints
             .for_use(use_of(&progress))
             .map_err(|error| Fault::new(FaultCode::Internal, error.to_string()))?;
+        let words = participants.words(held);
         let spec = &scene.record.spec;
         let question = Question {
             service: "executor",
@@ -124,7 +126,8 @@ impl Driver {
             reserved: spec.limits.token_budget.map(|_| progress.reserved.tokens),
         };
         let cancel = CancellationToken::new();
-        let asking = ask(&*model, &question, &cancel);
+        let mut arrives = |part: ReplyPart<'_>| words.take(part);
+        let asking = ask(&*model, &question, &mut arrives, &cancel);
         let answer = match drain.while_held(asking, participants.lease_lost(held)).await {
             Held::Done(answer) => answer,
             Held::Lost => return Ok(Follows::Nothing),

@@ -15,12 +15,14 @@ mod recent_steps;
 mod reports;
 mod scene;
 mod turns;
+mod words;
 
 pub(crate) use models::HeldWait;
 pub(crate) use news::News;
 pub(crate) use reports::{Report, check_words};
 pub(crate) use scene::{StepScene, Workshop, step_context, step_messages};
 pub(crate) use turns::{Submission, TurnResult};
+pub(crate) use words::Words;
 
 use crate::step::{Claimer, Engine, Replies};
 use recent_steps::RecentSteps;
@@ -42,6 +44,7 @@ use surety_common::wire::caller::Caller;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+use words::Replying;
 
 /// The participants of one executor process.
 #[derive(Clone)]
@@ -57,6 +60,7 @@ pub(crate) struct Participants {
     model_offers: Offers,
     heartbeats: WaitHeartbeats,
     news: News,
+    replying: Replying,
     lease_ms: i32,
     /// The workers that may report receipts; `*` alone for every one.
     reporters: Arc<[String]>,
@@ -109,6 +113,8 @@ impl Participants {
         tokio::spawn(model_offers.clone().run(wakeups.clone(), ended.clone()));
         tokio::spawn(news.clone().run(wakeups.clone(), ended.clone()));
         let heartbeats = WaitHeartbeats::start(pool.clone());
+        let replying = Replying::default();
+        tokio::spawn(replying.clone().run(pool.clone(), ended.clone()));
         let Terms { lease, reporters } = terms;
         let lease_ms = i32::try_from(lease.as_millis()).unwrap_or(i32::MAX);
         let reporters = reporters.into();
@@ -125,11 +131,17 @@ impl Participants {
             model_offers,
             heartbeats,
             news,
+            replying,
             lease_ms,
             reporters,
             policies,
             workshop,
         }
+    }
+
+    /// The words of a model's reply for a wait, which watchers see while they arrive.
+    pub(crate) fn words(&self, held: HeldWait) -> Words {
+        self.replying.words(held)
     }
 
     /// Leases the decision of a step, once one is offered; none when that takes too long.

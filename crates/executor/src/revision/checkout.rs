@@ -14,6 +14,10 @@ use std::path::{Path, PathBuf};
 const SCRIPT: &str = include_str!("checkout.sh");
 /// The exit code of the script when no commit has the name.
 const UNKNOWN: i32 = 3;
+/// The exit code of the script when an object has another content than its name says.
+const FORGED: i32 = 4;
+/// The most objects that an error names.
+const MOST_NAMED: usize = 5;
 /// Submodules inside submodules that are read.
 const MAX_DEPTH: u32 = 8;
 
@@ -40,6 +44,16 @@ pub enum RevisionError {
         top: PathBuf,
         /// What git said.
         message: String,
+    },
+    /// An object of the commit is not what its name is the digest of.
+    #[error("the repository at {} has objects of {revision:?} whose content is not what their names are digests of: {objects}", .top.display())]
+    Forged {
+        /// The name that was asked for.
+        revision: String,
+        /// The top of the work tree.
+        top: PathBuf,
+        /// The objects, as git lists them.
+        objects: String,
     },
     /// Files or the sandbox could not be used.
     #[error(transparent)]
@@ -121,6 +135,13 @@ impl Reader {
             UNKNOWN => {
                 let (revision, top) = (revision.clone(), tree.top.clone());
                 return Err(RevisionError::Unknown { revision, top });
+            }
+            FORGED => {
+                let said = String::from_utf8_lossy(&finished.stderr);
+                let names = said.lines().filter_map(|line| line.strip_suffix(" missing"));
+                let objects = names.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
+                let (revision, top) = (revision.clone(), tree.top.clone());
+                return Err(RevisionError::Forged { revision, top, objects });
             }
             code => {
                 let said = String::from_utf8_lossy(&finished.stderr).trim().to_owned();

@@ -3,7 +3,7 @@
 #
 #   checkout.sh GIT_DIR COMMON_DIR REVISION PRIVATE TREE
 #
-# Prints the commit. Exit code 3: no commit has that name.
+# Prints the commit. Exit code 3: no commit has that name. Exit code 4: an object is not what its name is the digest of.
 set -eu
 git_dir=$1 common=$2 revision=$3 private=$4 tree=$5
 export GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0
@@ -19,16 +19,27 @@ format=$(original config --get extensions.objectformat || echo sha1)
 autocrlf=$(original config --get core.autocrlf || echo false)
 eol=$(original config --get core.eol || echo native)
 
-mkdir -p "$private/objects/info" "$private/refs" "$private/info" "$tree"
+# git compares no object with its name when it reads one. So each object of the revision is copied, and named anew by
+# its content; nothing else is read afterwards.
+source=$private/source
+mkdir -p "$private/objects" "$private/refs" "$private/info" "$source/objects/info" "$source/refs" "$tree"
 echo 'ref: refs/heads/none' >"$private/HEAD"
 {
   printf '[core]\n\trepositoryformatversion = 1\n\tbare = false\n'
   printf '\tautocrlf = %s\n\teol = %s\n[extensions]\n\tobjectformat = %s\n' "$autocrlf" "$eol" "$format"
 } >"$private/config"
-printf '%s/objects\n' "$common" >"$private/objects/info/alternates"
+cp "$private/HEAD" "$private/config" "$source"
+printf '%s/objects\n' "$common" >"$source/objects/info/alternates"
 if [ -f "$common/info/attributes" ]; then cp "$common/info/attributes" "$private/info/attributes"; fi
 
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_CONFIG_NOSYSTEM=1
+git --git-dir="$source" rev-list --objects --no-walk "$commit" >"$private/named"
+git --git-dir="$source" pack-objects --stdout --window=0 -q <"$private/named" >"$private/copied"
+git --git-dir="$private" index-pack --stdin <"$private/copied" >"$private/indexed"
+rm "$private/copied"
+sed 's/ .*//' "$private/named" | git --git-dir="$private" cat-file --batch-check >"$private/found"
+if grep ' missing$' "$private/found" >&2; then exit 4; fi
+
 export GIT_DIR="$private" GIT_WORK_TREE="$tree"
 git read-tree --reset -u "$commit"
 git ls-files --eol --stage -z >"$private/list"

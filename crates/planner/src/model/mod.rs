@@ -124,7 +124,7 @@ impl PlanLoop {
             // A wait from before there were reservations has none.
             reserved: Some(planning.reserved.tokens).filter(|tokens| *tokens > 0),
         };
-        Ok(Some(ask(&*model, &question, &CancellationToken::new()).await))
+        Ok(Some(ask(&*model, &question, &mut |_| {}, &CancellationToken::new()).await))
     }
 
     async fn take(

@@ -9,6 +9,7 @@
 
 mod attempts;
 mod behaviour;
+mod neighbours;
 mod parser;
 mod participant;
 mod projects;

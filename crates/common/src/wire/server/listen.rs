@@ -44,6 +44,17 @@ pub async fn bind(addr: SocketAddr, authenticated: bool) -> Result<TcpListener, 
     })
 }
 
+/// Logs the address on which `component` serves, once its configuration was read: what reads the log takes this line
+/// for the end of a start.
+pub fn announce(component: &str, listener: &TcpListener) {
+    match listener.local_addr() {
+        Ok(address) => tracing::info!(%address, "{component}: listening"),
+        Err(error) => {
+            tracing::warn!(%error, "{component}: the address that it listens on is unknown");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

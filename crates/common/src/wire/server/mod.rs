@@ -28,7 +28,7 @@ mod tests;
 pub use authenticate::{Authentication, Authenticator};
 #[cfg(feature = "store")]
 pub use info::{ServerInfo, not_served};
-pub use listen::{BindError, bind};
+pub use listen::{BindError, announce, bind};
 pub use open_files::open_files;
 #[cfg(all(feature = "store", feature = "telemetry"))]
 pub use operations::operations;

@@ -1,0 +1,113 @@
+//! A copy of a workspace without its ignored paths: what a start was, where no repository keeps it.
+
+use super::reach::{Check, Reach};
+use super::{Manifest, Snapshots};
+use crate::tool::{ErrorCode, RelPath, ToolError, Workspace};
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use surety_common::domain::manifest::{Content, Entry, IgnoreRules, Kind, Place};
+
+/// Copies the paths of a manifest that are not ignored into an empty folder. Files together have at most `most`
+/// bytes. It blocks.
+///
+/// # Errors
+/// `too_large`; a file cannot be read, or is no longer what the manifest says; what `check` answers.
+pub fn keep(
+    workspace: &Workspace,
+    start: &Manifest,
+    folder: &Path,
+    most: u64,
+    check: Check<'_>,
+) -> Result<(), ToolError> {
+    let mut left = most;
+    for entry in counted(start) {
+        check()?;
+        let path = path_of(entry);
+        let place = folder.join(&path);
+        let failed = |error: io::Error| ToolError::io(place.display(), &error);
+        // A folder may be ignored, and one of its files not.
+        place.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+        match (entry.kind, &entry.content) {
+            (Kind::Folder, _) => fs::create_dir_all(&place).map_err(failed)?,
+            (Kind::Link, Content::Target(target)) => {
+                symlink(OsStr::from_bytes(target), &place).map_err(failed)?;
+            }
+            (Kind::File, Content::File(_)) => {
+                let source = workspace.open_file(&RelPath::real(path.clone()))?;
+                let mut target = File::create_new(&place).map_err(failed)?;
+                let copied = io::copy(&mut source.take(left.saturating_add(1)), &mut target);
+                left = left.checked_sub(copied.map_err(failed)?).ok_or_else(|| {
+                    let message =
+                        format!("the files that are not ignored have more than {most} bytes");
+                    ToolError::new(ErrorCode::TooLarge, message)
+                })?;
+                let mode = Permissions::from_mode(entry.mode & 0o777 | 0o600);
+                target.set_permissions(mode).map_err(failed)?;
+            }
+            // Pipes, sockets and devices have no content, and what cannot be read is known by that alone.
+            _ => {}
+        }
+    }
+    match altered(folder, start, check)? {
+        None => Ok(()),
+        Some(path) => Err(ToolError::new(
+            ErrorCode::IoFailed,
+            format!("{} changed while the workspace was read; stop writing to it", path.display()),
+        )),
+    }
+}
+
+/// The first path of the copy that is not what the manifest says; none where all of it is. It blocks.
+///
+/// # Errors
+/// The copy cannot be read; what `check` answers.
+pub fn altered(
+    folder: &Path,
+    start: &Manifest,
+    check: Check<'_>,
+) -> Result<Option<PathBuf>, ToolError> {
+    let all = Snapshots::resume(&Arc::new(IgnoreRules::default()))?;
+    let copy = all.take(&Workspace::open(folder)?, None, Reach::Everything, check)?;
+    let is_same = |entry: &Entry| match (entry.kind, &entry.content) {
+        (Kind::File, Content::File(_)) | (Kind::Link, Content::Target(_)) => copy
+            .get(&entry.path)
+            .is_some_and(|found| found.kind == entry.kind && found.content == entry.content),
+        _ => true,
+    };
+    Ok(counted(start).find(|entry| !is_same(entry)).map(path_of))
+}
+
+/// The manifest of an earlier start, as a start of now: ignored paths whose times say nothing any more are those of
+/// now. `globs` are those of ignored paths whose content counts. It blocks.
+///
+/// # Errors
+/// The workspace cannot be read; what `check` answers.
+pub fn resumed(
+    workspace: &Workspace,
+    start: &Manifest,
+    globs: &[String],
+    check: Check<'_>,
+) -> Result<(Snapshots, Manifest), ToolError> {
+    let rules = IgnoreRules { counted: globs.to_vec(), ..IgnoreRules::clone(&start.rules) };
+    let rules = Arc::new(rules);
+    let snapshots = Snapshots::resume(&rules)?;
+    let now = snapshots.take(workspace, None, Reach::Everything, check)?;
+    let place = Place::clone(&now.place);
+    let ignored = if start.place == place { start } else { &now };
+    let mut entries: Vec<_> = counted(start).cloned().collect();
+    entries.extend(ignored.entries().iter().filter(|entry| entry.ignored).cloned());
+    Ok((snapshots, Manifest::new(place, rules, entries)))
+}
+
+fn counted(manifest: &Manifest) -> impl Iterator<Item = &Entry> {
+    manifest.entries().iter().filter(|entry| !entry.ignored)
+}
+
+fn path_of(entry: &Entry) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(&entry.path))
+}
