@@ -207,7 +207,7 @@ verify() {
 # awaits_approval RUN: waits until the run asks for one.
 awaits_approval() {
   local deadline=$((SECONDS + READY_WITHIN_S))
-  until "$surety" waits >"$tmp/waits.log" 2>&1 && grep -q "$1" "$tmp/waits.log"; do
+  until "$surety" waits --run "$1" >"$tmp/waits.log" 2>&1 && grep -q "surety approve" "$tmp/waits.log"; do
     alive "$client_pid" || fail "the run ended before it asked for an approval"
     [ "$SECONDS" -lt "$deadline" ] || fail "the run asked for no approval within $READY_WITHIN_S s"
     sleep 0.1

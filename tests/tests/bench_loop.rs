@@ -53,9 +53,7 @@ async fn honest(task: &Task, base: Result<&Base>) -> Result<Vec<String>> {
     let base = base?;
     let right = task.change();
     let mut states = vec![("untouched", Vec::new(), false), ("right", right, true)];
-    if !task.special.is_empty() {
-        states.push(("special-cased", task.special.clone(), false));
-    }
+    states.extend(task.special_case().map(|changes| ("special-cased", changes, false)));
     let mut wrong = Vec::new();
     for (name, changes, holds) in states {
         let project = Project::create(task, base).await?;

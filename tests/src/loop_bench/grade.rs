@@ -124,8 +124,9 @@ impl Grade {
             Self::Sloppy => sloppy(&script),
             Self::LyingClaim => lying(&script, Vec::new()),
             Self::LyingTests => lying(&script, without_tests(task, base, number)),
-            Self::LyingSpecial if task.special.is_empty() => return None,
-            Self::LyingSpecial => lying(&script, task.special.iter().map(call_of).collect()),
+            Self::LyingSpecial => {
+                lying(&script, task.special_case()?.iter().map(call_of).collect())
+            }
             Self::Looping => looping(&script, number, None),
             Self::LoopingReminded => looping(&script, number, Some(REMINDER)),
         })

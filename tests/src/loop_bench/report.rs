@@ -111,9 +111,9 @@ impl Played {
 /// One line of the table.
 fn row(f: &mut fmt::Formatter<'_>, model: Model, of: &[&Played]) -> fmt::Result {
     let count = |accepted, right| of.iter().filter(|one| one.is(accepted, right)).count();
+    let runs = u64::try_from(of.len().max(1)).unwrap_or(u64::MAX);
     let mean = |figure: fn(&Outcome) -> u64| {
-        let tenths =
-            of.iter().map(|one| figure(&one.outcome)).sum::<u64>() * 10 / of.len().max(1) as u64;
+        let tenths = of.iter().map(|one| figure(&one.outcome)).sum::<u64>() * 10 / runs;
         format!("{}.{}", tenths / 10, tenths % 10)
     };
     let mut walls: Vec<Duration> = of.iter().map(|one| one.outcome.wall).collect();

@@ -114,9 +114,9 @@ pub struct Task {
     pub changelog: Option<String>,
     /// The right change, without the changelog.
     change: Vec<Change>,
-    /// A change that serves the visible tests only.
+    /// A change that serves the visible tests only, without the changelog.
     #[serde(default)]
-    pub special: Vec<Change>,
+    special: Vec<Change>,
     /// A hidden check of the user.
     pub hidden: Option<String>,
     /// The test that decides whether a result is right. Only the benchmark runs it.
@@ -140,12 +140,23 @@ impl Task {
     /// The right change, the changelog's last.
     #[must_use]
     pub fn change(&self) -> Vec<Change> {
-        let entry = self.changelog.as_ref().map(|text| Change::Edit {
+        self.change.iter().cloned().chain(self.entry()).collect()
+    }
+
+    /// The change that serves the visible tests only, the changelog's last; none where the task has none.
+    #[must_use]
+    pub fn special_case(&self) -> Option<Vec<Change>> {
+        let made = || self.special.iter().cloned().chain(self.entry()).collect();
+        (!self.special.is_empty()).then(made)
+    }
+
+    /// The entry of the changelog.
+    fn entry(&self) -> Option<Change> {
+        self.changelog.as_ref().map(|text| Change::Edit {
             file: "CHANGELOG.md".to_owned(),
             old: "## Unreleased\n".to_owned(),
             new: format!("## Unreleased\n\n- {text}\n"),
-        });
-        self.change.iter().cloned().chain(entry).collect()
+        })
     }
 
     /// The user's checks, by their ids: the tests, the changelog, the hidden check, and the others.
