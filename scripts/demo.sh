@@ -19,7 +19,6 @@ surety="${SURETY_BIN:-}"
 model="${DEMO_MODEL_BIN:-}"
 up_pid=
 model_pid=
-client_pid=
 finished=0
 
 # Short, because a Unix socket's path may have 107 bytes, and a Mac's TMPDIR takes half of them.
@@ -79,7 +78,6 @@ end() {
 clean_up() {
   local status=$?
   trap - EXIT INT TERM
-  end "$client_pid"
   stop || status=1
   end "$model_pid"
   if [ "$finished" -ne 1 ] && [ -s "$tmp/up.log" ]; then
@@ -204,41 +202,28 @@ verify() {
   [ "$status" -eq 0 ] || fail "the repair was not accepted: exit code $status, expected 0"
 }
 
-# awaits_approval RUN: waits until the run asks for one.
-awaits_approval() {
-  local deadline=$((SECONDS + READY_WITHIN_S))
-  until "$surety" waits --run "$1" >"$tmp/waits.log" 2>&1 && grep -q "surety approve" "$tmp/waits.log"; do
-    alive "$client_pid" || fail "the run ended before it asked for an approval"
-    [ "$SECONDS" -lt "$deadline" ] || fail "the run asked for no approval within $READY_WITHIN_S s"
-    sleep 0.1
-  done
-}
-
 goal() {
   title "6. A goal without a plan: a model plans, lies once, and asks before it edits"
   examples/repair/fresh.sh "$tmp/model"
-  say "\$ surety run examples/model/goal.yaml --workspace model"
-  local status=0 log="$tmp/model.log" tee_pid
-  mkfifo "$tmp/model.pipe"
-  tee "$log" <"$tmp/model.pipe" &
-  tee_pid=$!
-  "$surety" run examples/model/goal.yaml --workspace "$tmp/model" </dev/null >"$tmp/model.pipe" 2>&1 &
-  client_pid=$!
-  until [ -s "$log" ]; do
-    alive "$client_pid" || fail "surety run ended and named no run"
-    sleep 0.1
-  done
-  goal_id="$(grep -Eo '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}' "$log" | head -n 1)"
-  awaits_approval "$goal_id"
+  local status=0 log="$tmp/model.log"
+  local text="Meetings back to back are one block: make the tests pass." check="cargo test --offline"
+  say "A person has to approve each edit from now on:"
+  say "\$ surety policy set default --confirm-tools edit_file"
+  "$surety" policy set default --confirm-tools edit_file >/dev/null || fail "the policy could not be set"
+  say "\$ surety run --goal \"$text\" --verify \"$check\" --workspace model"
+  "$surety" run --goal "$text" --verify "$check" --workspace "$tmp/model" 2>&1 | tee "$log" ||
+    status="${PIPESTATUS[0]}"
+  [ "$status" -eq 4 ] || fail "the run did not wait for a person: exit code $status, expected 4"
+  goal_id="$(head -n 1 "$log")"
   git -C "$tmp/model" diff --quiet || fail "a file was edited before the approval"
   say ""
-  say "In another terminal, a person looks at what is asked, and approves it:"
+  say "A person looks at what is asked, and approves it:"
   say "\$ surety approve $goal_id --yes"
   "$surety" approve "$goal_id" --yes || fail "surety approve did not end well"
   say ""
-  wait "$client_pid" || status=$?
-  client_pid=
-  wait "$tee_pid"
+  say "\$ surety watch $goal_id"
+  status=0
+  "$surety" watch "$goal_id" 2>&1 | tail -n 22 || status="${PIPESTATUS[0]}"
   [ "$status" -eq 0 ] || fail "the goal was not reached: exit code $status, expected 0"
   project_tests "$tmp/model" || fail "accepted, but the project's tests fail"
 
