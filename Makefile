@@ -4,7 +4,7 @@ SHELL := /bin/bash
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test verify-fast bench bench-peers chaos conformance liars model fuzz docs lint clean
+.PHONY: help setup build demo test verify-fast bench bench-loop bench-peers chaos conformance liars model fuzz docs lint clean
 
 help: ## Say what there is
 	@echo "Surety: a goal becomes a plan, a plan becomes evidence, evidence becomes a verdict."
@@ -58,6 +58,10 @@ ifeq ($(strip $(BENCH)),)
 endif
 	cargo build --locked --profile dist --workspace --bins
 	cargo bench --locked --profile dist --workspace --bench engine -- $(BENCH)
+
+bench-loop: setup ## Play small repository tasks under models of graded quality; BENCH="--tasks rust --grades lying,looping"
+	cargo build --locked --profile dist --workspace --bins
+	cargo bench --locked --profile dist --workspace --bench loop -- $(BENCH)
 
 bench-peers: setup ## Published engines (npm, PyPI, crates.io) and ours, turn about; PEERS="dbos restate --runs 200"
 	cargo build --locked --profile dist --workspace --bins

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# The demo: a plan repairs a small repository and proves it, then a plan that did nothing claims the
-# same and is refused. Everything lives in a temporary folder, on ports the system chose, so the
-# demo runs beside another and leaves nothing behind.
+# The demo: a plan repairs a small repository and proves it; a plan that did nothing claims the same
+# and is refused; a model reaches the goal without a plan, after one lie and one approval. The model
+# is a script behind a real endpoint on this machine. Everything lives in a temporary folder, on
+# ports the system chose, so the demo runs beside another and leaves nothing behind.
 #
-#   SURETY_BIN=FILE    use this binary instead of building one
-#   DEMO_KEEP=1        keep the temporary folder, and say where it is
+#   SURETY_BIN=FILE      use this binary instead of building one
+#   DEMO_MODEL_BIN=FILE  use this binary of the scripted model; by default that beside SURETY_BIN, else
+#                        one is built
+#   DEMO_KEEP=1          keep the temporary folder, and say where it is
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +16,9 @@ readonly STOPPED_WITHIN_S=30
 readonly RULE='────────────────────────────────────────────────────────────────────────'
 
 surety="${SURETY_BIN:-}"
+model="${DEMO_MODEL_BIN:-}"
 up_pid=
+model_pid=
 finished=0
 
 # Short, because a Unix socket's path may have 107 bytes, and a Mac's TMPDIR takes half of them.
@@ -63,10 +68,18 @@ stop() {
   return "$status"
 }
 
+# end PID: ends a process that the demo started beside the services.
+end() {
+  [ -n "$1" ] || return 0
+  kill -TERM "$1" 2>/dev/null || true
+  wait "$1" 2>/dev/null || true
+}
+
 clean_up() {
   local status=$?
   trap - EXIT INT TERM
   stop || status=1
+  end "$model_pid"
   if [ "$finished" -ne 1 ] && [ -s "$tmp/up.log" ]; then
     say "demo: the last lines of surety up:" >&2
     tail -n 30 "$tmp/up.log" >&2
@@ -83,11 +96,33 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 build() {
-  [ -z "$surety" ] || return 0
-  title "Building surety (the first time takes some minutes)"
-  cargo build --locked -p surety-cli
+  local beside built
+  beside="$(dirname "$surety")/scripted-model"
+  if [ -z "$model" ] && [ -n "$surety" ] && [ -x "$beside" ]; then model="$beside"; fi
+  [ -z "$surety" ] || [ -z "$model" ] || return 0
+  title "Building surety and the demo's model (the first time takes some minutes)"
+  cargo build --locked --workspace --bin surety --bin scripted-model
   # Absolute, because some commands run in other folders.
-  surety="$(cd "${CARGO_TARGET_DIR:-target}/debug" && pwd -P)/surety"
+  built="$(cd "${CARGO_TARGET_DIR:-target}/debug" && pwd -P)"
+  surety="${surety:-$built/surety}"
+  model="${model:-$built/scripted-model}"
+}
+
+# start_model: the endpoint of the scripted model, which the services are told of when they start.
+start_model() {
+  # No setting of the caller may apply: not another endpoint, nor a key.
+  unset "${!SURETY_MODEL_@}"
+  "$model" examples/model/replies.yaml >"$tmp/model.url" </dev/null &
+  model_pid=$!
+  local deadline=$((SECONDS + READY_WITHIN_S))
+  until [ -s "$tmp/model.url" ]; do
+    alive "$model_pid" || fail "the scripted model ended before it was ready"
+    [ "$SECONDS" -lt "$deadline" ] || fail "the scripted model was not ready within $READY_WITHIN_S s"
+    sleep 0.1
+  done
+  SURETY_MODEL_URL="$(cat "$tmp/model.url")"
+  export SURETY_MODEL_URL SURETY_MODEL_NAME=scripted
+  say "a scripted model answers at $SURETY_MODEL_URL"
 }
 
 # start: the three services and a private Postgres in one process, ports chosen by the system.
@@ -152,7 +187,7 @@ repair() {
 
 # A command instead of a plan: no service takes part in it.
 verify() {
-  title "6. Any command, verified without a service"
+  title "8. Any command, verified without a service"
   examples/repair/fresh.sh "$tmp/verify"
   printf 'verify: [cargo test --offline]\n' >"$tmp/checks.yaml"
   say "\$ surety verify checks.yaml -- echo 'all tests pass'"
@@ -165,6 +200,38 @@ verify() {
   (cd "$tmp/verify" && "$surety" verify "$tmp/checks.yaml" -- sh -c 'cat >src/lib.rs' \
     <"$tmp/repair/src/lib.rs") || status=$?
   [ "$status" -eq 0 ] || fail "the repair was not accepted: exit code $status, expected 0"
+}
+
+goal() {
+  title "6. A goal without a plan: a model plans, lies once, and asks before it edits"
+  examples/repair/fresh.sh "$tmp/model"
+  local status=0 log="$tmp/model.log"
+  local text="Meetings back to back are one block: make the tests pass." check="cargo test --offline"
+  say "A person has to approve each edit from now on:"
+  say "\$ surety policy set default --confirm-tools edit_file"
+  "$surety" policy set default --confirm-tools edit_file >/dev/null || fail "the policy could not be set"
+  say "\$ surety run --goal \"$text\" --verify \"$check\" --workspace model"
+  "$surety" run --goal "$text" --verify "$check" --workspace "$tmp/model" 2>&1 | tee "$log" ||
+    status="${PIPESTATUS[0]}"
+  [ "$status" -eq 4 ] || fail "the run did not wait for a person: exit code $status, expected 4"
+  goal_id="$(head -n 1 "$log")"
+  git -C "$tmp/model" diff --quiet || fail "a file was edited before the approval"
+  say ""
+  say "A person looks at what is asked, and approves it:"
+  say "\$ surety approve $goal_id --yes"
+  "$surety" approve "$goal_id" --yes || fail "surety approve did not end well"
+  say ""
+  say "\$ surety watch $goal_id"
+  status=0
+  "$surety" watch "$goal_id" 2>&1 | tail -n 22 || status="${PIPESTATUS[0]}"
+  [ "$status" -eq 0 ] || fail "the goal was not reached: exit code $status, expected 0"
+  project_tests "$tmp/model" || fail "accepted, but the project's tests fail"
+
+  title "7. What became of the lie"
+  say "\$ surety show $goal_id"
+  "$surety" show "$goal_id" >"$tmp/show.log" || fail "surety show $goal_id did not answer"
+  cat "$tmp/show.log"
+  grep -q "no_successful_command" "$log" || fail "the lie was not refused by the tests"
 }
 
 liar() {
@@ -187,9 +254,11 @@ liar() {
 
 build
 title "Starting surety: planner, executor, acceptgate and a private Postgres"
+start_model
 start
 repair
 liar
+goal
 stop || fail "surety did not stop cleanly"
 verify
 finished=1
@@ -202,6 +271,10 @@ cat <<SUMMARY
   liar    refused    run $liar_id
           Same goal, same checks, nothing done: no passing tests, no changelog
           line, no change. Saying "done" moved nothing.
+  goal    accepted   run $goal_id
+          A goal and no plan: a model planned it over HTTP. Its first claim was a
+          lie and was refused, with the checks that failed; then it repaired the
+          code, and a person approved the one edit before it was made.
 
   verify  the same two by the command "surety verify", after every service had stopped.
 

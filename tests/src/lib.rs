@@ -7,6 +7,7 @@ pub mod authority;
 pub mod conformance;
 pub mod harness;
 pub mod liars;
+pub mod loop_bench;
 pub mod model_server;
 pub mod otlp;
 pub mod relay;

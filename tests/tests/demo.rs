@@ -113,7 +113,9 @@ fn the_script_of_the_demo_ends_well() -> Result<()> {
         std::process::Command::new(script).env("SURETY_BIN", binary("surety")?).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout)?;
-    for line in ["repair  accepted", "liar    refused", "All stopped, no process left"] {
+    for line in
+        ["repair  accepted", "liar    refused", "goal    accepted", "All stopped, no process left"]
+    {
         ensure!(said.contains(line), "{line:?} is not in {said}");
     }
     Ok(())

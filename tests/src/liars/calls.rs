@@ -117,7 +117,7 @@ pub(super) fn expand(base: &Base, written: &Value) -> Result<Vec<Value>> {
 ///
 /// # Errors
 /// A check has no kind, or a match that is none.
-pub(super) fn checks(written: &[Value]) -> Result<Vec<v1::AcceptCheck>> {
+pub(crate) fn checks(written: &[Value]) -> Result<Vec<v1::AcceptCheck>> {
     written.iter().map(check).collect()
 }
 

@@ -21,6 +21,7 @@ mod served;
 
 use crate::harness::Deployment;
 use anyhow::Result;
+pub(crate) use calls::checks;
 use case::Case;
 use futures::{StreamExt, stream};
 use report::{Answer, Report};
