@@ -62,7 +62,7 @@ pub async fn follow(
         next: from_sequence.max(1),
         opened: None,
         ends_at_waits: !screen.has_a_person(),
-        asks_for_progress: self.asks_for_progress,
+        asks_for_progress: screen.shows_progress(),
         news: sender,
     };
     let stopped = show(follower, &mut news, &mut screen).await;

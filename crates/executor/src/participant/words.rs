@@ -38,6 +38,7 @@ pub(crate) struct Replying {
 /// A reply so far.
 #[derive(Debug)]
 struct Reply {
+    run_id: Uuid,
     lease_epoch: i64,
     text: String,
     is_new: bool,
@@ -78,6 +79,7 @@ impl Replying {
             let is_new = std::mem::take(&mut reply.is_new);
             let message = spoken(&reply.text);
             (is_new && !message.is_empty()).then_some(ProgressReport {
+                run_id: reply.run_id,
                 wait_id: *wait_id,
                 lease_epoch: reply.lease_epoch,
                 message,
@@ -95,9 +97,9 @@ impl Replying {
 impl Words {
     /// Takes a part of the reply, as it arrives.
     pub(crate) fn take(&self, part: ReplyPart<'_>) {
-        let HeldWait { wait_id, lease_epoch, .. } = self.held;
+        let HeldWait { run_id, wait_id, lease_epoch } = self.held;
         let mut replies = self.replying.lock();
-        let empty = || Reply { lease_epoch, text: String::new(), is_new: false };
+        let empty = || Reply { run_id, lease_epoch, text: String::new(), is_new: false };
         let reply = replies.entry(wait_id).or_insert_with(empty);
         match part {
             ReplyPart::Text(text) if reply.text.len() < MOST_REPLY => {
