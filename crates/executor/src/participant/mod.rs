@@ -9,6 +9,7 @@
 //!
 //! Any executor serves any agent: nothing is routed to the one that works on the run.
 
+mod held_wait;
 mod models;
 mod news;
 mod recent_steps;
@@ -17,7 +18,7 @@ mod scene;
 mod turns;
 mod words;
 
-pub(crate) use models::HeldWait;
+pub(crate) use held_wait::HeldWait;
 pub(crate) use news::News;
 pub(crate) use reports::{Report, check_words};
 pub(crate) use scene::{StepScene, Workshop, step_context, step_messages};

@@ -1,6 +1,7 @@
 //! The models of this service as participants: they lease and submit like agents outside, under a name that no token
 //! can have. Waits for an endpoint that does not answer are theirs alone.
 
+use super::held_wait::HeldWait;
 use super::{LeasedStep, Participants};
 use chrono::{DateTime, Utc};
 use std::time::Duration;
@@ -10,28 +11,10 @@ use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::journal::Actor;
 use surety_common::domain::model::{AwayEndpoint, MODEL_NAME};
-use surety_common::store::{self, Commit, HeldLease, Outcome, Scope, Topic};
+use surety_common::store::{self, Commit, Outcome, Scope, Topic};
 use surety_common::telemetry::trace;
 use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
-
-/// A lease of a decision, as the loop of a model holds it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HeldWait {
-    /// The run.
-    pub(crate) run_id: Uuid,
-    /// The wait.
-    pub(crate) wait_id: Uuid,
-    /// The fencing token.
-    pub(crate) lease_epoch: i64,
-}
-
-impl HeldWait {
-    fn lease(self) -> HeldLease {
-        let Self { run_id, lease_epoch, .. } = self;
-        HeldLease { run_id, lease_epoch, identity: MODEL_NAME.to_owned() }
-    }
-}
 
 impl Participants {
     /// Leases the next decision that a model of the service supplies; none when that takes too long.

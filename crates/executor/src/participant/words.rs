@@ -7,7 +7,7 @@
 //! Nothing is journalled: the turn has the decision, and the wait goes with it. A reply that is shorter than the
 //! interval is stored never.
 
-use super::models::HeldWait;
+use super::held_wait::HeldWait;
 use sqlx::PgPool;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

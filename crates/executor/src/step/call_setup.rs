@@ -1,5 +1,6 @@
 //! A tool prepared for one call: its access, its time limit, and its outcome.
 
+use super::call_rights::CallRights;
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
@@ -8,8 +9,7 @@ use crate::blocking::blocking;
 use crate::fuse::timeout::{CallEnd, Timing};
 use crate::tool::builtin::{run_command, verify};
 use crate::tool::{
-    Effect, ErrorCode, Probe, RunSecrets, Sandbox, Tool, ToolContext, ToolError, ToolOutcome,
-    VerifyTools, WriteScope, timing,
+    Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope, timing,
 };
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
@@ -65,26 +65,6 @@ impl Done {
     }
 }
 
-/// What every call of a run may use, by its policy.
-pub(super) struct CallRights {
-    sandbox: Arc<Sandbox>,
-    verify_tools: Arc<VerifyTools>,
-    secrets: Arc<RunSecrets>,
-}
-
-impl CallRights {
-    fn of(run: &LeasedRun) -> Self {
-        let policy = &run.spec.policy;
-        let verify_tools = policy.verify_tools().map(|(owner, tool)| (owner, tool.clone()));
-        let secrets = run.engine.secrets.of_run(&run.spec.namespace, &policy.secrets);
-        Self {
-            sandbox: Arc::new(run.engine.sandbox.under(policy)),
-            verify_tools: verify_tools.collect(),
-            secrets: Arc::new(secrets),
-        }
-    }
-}
-
 /// A tool, with the access and the time limit of its call.
 pub(super) struct CallSetup {
     index: usize,
@@ -121,8 +101,9 @@ impl CallSetup {
         let left = run.time_left(index).await;
         let timing = timing(tool.as_ref(), &call.tool_call);
         let budget_s = run.timeouts().budget_s(&timing);
-        let CallRights { sandbox, verify_tools, secrets } =
-            run.rights.get_or_init(|| CallRights::of(run));
+        let CallRights { sandbox, verify_tools, secrets } = run
+            .rights
+            .get_or_init(|| CallRights::new(&run.engine.sandbox, &run.engine.secrets, &run.spec));
         let is_verify = name == verify::NAME;
         let named = is_verify.then(|| verify::time_limit(verify_tools, &call.tool_call.arguments));
         let budget = named.flatten().unwrap_or(Duration::from_secs(budget_s));

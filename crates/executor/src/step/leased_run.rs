@@ -1,7 +1,7 @@
 //! A run that this process has leased.
 
 use super::bounds::graph_of;
-use super::call_setup::CallRights;
+use super::call_rights::CallRights;
 use super::ended::Ended;
 use super::engine::Engine;
 use super::lease::{CallUnderWay, Lease};

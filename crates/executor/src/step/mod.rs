@@ -26,6 +26,7 @@ mod approved_call;
 mod at_once;
 mod bounds;
 mod call;
+mod call_rights;
 mod call_setup;
 mod changes;
 mod claim;
