@@ -29,7 +29,7 @@ pub struct PlanFile {
     pub interactive: bool,
     /// Whether the goal is the only step, without planning.
     pub without_plan: bool,
-    /// The checks of a run without planning.
+    /// The checks of a run without planning, or whose plan comes later.
     pub verify: Vec<v1::AcceptCheck>,
 }
 

@@ -128,7 +128,6 @@ fn split(value: Value, read: ReadFile<'_>) -> Result<PlanFile, Failure> {
     };
     let mut plan_file = PlanFile::default();
     let mut plan = Vec::new();
-    let mut is_plan = false;
     for (key, mut value) in members {
         match key.as_str() {
             "verify" => resolve(&mut value, read)?,
@@ -139,14 +138,19 @@ fn split(value: Value, read: ReadFile<'_>) -> Result<PlanFile, Failure> {
             return Err(near::unknown_key("", &key, &[&PLAN_KEYS[..], &ORDER_KEYS].concat()));
         }
         if PLAN_KEYS.contains(&key.as_str()) {
-            is_plan |= key != "goal";
             plan.push((key.clone(), value.clone()));
         }
         options::take(&mut plan_file, &key, &value)?;
     }
-    if plan_file.without_plan {
+    let has = |found: fn(&str) -> bool| plan.iter().any(|(key, _)| found(key));
+    // A plan that a participant makes gets the checks when it comes; a script has no other plan than the file's.
+    let comes_later =
+        plan_file.driver != v1::Driver::Unspecified && plan_file.driver != v1::Driver::Script;
+    let is_goal = has(|key| key == "goal") && !has(|key| key != "goal" && key != "verify");
+    if plan_file.without_plan || (comes_later && is_goal) {
         plan_file.verify = checks_alone(&plan)?;
     } else {
+        let is_plan = has(|key| key != "goal");
         plan_file.plan_text = is_plan.then(|| Value::Object(plan).to_compact());
     }
     Ok(plan_file)

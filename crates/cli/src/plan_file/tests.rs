@@ -177,3 +177,19 @@ proptest! {
         prop_assert_eq!(plan_of(&yaml), plan_of(&json));
     }
 }
+
+#[test]
+fn a_goal_with_checks_is_no_plan_where_a_participant_makes_one() {
+    let read = |driver: &str, more: &str| {
+        let text = format!("goal: tests pass\nverify: [make test]\ndriver: {driver}\n{more}");
+        read_plan_file(&text, Path::new("")).expect("a plan file")
+    };
+    for driver in ["model", "remote"] {
+        let file = read(driver, "");
+        assert_eq!((file.plan_text, file.verify.len()), (None, 1), "{driver}");
+        assert_eq!(file.goal, "tests pass");
+        let file = read(driver, "title: t\nsteps: [{id: a, description: a}]\n");
+        assert!(file.plan_text.is_some() && file.verify.is_empty(), "{driver}");
+    }
+    assert!(read("script", "").plan_text.is_some());
+}
