@@ -63,7 +63,8 @@ async fn models_and_mcp_servers_are_counted_by_what_they_came_to() -> Result<()>
             &["server=\"t\"", "\"mcp_failed\""],
             1.0,
         ),
-        (&executor, "surety_mcp_starts_total", &["server=\"t\"", "\"started\""], 1.0),
+        // Each of the three turns with a call has a process of its own.
+        (&executor, "surety_mcp_starts_total", &["server=\"t\"", "\"started\""], 3.0),
         (&executor, "surety_mcp_starts_total", &["server=\"t\"", "\"restarted\""], 1.0),
     ];
     for (page, name, labels, expected) in counted {

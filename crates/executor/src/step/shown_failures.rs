@@ -166,7 +166,7 @@ mod tests {
                 {"id": "exam", "kind": "command_success", "target": "sh exam.sh", "overlay_digest": "d"},
                 {"id": "build", "kind": "command_success", "target": "make"}]"#,
         );
-        let (checks, _) = read_checks(&value.unwrap().value, "verify", Author::Service).unwrap();
+        let (checks, _) = read_checks(&value.unwrap().value, "verify", Author::Submitter).unwrap();
         let result = |name: &str, passed, optional| CheckResult {
             name: name.to_owned(),
             passed,
