@@ -25,7 +25,7 @@ use surety_common::telemetry::trace;
 use tokio::task::JoinHandle;
 
 impl Claimer {
-    /// [`Claimer::answer_at_once`] with a driver's reply. `unleased` is the time for which no participant had leased
+    /// `answer_at_once` with a driver's reply. `unleased` is the time for which no participant had leased
     /// the wait.
     ///
     /// # Errors
