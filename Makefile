@@ -63,7 +63,7 @@ bench-loop: setup ## Play small repository tasks under models of graded quality;
 	cargo build --locked --profile dist --workspace --bins
 	cargo bench --locked --profile dist --workspace --bench loop -- $(BENCH)
 
-bench-peers: setup ## Published engines (npm, PyPI, crates.io) and ours, turn about; PEERS="dbos restate --runs 200"
+bench-peers: setup ## Published engines (npm, PyPI, the Rust registry) and ours, turn about; PEERS="dbos restate --runs 200"
 	cargo build --locked --profile dist --workspace --bins
 	cargo bench --locked --profile dist --workspace --bench engine --no-run
 	$(TARGET_DIR)/dist/surety dev-postgres --durable \
