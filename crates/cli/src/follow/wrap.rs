@@ -32,7 +32,8 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let (mut current, mut columns) = (String::new(), 0);
     for letter in text.replace('\t', TAB).chars() {
         let wide = letter.width().unwrap_or(0);
-        if columns + wide > width {
+        // What stands behind the last blank may itself leave no room for a wide character.
+        while columns + wide > width {
             let blank = current.rfind(' ').filter(|at| !current[..*at].trim().is_empty());
             let rest = blank.map(|at| current.split_off(at + 1)).unwrap_or_default();
             columns = rest.chars().filter_map(UnicodeWidthChar::width).sum();
@@ -61,6 +62,7 @@ mod tests {
         assert_eq!(wrapped("abcdefgh", 3), ["abc", "def", "gh"]);
         assert_eq!((fit("abcdef", 4), fit("abc", 4)), ("abc…".to_owned(), "abc".to_owned()));
         assert_eq!(fit("日本語", 5), "日本…");
+        assert_eq!(wrapped("日aéa \u{300} aa日", 3), ["日a", "éa \u{300}", "aa", "日"]);
         assert!(wrapped("", 5).is_empty());
     }
 
