@@ -17,7 +17,7 @@
 //! - the machine's `decide`, for runs and for steps;
 //! - the gate's `evaluate`, which evaluates the stored receipts again;
 //! - the formats: the readers of rows and journal entries, canonical JSON, the digests of plans,
-//!   receipts and outputs (`tests/tests/golden.rs` has a receipt's digest written out);
+//!   receipts and outputs (`tests/tests/services/golden.rs` has a receipt's digest written out);
 //! - globs: whether two write scopes overlap, and whether a path is in one;
 //! - the annotations of the tools.
 

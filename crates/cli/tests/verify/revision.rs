@@ -196,12 +196,26 @@ fn an_object_that_is_not_what_its_name_says_gives_no_verdict() {
     let place = |name: &str| tree.workspace.join(".git/objects").join(&name[..2]).join(&name[2..]);
     fs::remove_file(place(&folder)).unwrap();
     fs::copy(place(&weak), place(&folder)).unwrap();
-    // git itself compares a commit with its name, and says that there is none.
+    // The commit below the newest one names another parent: git reads that without a comparison.
+    let below = Home::with(&files);
+    let strict = below.git(&["rev-parse", "HEAD"]);
+    below.put(".surety/checks.yaml", WEAK);
+    below.commit();
+    let weak = below.git(&["rev-parse", "HEAD"]);
+    let child = |parent: &str, message: &str| {
+        below.git(&["commit-tree", "-p", parent, "-m", message, &format!("{weak}^{{tree}}")])
+    };
+    let honest_parent = child(&strict, "middle");
+    let newest = child(&honest_parent, "newest");
+    below.git(&["reset", "-q", "--hard", &newest]);
+    let text = format!("{}\n", below.git(&["cat-file", "-p", &child(&weak, "middle")]));
+    forge(&below, &honest_parent, "commit", &text);
     for (home, base, code) in [
         (&checks, "HEAD", "error[git_failed]"),
         (&test, "HEAD", "error[git_failed]"),
-        (&commit, honest.as_str(), "error["),
+        (&commit, honest.as_str(), "error[git_failed]"),
         (&tree, "HEAD~1", "error[git_failed]"),
+        (&below, "HEAD~2", "error[git_failed]"),
     ] {
         home.verify(&["--base", base]).is(1, code);
         assert!(!home.verdict_file().exists());

@@ -10,11 +10,21 @@ export GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_TERMINAL_PROMPT=0 GIT_OP
 
 # A repository may name a work tree, which is not there in the sandbox.
 original() { git --git-dir="$git_dir" --work-tree=/ "$@"; }
-commit=$(original rev-parse --quiet --verify --end-of-options "$revision^{commit}") || {
-  code=$?
+# known COMMAND...: prints what a name stands for.
+known() {
+  if "$@" 2>"$private/said"; then return; else code=$?; fi
+  if grep -q 'hash mismatch' "$private/said"; then
+    sed -n 's/.*hash mismatch \([0-9a-f]*\).*/\1 missing/p' "$private/said" >&2
+    exit 4
+  fi
   [ "$code" -ne 1 ] || exit 3
+  cat "$private/said" >&2
   exit "$code"
 }
+mkdir -p "$private"
+# What follows a name, as ~1 does, is read from objects: it waits until these are known to be genuine.
+name=${revision%%[~^]*} steps=${revision#"${revision%%[~^]*}"}
+object=$(known original rev-parse --quiet --verify --end-of-options "$name")
 format=$(original config --get extensions.objectformat || echo sha1)
 autocrlf=$(original config --get core.autocrlf || echo false)
 eol=$(original config --get core.eol || echo native)
@@ -33,12 +43,22 @@ printf '%s/objects\n' "$common" >"$source/objects/info/alternates"
 if [ -f "$common/info/attributes" ]; then cp "$common/info/attributes" "$private/info/attributes"; fi
 
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_CONFIG_NOSYSTEM=1
-git --git-dir="$source" rev-list --objects --no-walk "$commit" >"$private/named"
+commit=$(known git --git-dir="$source" rev-parse --quiet --verify --end-of-options "$object$steps^{commit}")
+{
+  echo "$object"
+  if [ -n "$steps" ]; then git --git-dir="$source" rev-list "$object" --not "$commit"; fi
+  git --git-dir="$source" rev-list --objects --no-walk "$commit"
+} >"$private/named"
 git --git-dir="$source" pack-objects --stdout --window=0 -q <"$private/named" >"$private/copied"
 git --git-dir="$private" index-pack --stdin <"$private/copied" >"$private/indexed"
 rm "$private/copied"
 sed 's/ .*//' "$private/named" | git --git-dir="$private" cat-file --batch-check >"$private/found"
 if grep ' missing$' "$private/found" >&2; then exit 4; fi
+genuine=$(git --git-dir="$private" rev-parse --quiet --verify "$object$steps^{commit}") || genuine=none
+if [ "$genuine" != "$commit" ]; then
+  echo "$object missing" >&2
+  exit 4
+fi
 
 export GIT_DIR="$private" GIT_WORK_TREE="$tree"
 git read-tree --reset -u "$commit"

@@ -15,11 +15,12 @@ use std::time::Duration;
 use surety_common::domain::canary::{
     facts_of, hosts, language_of_runner, narrow, not_run, plant, reported,
 };
-use surety_common::domain::check_inputs::{InputKind, convention_of, language_of};
+use surety_common::domain::check_inputs::{InputKind, convention_of};
 use surety_common::domain::manifest::{Entry, Kind};
 use surety_common::domain::receipt::Inputs;
 use surety_common::domain::run::CanaryPolicy;
 use surety_common::domain::source_tests::may_have_tests;
+use surety_common::domain::tests_named::{language_of_tests, lists_tests};
 use surety_common::domain::tests_seen::Runner;
 use surety_common::domain::verification::{Observation, Probe};
 use uuid::Uuid;
@@ -209,8 +210,9 @@ impl Round {
         overlay: &str,
         languages: &BTreeSet<&'static str>,
     ) -> Result<Vec<(String, String)>, ToolError> {
-        let of_language =
-            |path: &str| language_of(path).is_some_and(|language| languages.contains(language));
+        let of_language = |path: &str| {
+            language_of_tests(path).is_some_and(|language| languages.contains(language))
+        };
         let overlay = self.setup.additions.overlays.get(overlay);
         let mut files: Vec<(String, String)> = overlay
             .into_iter()
@@ -226,7 +228,9 @@ impl Round {
                 && !entry.ignored
                 && entry.size <= MAX_BYTES
                 && of_language(&path)
-                && (convention_of(&path) == Some(InputKind::Test) || may_have_tests(&entry.path))
+                && (convention_of(&path) == Some(InputKind::Test)
+                    || may_have_tests(&entry.path)
+                    || lists_tests(&path))
         };
         for entry in start.manifest.entries().iter().filter(is_one).take(MAX_FILES) {
             let Ok(path) = String::from_utf8(entry.path.to_vec()) else { continue };

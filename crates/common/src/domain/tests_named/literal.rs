@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 /// The largest file that is read, in bytes.
 const MAX_TEXT: usize = 512 << 10;
 
+/// The language of the files in which a project of CMake lists its tests.
+pub(super) const CMAKE: &str = "cmake";
+
 /// The names of tests that files spell, and how often.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Literals {
@@ -66,13 +69,24 @@ pub fn selected<'f>(line: &str, files: &'f [(String, String)]) -> Vec<&'f (Strin
     if named.is_empty() { files.iter().collect() } else { named }
 }
 
+/// The language in which a file may spell tests.
+pub fn language_of_tests(path: &str) -> Option<&'static str> {
+    language_of(path).or_else(|| lists_tests(path).then_some(CMAKE))
+}
+
+/// Whether a build file lists the tests of a project, by its name.
+pub fn lists_tests(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name == "CMakeLists.txt" || name.ends_with(".cmake")
+}
+
 /// The tests that a test file spells. Names that are made at run time are left out.
 pub fn literals(path: &str, text: &str) -> Literals {
     let mut found = Literals::default();
     if text.len() > MAX_TEXT {
         return found;
     }
-    let names: Vec<String> = match language_of(path) {
+    let names: Vec<String> = match language_of_tests(path) {
         Some("python") => text.lines().filter_map(python).map(str::to_owned).collect(),
         Some("rust") => rust(text),
         Some("go") => text.lines().filter_map(go).map(str::to_owned).collect(),
@@ -81,6 +95,7 @@ pub fn literals(path: &str, text: &str) -> Literals {
         Some("ruby") => ruby(text),
         Some("php") => text.lines().filter_map(php).map(str::to_owned).collect(),
         Some("dotnet") => dotnet(text),
+        Some(CMAKE) => cmake(text),
         Some(_) | None => Vec::new(),
     };
     for name in names {
@@ -182,6 +197,22 @@ fn dotnet(text: &str) -> Vec<String> {
         }
     }
     names
+}
+
+/// The names in `add_test(NAME adds COMMAND ...)` and `add_test(adds ...)`.
+fn cmake(text: &str) -> Vec<String> {
+    let text: Vec<&str> = text.lines().filter_map(|line| line.split('#').next()).collect();
+    let text = text.join("\n");
+    let lower = text.to_ascii_lowercase();
+    let call = |(at, call): (usize, &str)| {
+        let rest = text.get(at + call.len()..)?.trim_start().strip_prefix('(')?;
+        let mut words = rest.split([' ', '\t', '\r', '\n', ')']).filter(|word| !word.is_empty());
+        let first = words.next()?;
+        let name = if first == "NAME" { words.next()? } else { first };
+        let is_made = name.contains(['$', '\\', '"', ';']);
+        (!is_made).then(|| name.to_owned())
+    };
+    lower.match_indices("add_test").filter_map(call).collect()
 }
 
 fn title(text: &str) -> Option<String> {

@@ -14,7 +14,7 @@ mod names;
 mod ruling;
 mod verbose;
 
-pub use literal::{Literals, literals, selected};
+pub use literal::{Literals, language_of_tests, lists_tests, literals, selected};
 pub use names::{Names, language_of_names, names};
 pub use ruling::{TESTS_MISSING, TestsGone, facts_of_gone, gone_in};
 pub use verbose::{Naming, naming};

@@ -1,6 +1,6 @@
 //! Reads the names of tests from what runners print.
 
-use super::literal::Literals;
+use super::literal::{CMAKE, Literals};
 use crate::domain::tests_seen::{Runner, plain};
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ pub const fn language_of_names(runner: Runner) -> Option<&'static str> {
         Runner::DotnetTest => Some("dotnet"),
         Runner::Rspec => Some("ruby"),
         Runner::Phpunit => Some("php"),
-        Runner::Ctest => None,
+        Runner::Ctest => Some(CMAKE),
     }
 }
 
@@ -121,7 +121,7 @@ fn ran<'l>(runner: Runner, line: &'l str, next: &str) -> Option<Ran<'l>> {
         Runner::DotnetTest => dotnet(line),
         Runner::Rspec => rspec(line),
         Runner::Phpunit => phpunit(line, next),
-        Runner::Ctest => None,
+        Runner::Ctest => ctest(line),
     }
 }
 
@@ -186,6 +186,20 @@ fn unittest<'l>(line: &'l str, next: &str) -> Option<Ran<'l>> {
     let is_run = rest.is_empty() || rest.starts_with(" ... ");
     let is_skipped = result.split_once(" ... ").is_some_and(|(_, it)| it.starts_with("skipped"));
     (is_run && !is_skipped).then_some(Ran { name, whole, once: true })
+}
+
+/// `1/2 Test #1: adds ......   Passed    0.01 sec`, and `***Failed` in place of `Passed`.
+fn ctest(line: &str) -> Option<Ran<'_>> {
+    let (count, rest) = line.trim_start().split_once(" Test")?;
+    let (at, of) = count.split_once('/')?;
+    let is_count = at.parse::<u32>().is_ok() && of.parse::<u32>().is_ok();
+    let (number, rest) = rest.trim_start().strip_prefix('#')?.split_once(": ")?;
+    let (name, state) = rest.rsplit_once("...")?;
+    let (name, state) = (name.trim_end_matches('.').trim_end(), state.trim_start());
+    let is_run = state.starts_with("Passed") || state.starts_with("***");
+    let is_skipped = ["***Skipped", "***Not Run"].iter().any(|word| state.starts_with(word));
+    let is_one = is_count && number.parse::<u32>().is_ok() && is_run && !is_skipped;
+    (is_one && !name.is_empty()).then_some(Ran { name, whole: name, once: true })
 }
 
 /// `--- PASS: TestA (0.00s)`, as `-v` prints it. Subtests are indented.

@@ -139,6 +139,16 @@ fn each_runner_names_its_tests() {
             "##teamcity[testStarted name='testAdds' locationHint='php_qn:///tests/ATest.php::\\ATest::testAdds' flowId='1']\n##teamcity[testFinished name='testAdds' duration='1' flowId='1']\n##teamcity[testStarted name='testLater' flowId='1']\n##teamcity[testIgnored name='testLater' message='no' flowId='1']\n",
             vec!["testLater"],
         ),
+        (
+            Ctest,
+            "CMakeLists.txt",
+            "enable_testing()\n# add_test(NAME old COMMAND t)\nadd_test(NAME adds COMMAND t 1)\nADD_TEST (\n  ends t)\n\
+             add_test(NAME off COMMAND t)\nadd_test(NAME ${made} COMMAND t)\n",
+            "    Start 1: adds\n1/3 Test #1: adds .............................   Passed    0.00 sec\n\
+             2/3 Test #2: ends .............................***Failed    0.00 sec\n\
+             3/3 Test #3: off ..............................***Not Run (Disabled)   0.00 sec\n",
+            vec!["off"],
+        ),
     ] {
         let literals = literals(path, text);
         let found = names(&[runner], output.as_bytes());
@@ -172,6 +182,11 @@ fn a_line_is_made_to_name_its_tests_where_it_starts_one_runner() {
         ("python3 -m unittest && echo done", Unittest, None),
         ("make test", NodeTest, Some("make test")),
         ("go test ./...", GoTest, Some("go test -v ./...")),
+        (
+            "cmake --build b && ctest --test-dir b",
+            Ctest,
+            Some("cmake --build b && ctest --test-dir b"),
+        ),
         ("./gradlew test", Gradle, Some("./gradlew test --info")),
         ("bundle exec rspec spec/a_spec.rb", Rspec, Some("bundle exec rspec spec/a_spec.rb -fd")),
         ("vendor/bin/phpunit tests", Phpunit, Some("vendor/bin/phpunit tests --teamcity")),

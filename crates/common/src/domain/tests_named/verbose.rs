@@ -44,9 +44,11 @@ pub fn naming(line: &str, runner: Runner) -> Option<Naming> {
             let is_one = is_single(line) && line.matches("dotnet test").count() == 1;
             is_one.then(|| line.replacen("dotnet test", DOTNET, 1)).and_then(plain)
         }
-        Runner::CargoTest | Runner::Nextest | Runner::NodeTest | Runner::Mocha | Runner::Maven => {
-            plain(line.to_owned())
-        }
-        Runner::Ctest => None,
+        Runner::CargoTest
+        | Runner::Nextest
+        | Runner::NodeTest
+        | Runner::Mocha
+        | Runner::Maven
+        | Runner::Ctest => plain(line.to_owned()),
     }
 }

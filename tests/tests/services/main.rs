@@ -1,0 +1,56 @@
+//! The services as a user runs them: processes, sockets and a database, from the first call to the verdict.
+//!
+//! One binary holds all of these tests, because each further binary links the whole of Surety once more.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
+mod acceptance;
+mod access;
+mod agent_tools;
+mod api;
+mod arbitrary;
+mod authorization;
+mod bench_loop;
+mod budgets;
+mod checks;
+mod claiming;
+mod client_example;
+mod client_workers;
+mod clients;
+mod demo;
+mod driver_words;
+mod drivers;
+mod engine;
+mod figures;
+mod first_light;
+mod fork;
+mod git_workspace;
+mod golden;
+mod hidden_checks;
+mod hostile;
+mod mcp_driver;
+mod mcp_tools;
+mod model;
+mod pausing;
+mod people;
+mod planning;
+mod receipts;
+mod refusals;
+mod remote_drivers;
+mod replans;
+mod reports;
+mod secrets;
+mod shards;
+mod snapshots;
+mod stateless;
+mod step_checks;
+mod stop_reasons;
+mod telemetry;
+mod tls;
+mod tool_workers;
+mod traced_over_services;
+mod verify_tools;
+mod verifying;
+mod watching;
+mod webhooks;
+mod workspace_locks;

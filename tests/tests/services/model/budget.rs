@@ -1,0 +1,73 @@
+//! The budgets of runs whose plans a model makes: each call has a reservation, and without one no model is asked.
+
+use crate::model::stage::{
+    Stage, is_planning, next_plan, one_step, planned, say, stop_reason, unplanned, write_answer,
+};
+use anyhow::{Result, ensure};
+use serde_json::json;
+use std::time::Duration;
+use surety_common::wire::v1;
+
+fn with_budget(request: v1::CreateRunRequest, tokens: u64) -> v1::CreateRunRequest {
+    let limits = v1::Limits {
+        token_budget: Some(tokens),
+        max_turn_tokens: Some(5000),
+        ..v1::Limits::default()
+    };
+    v1::CreateRunRequest { limits: Some(limits), ..request }
+}
+
+#[tokio::test]
+async fn a_plan_that_is_being_made_has_a_reservation_which_a_cancelled_run_is_charged_with()
+-> Result<()> {
+    let stage = Stage::start().await?;
+    stage.plays.add("reserved", |_, _| say(&one_step()).head_after(Duration::from_secs(600)));
+    let request = with_budget(unplanned("reserved", ""), 1_000_000);
+    let run = stage.deployment.create_run(request).await?;
+    stage
+        .server
+        .wait_until(|recorded| recorded.iter().any(|it| it.line.starts_with("POST")))
+        .await?;
+    let bound = stage.asked("reserved").first().and_then(|asked| asked.max_tokens);
+    ensure!(bound.is_some_and(|bound| bound < 5000), "the reply has the rest of it: {bound:?}");
+    let counters =
+        |run: v1::Run| run.counters.map(|counters| (counters.tokens, counters.reserved_tokens));
+    let now = counters(stage.deployment.run(&run.id).await?);
+    ensure!(now == Some((0, 5000)), "{now:?}");
+    stage.deployment.command_line(&["cancel", &run.id]).await?;
+    let now = counters(stage.deployment.wait_for_end(&run.id).await?);
+    ensure!(now == Some((5000, 0)), "{now:?}");
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_replan_without_a_budget_asks_a_person_and_no_model() -> Result<()> {
+    let stage = Stage::start().await?;
+    let folder = tempfile::tempdir()?;
+    stage.plays.add("short", |number, asked| match (is_planning(asked), number) {
+        (true, _) => {
+            assert!(asked.last().contains("the folder is wrong"), "{}", asked.last());
+            let update = json!({"id": "s", "description": "write answer.txt again"});
+            say(&json!({"update_steps": [update], "reason": "the folder"}))
+        }
+        (false, 0) => say(&json!({"control": "replan", "reason": "the folder is wrong"})),
+        (false, 2) => write_answer(),
+        (false, _) => next_plan(),
+    });
+    let request = planned("short", &one_step(), &folder.path().to_string_lossy());
+    let run = stage.deployment.create_run(with_budget(request, 400)).await?;
+    let blocked = stage.deployment.question(&run.id).await?;
+    ensure!(blocked.kind() == v1::WaitKind::Budget, "{blocked:#?}");
+    ensure!(blocked.question.contains("token_budget (400) is used up"), "{blocked:#?}");
+    ensure!(stage.plays.calls("short") == 1, "a model was asked without a budget");
+    let more = v1::ExtendBudgetRequest {
+        run_id: run.id.clone(),
+        add_tokens: 1_000_000,
+        ..v1::ExtendBudgetRequest::default()
+    };
+    stage.deployment.runs()?.extend_budget(more).await?;
+    let ended = stage.deployment.wait_for_end(&run.id).await?;
+    ensure!(stop_reason(&ended)? == v1::StopReason::Accepted, "{ended:#?}");
+    ensure!(stage.plays.calls("short") == 4, "{}", stage.plays.calls("short"));
+    stage.deployment.finish().await
+}
