@@ -5,15 +5,13 @@ use crate::options::Options;
 use anyhow::Result;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use surety_cli::postgres::{Durability, EmbeddedPostgres};
-use surety_e2e::harness::{Database, Deployment};
+use surety_e2e::harness::{Database, Deployment, QUIET_LOG};
 
 /// As the published engines were measured; everything else is Postgres's default.
 const SETTINGS: [&str; 2] = ["shared_buffers=512MB", "max_connections=200"];
 /// Counts every statement. Only for profiles, as it costs some.
 const STATEMENTS: [&str; 2] =
     ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on"];
-/// Quiet, but for the line by which a service says its address.
-const LOG: &str = "warn,surety_planner=info,surety_executor=info,surety_acceptgate=info";
 
 /// Postgres, and the options of the benchmark.
 pub(crate) struct Stand<'a> {
@@ -84,7 +82,7 @@ impl<'a> Stand<'a> {
     /// The environment variables of every service.
     pub(crate) fn environment(&self) -> Vec<(&str, &str)> {
         let data_dir = self.data_dir.path().to_str().unwrap_or("/tmp");
-        vec![("SURETY_LOG", LOG), ("SURETY_EXECUTOR_DATA_DIR", data_dir)]
+        vec![("SURETY_LOG", QUIET_LOG), ("SURETY_EXECUTOR_DATA_DIR", data_dir)]
     }
 
     pub(crate) fn postgres_pid(&self) -> i32 {

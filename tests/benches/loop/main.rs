@@ -10,7 +10,7 @@ use futures::{StreamExt, stream};
 use options::Options;
 use std::process::ExitCode;
 use surety_cli::postgres::{Durability, EmbeddedPostgres};
-use surety_e2e::harness::{Database, Deployment};
+use surety_e2e::harness::{Database, Deployment, QUIET_LOG};
 use surety_e2e::loop_bench::grade::{Grade, Model};
 use surety_e2e::loop_bench::play::play;
 use surety_e2e::loop_bench::player::Players;
@@ -23,8 +23,6 @@ use tokio::signal::unix::{SignalKind, signal};
 const MODEL: &str = "scripted";
 /// Each of these names a real endpoint.
 const ENDPOINT: [&str; 2] = ["SURETY_MODEL_URL", "SURETY_MODEL_PROFILES_FILE"];
-/// Quiet, but for the line by which a service says its address.
-const LOG: &str = "warn,surety_planner=info,surety_executor=info,surety_acceptgate=info";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<ExitCode> {
@@ -64,7 +62,7 @@ async fn measure(options: &Options) -> Result<Report> {
     let is_real = ENDPOINT.iter().any(|name| std::env::var_os(name).is_some());
     if is_real {
         ensure!(options.grades.is_empty(), "unset {} to play grades", ENDPOINT.join(" and "));
-        let deployment = deploy(database, &[("SURETY_LOG", LOG)]).await?;
+        let deployment = deploy(database, &[("SURETY_LOG", QUIET_LOG)]).await?;
         play_all(&deployment, (Model::Endpoint, &tasks, &chosen), options, &mut report).await?;
         drop(deployment);
     } else {
@@ -92,7 +90,7 @@ async fn play_grades(
     let server = ModelServer::start(settings, players.script()).await?;
     let url = server.url();
     let environment =
-        [("SURETY_LOG", LOG), ("SURETY_MODEL_URL", &url), ("SURETY_MODEL_NAME", MODEL)];
+        [("SURETY_LOG", QUIET_LOG), ("SURETY_MODEL_URL", &url), ("SURETY_MODEL_NAME", MODEL)];
     let deployment = deploy(database, &environment).await?;
     for grade in Grade::ALL.into_iter().filter(|grade| options.plays(*grade)) {
         let mut of_grade = Vec::new();

@@ -7,7 +7,7 @@ mod process;
 
 pub use cluster::Cluster;
 pub use database::Database;
-pub use process::{Process, Service, TOKEN, WRAPPER, binary, token};
+pub use process::{Process, QUIET_LOG, Service, TOKEN, WRAPPER, binary, token};
 
 use crate::{audit, script};
 use anyhow::{Context, Result};

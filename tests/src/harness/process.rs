@@ -16,6 +16,9 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::oneshot;
 
+/// The log of a service whose speed is measured: its own lines, and the one that says where it listens.
+pub const QUIET_LOG: &str = "warn,surety_common::wire::server=info,surety_planner=info,surety_executor=info,\
+     surety_acceptgate=info";
 /// A command line that a service is started behind.
 pub const WRAPPER: &str = "SURETY_TEST_WRAPPER";
 

@@ -1,10 +1,10 @@
 //! The clients against a model server of our own, over real sockets.
 
 mod budget;
+mod codes;
 mod configured;
 mod failures;
 mod forms;
-mod golden;
 mod schemas;
 mod secrets;
 mod waiting;

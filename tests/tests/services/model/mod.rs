@@ -3,6 +3,7 @@
 mod away;
 mod budget;
 mod goal;
+mod golden;
 mod injected;
 mod keys;
 mod lost;
