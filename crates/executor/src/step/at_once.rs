@@ -59,7 +59,7 @@ impl Claimer {
         if !may_lease || record.execution.lease_owner.is_some() {
             return Ok(None);
         }
-        let Some(slot) = self.slots.take_one() else { return Ok(None) };
+        let Some(slot) = self.slots.take_one().await else { return Ok(None) };
         let plan = record.plan.clone().unwrap_or_default();
         let tools = engine.tools.of(&record.spec.namespace);
         let graph = graph_of(&plan, record.spec.driver, &tools);

@@ -15,7 +15,12 @@
 //! slot to a place for released runs.
 
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How long a claim, which holds every free slot, takes at most on a loaded database. Without this time, an answer
+/// that arrives during a claim would need a claim of its own.
+const CLAIM_TIME: Duration = Duration::from_millis(20);
 
 /// The slots of a process.
 #[derive(Clone)]
@@ -43,9 +48,16 @@ impl Slots {
         drop(self.worked_on.acquire().await);
     }
 
-    /// Acquires one slot; none when none is free.
-    pub(super) fn take_one(&self) -> Option<Slot> {
-        let place = Arc::clone(&self.worked_on).try_acquire_owned().ok()?;
+    /// Acquires one slot; none when none becomes free within [`CLAIM_TIME`]. A claim that begins meanwhile
+    /// comes after it.
+    pub(super) async fn take_one(&self) -> Option<Slot> {
+        let place = match Arc::clone(&self.worked_on).try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => {
+                let waiting = Arc::clone(&self.worked_on).acquire_owned();
+                tokio::time::timeout(CLAIM_TIME, waiting).await.ok()?.ok()?
+            }
+        };
         Some(Slot { slots: self.clone(), place: Some(place), released: false })
     }
 
