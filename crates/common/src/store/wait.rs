@@ -139,6 +139,36 @@ pub async fn lease_waits(
     Ok(leased)
 }
 
+/// Leases one wait, as [`lease_waits`] does; none where it was leased or ended in the meantime.
+///
+/// # Errors
+/// [`StoreError`]. A lease that was stored unnoticed expires.
+pub async fn lease_wait(
+    pool: &PgPool,
+    order: &LeaseOrder,
+    now: DateTime<Utc>,
+) -> Result<Option<WaitLease>, StoreError> {
+    let leasing = sqlx::query_as(include_str!("sql/lease_waits.sql"))
+        .bind([order.wait_id])
+        .bind([order.holder.as_str()])
+        .bind([order.lease_ms])
+        .bind(now);
+    within(async { Ok(leasing.fetch_optional(pool).await?) }).await
+}
+
+/// Ends the lease of a run's wait for a decision, so that it is offered again.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn offer_again(
+    pool: &PgPool,
+    run_id: Uuid,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let offering = sqlx::query(include_str!("sql/offer_again.sql")).bind(run_id).bind(now);
+    within(async { Ok(offering.execute(pool).await?) }).await.map(drop)
+}
+
 /// The lease of a participant, if it still holds it.
 ///
 /// # Errors

@@ -15,7 +15,8 @@ pub(crate) use correct::refuse;
 pub(crate) use correct::refuse_in;
 pub use create::{Accepted, create};
 #[cfg(test)]
-pub(crate) use create::{first_execution, first_moves, wait_for_plan};
+pub(crate) use create::wait_for_plan;
+pub(crate) use create::{first_execution, first_moves, first_revision};
 pub use fixed::fixed_checks;
 pub(crate) use fork::{Fork, fork};
 pub use request::{NewPlan, RunRequest};
