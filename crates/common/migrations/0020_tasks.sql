@@ -98,6 +98,7 @@ create index task_newest on task (namespace, run_id desc);
 create index task_of_subject on task (forge, repo, number);
 create index task_of_chain on task (chain_id);
 create index task_open on task (run_id) where ended_at is null;
+create index task_of_assignee on task (assignee) where ended_at is null;
 create index task_unstarted on task (run_id) where started_at is null;
 create index task_reported on task (run_id) where reported_at is not null and ended_at is null;
 create index task_superseded on task (run_id) where superseded_by is not null and ended_at is null;

@@ -26,7 +26,7 @@ impl AgentRow {
         let role = |text: &String| {
             Role::from_text(text).ok_or_else(|| StoreError::corrupt(what("roles"), text))
         };
-        let account = |(forge, login): (&String, &String)| {
+        let account = |(forge, login): (&String, &String)| -> Result<_, StoreError> {
             let forge = Forge::from_text(forge)
                 .ok_or_else(|| StoreError::corrupt(what("accounts"), forge))?;
             Ok((forge, login.clone()))

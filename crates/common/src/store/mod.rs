@@ -103,7 +103,7 @@ pub use token_admin::{
 };
 pub use unread::{Unread, Unreadable};
 pub use wait::{
-    Extended, HeldLease, LeaseOrder, OfferedWait, StoredLease, WaitHeartbeats, WaitLease,
+    Extended, HeldLease, LeaseOrder, OfferedTaskWait, OfferedWait, StoredLease, WaitHeartbeats, WaitLease,
     find_lease, lease_wait, lease_waits, offer_again, offered_namespaces, offered_task_waits,
     offered_waits, release_until, release_wait,
 };

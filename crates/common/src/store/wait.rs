@@ -30,6 +30,19 @@ pub struct OfferedWait {
     pub namespace: String,
 }
 
+/// An offered wait of a task.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct OfferedTaskWait {
+    /// The wait.
+    pub id: Uuid,
+    /// Its run.
+    pub run_id: Uuid,
+    /// The namespace of its run.
+    pub namespace: String,
+    /// The agent that must act.
+    pub assignee: String,
+}
+
 /// A wait that is to be leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseOrder {
@@ -111,6 +124,24 @@ pub async fn offered_waits(
         .bind(kind.as_str())
         .bind(namespaces)
         .bind(run_id)
+        .bind(most)
+        .bind(now);
+    dedicated.ask(async |connection| listed.fetch_all(connection).await).await
+}
+
+/// At most `most` offered decisions of the tasks of each assignee, the most urgent first.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn offered_task_waits(
+    dedicated: &mut DedicatedConnection,
+    namespaces: &[String],
+    assignees: &[String],
+    (most, now): (i64, DateTime<Utc>),
+) -> Result<Vec<OfferedTaskWait>, StoreError> {
+    let listed = sqlx::query_as(include_str!("sql/offered_task_waits.sql"))
+        .bind(assignees)
+        .bind(namespaces)
         .bind(most)
         .bind(now);
     dedicated.ask(async |connection| listed.fetch_all(connection).await).await

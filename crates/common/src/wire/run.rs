@@ -308,7 +308,8 @@ impl From<Acceptance> for v1::Acceptance {
     }
 }
 
-fn ended(terminal: Terminal, state: RunState) -> v1::Terminal {
+/// How a run ended, in this state.
+pub fn ended(terminal: Terminal, state: RunState) -> v1::Terminal {
     let Terminal { stop_reason, stage, user_message, internal_reason, abort_code } = terminal;
     v1::Terminal {
         status: v1::RunState::from(state).into(),

@@ -23,7 +23,7 @@ use uuid::Uuid;
 /// How long the lease of an assignee lasts that only reports, in milliseconds.
 const LEASE_MS: i32 = 60_000;
 /// How long a report is followed before the caller is told that it is not decided yet.
-const FOLLOWED: Duration = Duration::from_secs(30);
+const FOLLOWED: Duration = Duration::from_secs(20);
 /// How often the rows are read without a wake-up.
 const POLL: Duration = Duration::from_millis(500);
 /// The decision that a report stands for.

@@ -33,6 +33,9 @@ mod subject;
 mod task;
 mod words;
 
+/// The namespaces of tasks: their waits are offered to the agent that must act, and to no other.
+pub const TASK_NAMESPACES: [&str; 2] = ["_toolchain", "_mail"];
+
 pub use action::{ActionType, EventType};
 pub use agent::{Agent, MAX_CONCURRENCY};
 pub use brief::{MAX_BRIEF, brief};
