@@ -16,7 +16,7 @@ use surety_common::crash;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::toolchain::{
-    Assignee, Language, Placed, Role, TaskPayload, ToolchainEvent, is_superseded, supersedes,
+    ActionType, Assignee, Language, Placed, Role, TaskPayload, ToolchainEvent, is_superseded, supersedes,
 };
 use surety_common::store::{Admission, Assigned, Inserted, NewTask};
 use surety_common::telemetry;
@@ -75,6 +75,7 @@ pub(crate) async fn admit(
     origin_key: &str,
     events: &[ToolchainEvent],
 ) -> Result<Admitted, Fault> {
+    let events = with_changed_files(planner, events).await;
     let subjects = events.iter().map(|event| (event.source, &event.subject));
     let mut admission = Admission::begin(&planner.pool, subjects).await?;
     let (mut tasks, mut starts, mut superseded) = (Vec::new(), Vec::new(), Vec::new());
@@ -121,6 +122,22 @@ pub(crate) async fn admit(
         end::cancel_superseded(planner, run_id, by).await?;
     }
     Ok(Admitted { tasks })
+}
+
+/// The events with the files that their pull requests change, where the forge says. Asked before the transaction, so
+/// that a slow forge holds no lock.
+async fn with_changed_files(planner: &Planner, events: &[ToolchainEvent]) -> Vec<ToolchainEvent> {
+    let mut events = events.to_vec();
+    for event in &mut events {
+        if event.action_type() != ActionType::ReviewRequest {
+            continue;
+        }
+        let forge = event.source.as_str();
+        if let Some(files) = planner.escalations.changed_files(forge, &event.subject).await {
+            event.set_changed_files(&files, planner.rules.risk());
+        }
+    }
+    events
 }
 
 fn placed(event: &ToolchainEvent) -> Placed {

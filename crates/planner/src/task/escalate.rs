@@ -64,6 +64,13 @@ pub trait EscalationPort: Send + Sync {
     /// Opens an issue, and answers its address.
     fn issue_once<'a>(&'a self, posting: &'a Posting) -> BoxFuture<'a, Result<String, PortError>>;
 
+    /// The files that a pull request changes; none where the forge does not say.
+    fn changed_files<'a>(
+        &'a self,
+        forge: &'a str,
+        subject: &'a Subject,
+    ) -> BoxFuture<'a, Option<Vec<String>>>;
+
     /// Whether the assignee's own part of a task holds, so that only a build or a reviewer is missing: then the clock
     /// of the report stops. None where the forge does not say.
     fn own_part_holds<'a>(&'a self, task: &'a store::StoredTask) -> BoxFuture<'a, Option<bool>>;
@@ -91,6 +98,14 @@ impl EscalationPort for NoForge {
 
     fn issue_once<'a>(&'a self, _: &'a Posting) -> BoxFuture<'a, Result<String, PortError>> {
         Box::pin(std::future::ready(Err(Self::refused())))
+    }
+
+    fn changed_files<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a Subject,
+    ) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(std::future::ready(None))
     }
 
     fn own_part_holds<'a>(&'a self, _: &'a store::StoredTask) -> BoxFuture<'a, Option<bool>> {

@@ -14,7 +14,7 @@ mod template;
 mod toolchain;
 pub(crate) mod upkeep;
 
-pub(crate) use admit::{Admitted, AdmittedState, AdmittedTask, admit};
+pub(crate) use admit::{Admitted, AdmittedTask, admit};
 pub use escalate::{EscalationPort, NoForge, PortError, Posting};
 pub use rules::{TaskRules, TaskRulesError};
 pub use template::{OPTIONAL_WORDS, TemplateError, Templates};

@@ -238,9 +238,7 @@ pub async fn end_escalation(
         if let Some(task) = task {
             insert_task(&mut transaction, task).await?;
         }
-        crash::point("planner.before_escalation_end");
         transaction.commit().await?;
-        crash::point("planner.after_escalation_end");
         Ok(true)
     })
     .await
