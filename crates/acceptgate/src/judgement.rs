@@ -138,7 +138,8 @@ impl Gate {
         let reports = action_report::results(&self.pool, record.spec.id, checks).await?;
         let mut answers = self.probes.answers(checks).await?;
         let refuses_thin = record.spec.policy.refuse_on.iter().any(|code| code == THIN_REPORT);
-        answers.extend(reports.iter().map(|(index, result)| (*index, answer(*result, refuses_thin))));
+        answers
+            .extend(reports.iter().map(|(index, result)| (*index, answer(*result, refuses_thin))));
         let takes_long = bundle.evidence.receipts.len() > AT_ONCE
             || checks.iter().any(|check| check.kind == CheckKind::Expression);
         let judge = {

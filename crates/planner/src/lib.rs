@@ -30,9 +30,9 @@ pub use service::{read_own_limits, read_policy};
 pub use webhook::WebhookError;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use planner::TaskSetup;
 use shards::Shards;
 use sqlx::PgPool;
-use planner::TaskSetup;
 use std::sync::Arc;
 use surety_common::clock::PRIMARY_SHARD;
 use surety_common::config::{

@@ -67,8 +67,8 @@ fn same<T: Into<Value>>(what: &str, expected: &Value, found: T) -> Result<(), St
 
 /// The events of the recorded deliveries.
 fn recorded() -> Result<Vec<ToolchainEvent>, String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../crates/common/tests/forge_events/fixtures");
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/common/tests/forge_events/fixtures");
     let mut events = Vec::new();
     for forge in Forge::ALL {
         let path = folder.join(format!("{forge}.jsonl"));
@@ -99,7 +99,8 @@ fn recorded_like(given: &Value) -> Result<Vec<ToolchainEvent>, String> {
     let fits = |event: &ToolchainEvent| {
         let result = &given["result"];
         let found = event.context.get("result").unwrap_or(&Value::Null);
-        event.action_type().as_str() == text(given, "event") && (result.is_null() || result == found)
+        event.action_type().as_str() == text(given, "event")
+            && (result.is_null() || result == found)
     };
     let events: Vec<_> = recorded()?.into_iter().filter(fits).collect();
     if events.is_empty() {
@@ -222,9 +223,7 @@ fn on_failure(given: &Value, expect: &Value) -> Result<(), String> {
         }
         FailureClass::Business => (class.to_string(), "comment on the linked"),
         FailureClass::System => (class.to_string(), "create an issue"),
-        FailureClass::Infrastructure => {
-            (class.to_string(), "action_type=infrastructure_failure")
-        }
+        FailureClass::Infrastructure => (class.to_string(), "action_type=infrastructure_failure"),
     };
     same("class", &expect["class"], word)?;
     match expect["action"].as_str() {
@@ -257,8 +256,7 @@ fn payload(given: &Value, expect: &Value) -> Result<(), String> {
         Err(problem) => same("error", &expect["error"], problem.code.as_str()),
         Ok(payload) => {
             let general = instructions(&payload, Language::En)?;
-            let is_known =
-                EventType::ALL.iter().any(|event| event.as_str() == payload.event_type);
+            let is_known = EventType::ALL.iter().any(|event| event.as_str() == payload.event_type);
             let hint = "You received an event that needs action";
             if !is_known && !general.starts_with(hint) {
                 return Err(format!("no general hint: {general}"));
@@ -291,9 +289,12 @@ fn render(given: &Value, expect: &Value) -> Result<(), String> {
     let shown = instructions(&a_payload(steps.clone()), Language::En)?;
     let places: Vec<Option<usize>> = std::iter::once("You received an event that needs action")
         .map(|part| shown.find(part))
-        .chain(steps.iter().enumerate().map(|(index, step)| {
-            shown.find(&format!("\n{}. {step}", index + 1))
-        }))
+        .chain(
+            steps
+                .iter()
+                .enumerate()
+                .map(|(index, step)| shown.find(&format!("\n{}. {step}", index + 1))),
+        )
         .collect();
     let in_order = places.iter().all(Option::is_some) && places.is_sorted();
     if !in_order {
@@ -314,7 +315,8 @@ fn points(shown: &str, from: &str, to: &str) -> usize {
     let part = shown.split(from).nth(1).and_then(|rest| rest.split(to).next()).unwrap_or_default();
     let is_point = |line: &&str| {
         let line = line.trim_start();
-        line.starts_with("- ") || line.split_once(". ").is_some_and(|(n, _)| n.parse::<u8>().is_ok())
+        line.starts_with("- ")
+            || line.split_once(". ").is_some_and(|(n, _)| n.parse::<u8>().is_ok())
     };
     part.lines().filter(is_point).count()
 }

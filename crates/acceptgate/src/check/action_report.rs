@@ -6,9 +6,7 @@
 use sqlx::PgPool;
 use std::collections::BTreeMap;
 use surety_common::domain::check::{AcceptCheck, CheckKind};
-use surety_common::domain::toolchain::{
-    Compatibility, ReportResult, TaskEntry, TaskFacts, judge,
-};
+use surety_common::domain::toolchain::{Compatibility, ReportResult, TaskEntry, TaskFacts, judge};
 use surety_common::store::{self, StoreError};
 use uuid::Uuid;
 

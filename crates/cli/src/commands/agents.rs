@@ -72,7 +72,9 @@ struct Put {
 }
 
 fn account(text: &str) -> Result<(Forge, String), String> {
-    let refused = || format!("{text:?} is no account; write it as gitea:LOGIN, forgejo:LOGIN or github:LOGIN");
+    let refused = || {
+        format!("{text:?} is no account; write it as gitea:LOGIN, forgejo:LOGIN or github:LOGIN")
+    };
     let (forge, login) = text.split_once(':').ok_or_else(refused)?;
     Ok((Forge::from_text(forge).ok_or_else(refused)?, login.to_owned()))
 }

@@ -32,7 +32,12 @@ impl AgentRow {
             Ok((forge, login.clone()))
         };
         Ok(Agent {
-            accounts: self.forges.iter().zip(&self.logins).map(account).collect::<Result<_, _>>()?,
+            accounts: self
+                .forges
+                .iter()
+                .zip(&self.logins)
+                .map(account)
+                .collect::<Result<_, _>>()?,
             roles: self.roles.iter().map(role).collect::<Result<_, StoreError>>()?,
             language: Language::from_text(&self.language)
                 .ok_or_else(|| StoreError::corrupt(what("language"), &self.language))?,

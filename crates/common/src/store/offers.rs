@@ -156,7 +156,12 @@ impl Offers {
         now: DateTime<Utc>,
     ) -> Result<Vec<(Uuid, Want)>, StoreError> {
         let fits = |want: &Want| namespaces.iter().any(|name| want.scope.fits(name));
-        let mut wanting: Vec<String> = self.wants().iter().filter(|want| fits(want)).map(|want| want.identity.clone()).collect();
+        let mut wanting: Vec<String> = self
+            .wants()
+            .iter()
+            .filter(|want| fits(want))
+            .map(|want| want.identity.clone())
+            .collect();
         if wanting.is_empty() {
             return Ok(Vec::new());
         }

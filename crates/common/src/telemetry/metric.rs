@@ -55,7 +55,12 @@ pub fn count_task_event(event_type: &str, result: &'static str) {
 }
 
 /// Counts one task that ended; `class` is empty where it did not fail.
-pub fn count_task_end(event_type: &str, action_type: &str, outcome: &'static str, class: &'static str) {
+pub fn count_task_end(
+    event_type: &str,
+    action_type: &str,
+    outcome: &'static str,
+    class: &'static str,
+) {
     counter!(
         names::TASKS_ENDED_TOTAL,
         "event_type" => event_type.to_owned(),

@@ -90,6 +90,5 @@ pub const DURATION_BUCKETS_SECONDS: [f64; 14] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
 
 /// Upper bounds of the buckets of [`TASK_REPORT_SECONDS`]: from a minute to a week.
-pub const REPORT_BUCKETS_SECONDS: [f64; 10] = [
-    60.0, 300.0, 900.0, 3600.0, 14_400.0, 28_800.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0,
-];
+pub const REPORT_BUCKETS_SECONDS: [f64; 10] =
+    [60.0, 300.0, 900.0, 3600.0, 14_400.0, 28_800.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0];

@@ -128,11 +128,7 @@ pub(super) async fn add(
 ///
 /// # Errors
 /// `request_id_conflict`, `database_unavailable`.
-pub(super) async fn report(
-    planner: &Planner,
-    call: &Call,
-    entry: &NewEntry,
-) -> Result<(), Fault> {
+pub(super) async fn report(planner: &Planner, call: &Call, entry: &NewEntry) -> Result<(), Fault> {
     loop {
         let first: Option<v1::SubmitActionReportResponse> = planner.answered_before(call).await?;
         if first.is_some() {

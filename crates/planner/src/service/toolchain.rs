@@ -140,7 +140,8 @@ impl Service {
         let call = Call::of(found.run_id, caller.name(), &request)?;
         let before: Option<v1::SubmitActionReportResponse> = planner.answered_before(&call).await?;
         if before.is_none() && found.state.is_terminal() {
-            let message = format!("the task already ended as {}, which is final", found.state.as_str());
+            let message =
+                format!("the task already ended as {}, which is final", found.state.as_str());
             return Err(Fault::new(FaultCode::RunTerminal, message));
         }
         report(&planner, &call, &entry).await?;
@@ -185,8 +186,13 @@ impl Service {
         caller: &Caller,
         request: v1::ListTasksRequest,
     ) -> Result<TaskPage, Fault> {
-        let v1::ListTasksRequest { task_type, assignee, states, page_size: wanted, page_token: token } =
-            request;
+        let v1::ListTasksRequest {
+            task_type,
+            assignee,
+            states,
+            page_size: wanted,
+            page_token: token,
+        } = request;
         let state = |number: i32| {
             read_run_state(number).ok_or_else(|| {
                 Problem::at(Code::TypeMismatch, "states", "holds a number that is no state")

@@ -8,15 +8,16 @@
 //!
 //! Whatever follows the transaction is done again by the upkeep of any planner, should this one end.
 
-use super::start::{Start, start_runs};
 use super::TaskRules;
-use super::{end, TaskType, Toolchain};
+use super::start::{Start, start_runs};
+use super::{TaskType, Toolchain, end};
 use crate::planner::Planner;
 use surety_common::crash;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::toolchain::{
-    ActionType, Assignee, Language, Placed, Role, TaskPayload, ToolchainEvent, is_superseded, supersedes,
+    ActionType, Assignee, Language, Placed, Role, TaskPayload, ToolchainEvent, is_superseded,
+    supersedes,
 };
 use surety_common::store::{Admission, Assigned, Inserted, NewTask};
 use surety_common::telemetry;
@@ -180,9 +181,7 @@ fn new_task(
     let rules = &planner.rules;
     let run_id = Uuid::now_v7();
     let (agent, language) = match &found {
-        Found::Asked(agent) | Found::Coordinator(agent) => {
-            (agent.agent_id.clone(), agent.language)
-        }
+        Found::Asked(agent) | Found::Coordinator(agent) => (agent.agent_id.clone(), agent.language),
         Found::None => (String::new(), Language::En),
     };
     let mut payload = rules.payload(event, language).map_err(unusable)?;

@@ -217,8 +217,7 @@ impl<'p> Follow<'p> {
         let language = self.language_of(&self.task.assignee).await?;
         let mut again = self.again("again");
         again.business_failures = self.task.business_failures.saturating_add(1);
-        again.instructions =
-            self.planner.rules.own_task(again.run_id, &again.payload, language)?;
+        again.instructions = self.planner.rules.own_task(again.run_id, &again.payload, language)?;
         let account = self.account_of(&self.task.assignee).await?;
         let body = comment(language, failure, again.run_id);
         self.tasks.push(again);
@@ -352,8 +351,8 @@ fn own_task(
     agent: Option<Assigned>,
 ) -> Result<NewTask, Fault> {
     let run_id = Uuid::now_v7();
-    let (assignee, language) = agent
-        .map_or((String::new(), Language::En), |agent| (agent.agent_id, agent.language));
+    let (assignee, language) =
+        agent.map_or((String::new(), Language::En), |agent| (agent.agent_id, agent.language));
     let instructions = planner.rules.own_task(run_id, &payload, language)?;
     let key = sha256_hex(format!("{kind}|{}", failed.run_id).as_bytes());
     let now = planner.now();

@@ -59,7 +59,8 @@ pub trait EscalationPort: Send + Sync {
     fn reaches(&self, forge: &str, repo: &str) -> bool;
 
     /// Writes a comment on a pull request or an issue, and answers its address.
-    fn comment_once<'a>(&'a self, posting: &'a Posting) -> BoxFuture<'a, Result<String, PortError>>;
+    fn comment_once<'a>(&'a self, posting: &'a Posting)
+    -> BoxFuture<'a, Result<String, PortError>>;
 
     /// Opens an issue, and answers its address.
     fn issue_once<'a>(&'a self, posting: &'a Posting) -> BoxFuture<'a, Result<String, PortError>>;

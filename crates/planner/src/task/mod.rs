@@ -34,7 +34,8 @@ pub fn find_task_type(name: &str) -> Option<&'static dyn TaskType> {
 }
 
 pub(crate) fn not_found(run_id: Uuid) -> Fault {
-    Fault::new(FaultCode::TaskNotFound, format!("no task has the run {run_id}")).with_field("run_id")
+    Fault::new(FaultCode::TaskNotFound, format!("no task has the run {run_id}"))
+        .with_field("run_id")
 }
 
 /// A kind of task.

@@ -103,7 +103,9 @@ pub(crate) async fn follow(planner: &Planner, run_id: Uuid) -> Result<StoredTask
         let woken = timeout(POLL, async {
             loop {
                 match topics.recv().await {
-                    Ok(Topic::Run(id) | Topic::Waits(id) | Topic::Moved(id)) if id == run_id => return,
+                    Ok(Topic::Run(id) | Topic::Waits(id) | Topic::Moved(id)) if id == run_id => {
+                        return;
+                    }
                     Ok(Topic::Everything) | Err(_) => return,
                     Ok(_) => {}
                 }

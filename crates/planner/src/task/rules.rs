@@ -192,9 +192,10 @@ impl AddedStep {
             "" => None,
             text => Some(glob(format!("{place}.repo"), text)?),
         };
-        let context = wanted.context.iter().map(|(key, text)| {
-            Ok((key.clone(), glob(format!("{place}.context.{key}"), text)?))
-        });
+        let context = wanted
+            .context
+            .iter()
+            .map(|(key, text)| Ok((key.clone(), glob(format!("{place}.context.{key}"), text)?)));
         let context = context.collect::<Result<_, TaskRulesError>>()?;
         Ok(Self { wanted: wanted.clone(), repo, context, names })
     }

@@ -129,10 +129,17 @@ impl Show {
             format!("  created   {}", day_and_time(task.created_at.as_ref())),
         ];
         if let Some(at) = &task.remind_at {
-            lines.push(format!("  reminder  {} ({} before)", day_and_time(Some(at)), task.reminders));
+            lines.push(format!(
+                "  reminder  {} ({} before)",
+                day_and_time(Some(at)),
+                task.reminders
+            ));
         }
         if !task.caused_by.is_empty() {
-            lines.push(format!("  follows   {} (chain {}, task {})", task.caused_by, task.chain_id, task.depth));
+            lines.push(format!(
+                "  follows   {} (chain {}, task {})",
+                task.caused_by, task.chain_id, task.depth
+            ));
         }
         lines.push(String::new());
         lines.push(harmless(&found.instructions));
@@ -172,6 +179,7 @@ fn shown(entry: &v1::TaskEntry) -> String {
         name => format!(" [{}]", harmless(name)),
     };
     let body = harmless(&entry.body).lines().map(|line| format!("\n  {line}")).collect::<String>();
-    let links = entry.links.iter().map(|link| format!("\n  {}", harmless(link))).collect::<String>();
+    let links =
+        entry.links.iter().map(|link| format!("\n  {}", harmless(link))).collect::<String>();
     format!("{head}{output}{body}{links}")
 }

@@ -110,11 +110,9 @@ impl Submit {
             }
             let line = |task: &v1::SubmittedEvent| match task.run_id.as_str() {
                 "" => harmless(&task.result),
-                run_id => format!(
-                    "{run_id} {} {}",
-                    harmless(&task.result),
-                    harmless(&task.assignee)
-                ),
+                run_id => {
+                    format!("{run_id} {} {}", harmless(&task.result), harmless(&task.assignee))
+                }
             };
             answer.tasks.iter().map(line).collect::<Vec<_>>().join("\n")
         })?;
@@ -135,18 +133,21 @@ impl Report {
         let answer = connection.tasks().submit_action_report(bounded(request)).await;
         let answer = answer.map_err(|status| connection.failure(&status))?.into_inner();
         let task = answer.task.clone().unwrap_or_default();
-        output.either(&wire_json::message("SubmitActionReportResponse", &answer), || {
-            match answer.accepted {
+        output.either(
+            &wire_json::message("SubmitActionReportResponse", &answer),
+            || match answer.accepted {
                 true => "accepted".to_owned(),
                 false if answer.reason.is_empty() => state(&task),
                 false => harmless(&answer.reason),
-            }
-        })?;
+            },
+        )?;
         if answer.accepted {
             return Ok(Exit::Done);
         }
         if task.terminal.is_none() {
-            note("The report is stored; the gate has not decided yet. `surety task show` says when it has.");
+            note(
+                "The report is stored; the gate has not decided yet. `surety task show` says when it has.",
+            );
             return Ok(Exit::Done);
         }
         Ok(Exit::NotAccepted)

@@ -50,8 +50,8 @@ pub use language::Language;
 pub use order::{Placed, is_superseded, supersedes};
 pub use own::{OwnAccount, marker, marks_own};
 pub use report::{
-    ANY_LONG_COMMENT, ANY_OUTPUT, Compatibility, LONG_COMMENT, ReportResult, THIN_REPORT, TaskEntry,
-    TaskFacts, judge,
+    ANY_LONG_COMMENT, ANY_OUTPUT, Compatibility, LONG_COMMENT, ReportResult, THIN_REPORT,
+    TaskEntry, TaskFacts, judge,
 };
 pub use risk::{RiskLevel, RiskRules};
 pub use source::Rules;

@@ -56,7 +56,12 @@ pub struct NewTask {
 impl NewTask {
     /// The same task again, because it failed.
     #[must_use]
-    pub fn follow_up(failed: &StoredTask, run_id: Uuid, event_key: String, now: DateTime<Utc>) -> Self {
+    pub fn follow_up(
+        failed: &StoredTask,
+        run_id: Uuid,
+        event_key: String,
+        now: DateTime<Utc>,
+    ) -> Self {
         Self {
             run_id,
             task_type: "toolchain",

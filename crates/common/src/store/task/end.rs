@@ -164,11 +164,7 @@ impl EscalationRow {
             wanted: NewEscalation {
                 action,
                 forge: self.forge,
-                subject: Subject {
-                    repo: self.repo,
-                    number,
-                    is_pull_request: self.is_pull_request,
-                },
+                subject: Subject { repo: self.repo, number, is_pull_request: self.is_pull_request },
                 account: self.account,
                 title: self.title,
                 body: self.body,

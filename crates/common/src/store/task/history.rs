@@ -58,8 +58,7 @@ impl Row {
     fn into_entry(self, run_id: Uuid) -> Result<EntryRow, StoreError> {
         let Self { sequence, kind, author, body, links, attachment, at } = self;
         let what = || format!("entry {sequence} of task {run_id}");
-        let kind =
-            EntryKind::from_text(&kind).ok_or_else(|| StoreError::corrupt(what(), &kind))?;
+        let kind = EntryKind::from_text(&kind).ok_or_else(|| StoreError::corrupt(what(), &kind))?;
         let entry = TaskEntry { kind, author, body, at };
         Ok(EntryRow { sequence, entry, links, attachment })
     }

@@ -151,11 +151,7 @@ impl TaskRow {
             payload,
             instructions: self.instructions,
             forge: self.forge,
-            subject: Subject {
-                repo: self.repo,
-                number,
-                is_pull_request: self.is_pull_request,
-            },
+            subject: Subject { repo: self.repo, number, is_pull_request: self.is_pull_request },
             happened_at: self.happened_at,
             addressee: self.addressee,
             assignee: self.assignee,

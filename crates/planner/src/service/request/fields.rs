@@ -22,7 +22,9 @@ pub(in crate::service) fn check_open(namespace: &str) -> Result<(), Problem> {
     if !TASK_NAMESPACES.contains(&namespace) {
         return Ok(());
     }
-    let message = format!("{namespace:?} is reserved for tasks, which events and messages make; use another one");
+    let message = format!(
+        "{namespace:?} is reserved for tasks, which events and messages make; use another one"
+    );
     Err(Problem::at(Code::TypeMismatch, "namespace", message))
 }
 

@@ -1,6 +1,6 @@
 //! What follows from tasks that fail: the same task, the coordinator, the infrastructure, and the bounds of a chain.
 
-use crate::{LOGIN, Stage};
+use super::{LOGIN, Stage};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use surety_common::wire::v1;
@@ -28,7 +28,10 @@ async fn a_task_without_a_report_comes_back_and_the_third_failure_is_the_coordin
         // No forge is configured, so the comment cannot be written: the infrastructure is told.
         let caused = stage.caused_by(&run_id, 2).await?;
         let [infra, again] = caused.as_slice() else { anyhow::bail!("{caused:#?}") };
-        ensure!(infra.action_type == "infrastructure_failure" && infra.assignee == OTHER, "{infra:#?}");
+        ensure!(
+            infra.action_type == "infrastructure_failure" && infra.assignee == OTHER,
+            "{infra:#?}"
+        );
         ensure!(again.action_type == "issue_assigned" && again.assignee == AGENT, "{again:#?}");
         ensure!(again.depth == depth && again.chain_id == chain, "{again:#?}");
         let handed = stage.handed(&again.run_id).await?;

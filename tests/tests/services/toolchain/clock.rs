@@ -1,6 +1,6 @@
 //! The clock of the report, by the database's time.
 
-use crate::{LOGIN, Stage};
+use super::{LOGIN, Stage};
 use anyhow::{Result, ensure};
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, OTHER};
@@ -36,7 +36,7 @@ async fn a_task_is_handed_again_twice_and_then_fails_unless_its_assignee_waits_f
         waiting_for: waiting_for.to_owned(),
         ..v1::AddTaskEntryRequest::default()
     };
-    let denied = crate::reason(stage.tasks(OTHER)?.add_task_entry(note(OTHER, "CI")).await)?;
+    let denied = super::reason(stage.tasks(OTHER)?.add_task_entry(note(OTHER, "CI")).await)?;
     ensure!(denied == "permission_denied", "{denied}");
     stage.tasks(AGENT)?.add_task_entry(note(AGENT, "CI")).await?;
     let held = stage.task(&waits).await?;
@@ -50,7 +50,7 @@ async fn a_task_is_handed_again_twice_and_then_fails_unless_its_assignee_waits_f
     }
     // The silent holder of the lease lost it, so that the task was offered again.
     let lost = stage.agent(AGENT)?.submit(&work, r#"{"action":"done","goal_check":"x"}"#).await;
-    ensure!(crate::reason(lost)? == "lease_lost");
+    ensure!(super::reason(lost)? == "lease_lost");
     set_clock(&mut stage, 15).await?;
     let failed = stage.ended(&silent).await?;
     let why = (failed.failure.as_str(), failed.failure_class.as_str());

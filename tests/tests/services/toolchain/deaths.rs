@@ -1,6 +1,6 @@
 //! Planners that end between a task's row and what follows from it.
 
-use crate::{LOGIN, Stage, issue};
+use super::{LOGIN, Stage, issue};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use surety_common::wire::v1;
@@ -12,8 +12,8 @@ async fn planner_that_ends_at(stage: &mut Stage, point: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_planner_that_ends_leaves_no_task_and_no_follow_up_out_and_makes_none_twice()
--> Result<()> {
+async fn a_planner_that_ends_leaves_no_task_and_no_follow_up_out_and_makes_none_twice() -> Result<()>
+{
     let mut stage = Stage::start().await?;
     planner_that_ends_at(&mut stage, "planner.after_task_stored:1").await?;
     let lost = stage.submit("issues", &issue(41, LOGIN)).await;

@@ -20,7 +20,7 @@ use tempfile::NamedTempFile;
 use tonic::Status;
 
 /// The account of [`AGENT`], which writes code; [`OTHER`] is the coordinator and the infrastructure.
-const LOGIN: &str = "bob";
+pub(crate) const LOGIN: &str = "bob";
 /// How long a lease is waited for that must not come.
 const NONE_IN_S: i64 = 1;
 

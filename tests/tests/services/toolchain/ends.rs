@@ -1,6 +1,6 @@
 //! Tasks that end by a report, without one, or because nothing is left to do.
 
-use crate::{LOGIN, NONE_IN_S, Stage, issue, pull, reason};
+use super::{LOGIN, NONE_IN_S, Stage, issue, pull, reason};
 use anyhow::{Context, Result, ensure};
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, OTHER, PERSON};
@@ -20,7 +20,15 @@ async fn a_task_is_offered_to_its_assignee_and_ends_with_its_report() -> Result<
     let offered = stage.agent(OTHER)?.lease(&run_id, NONE_IN_S).await?;
     ensure!(offered.is_none(), "the task of another agent: {offered:#?}");
     let work = stage.agent(AGENT)?.work(&run_id).await?;
-    ensure!(work.context.step.clone().context("no step")?.description.contains("fix/7-the-list-is-slow"), "{work:#?}");
+    ensure!(
+        work.context
+            .step
+            .clone()
+            .context("no step")?
+            .description
+            .contains("fix/7-the-list-is-slow"),
+        "{work:#?}"
+    );
 
     let other = reason(stage.report(OTHER, &run_id, "I did it: merged #7").await)?;
     ensure!(other == "permission_denied", "{other}");
@@ -107,10 +115,7 @@ async fn agents_are_registered_once_and_unknown_ones_are_the_coordinator_s() -> 
     let request = |id: &str, login: &str| v1::PutAgentRequest {
         agent: Some(v1::Agent {
             id: id.to_owned(),
-            accounts: vec![v1::ForgeAccount {
-                forge: "gitea".to_owned(),
-                login: login.to_owned(),
-            }],
+            accounts: vec![v1::ForgeAccount { forge: "gitea".to_owned(), login: login.to_owned() }],
             ..v1::Agent::default()
         }),
     };
