@@ -1,7 +1,7 @@
 //! The verdict on a stored run: the gate reads the plan and the receipts itself, and changes the
 //! run's state.
 
-use crate::check::Answer;
+use crate::check::{Answer, action_report};
 use crate::evidence::RunEvidence;
 use crate::gate::Gate;
 use crate::question::wait_for_answer;
@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use surety_common::crash;
-use surety_common::domain::check::CheckKind;
+use surety_common::domain::check::{AcceptCheck, CheckKind};
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::{Execution, Graph};
@@ -25,7 +25,8 @@ use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::{EvidenceReceipt, verify_chain};
 use surety_common::domain::repository::RepositoryOutcome;
 use surety_common::domain::run::{DriverKind, RunRecord};
-use surety_common::domain::verdict::Verdict;
+use surety_common::domain::toolchain::{ReportResult, THIN_REPORT};
+use surety_common::domain::verdict::{Caution, Verdict};
 use surety_common::domain::verification::{probes, wrote_files};
 use surety_common::store::{self, Commit, EvidenceBundle, Outcome, Topic};
 use surety_common::telemetry::trace;
@@ -134,18 +135,23 @@ impl Gate {
     async fn decide(&self, bundle: &Arc<EvidenceBundle>) -> Result<Decided, Fault> {
         let record = &bundle.run;
         let checks = record.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
-        let answers = self.probes.answers(checks).await?;
+        let reports = action_report::results(&self.pool, record.spec.id, checks).await?;
+        let mut answers = self.probes.answers(checks).await?;
+        let refuses_thin = record.spec.policy.refuse_on.iter().any(|code| code == THIN_REPORT);
+        answers
+            .extend(reports.iter().map(|(index, result)| (*index, answer(*result, refuses_thin))));
         let takes_long = bundle.evidence.receipts.len() > AT_ONCE
             || checks.iter().any(|check| check.kind == CheckKind::Expression);
         let judge = {
             let bundle = Arc::clone(bundle);
             move || judge(&bundle, &answers)
         };
-        let Judgement { verdict, question } = match takes_long {
+        let Judgement { mut verdict, question } = match takes_long {
             // Outside the runtime's own threads; an expression may block for its whole time limit.
             true => beside(judge).await??,
             false => judge()?,
         };
+        verdict.cautions.extend(thin_reports(checks, &reports));
         let verdict = VerdictRecord {
             plan_revision: record.execution.plan_revision,
             verdict,
@@ -181,6 +187,28 @@ impl Gate {
             .notify_on_commit(Topic::Run(record.spec.id));
         Ok(self.committer.commit(commit).await?)
     }
+}
+
+/// Whether a report holds. A thin one does unless the policy refuses it.
+fn answer(result: ReportResult, refuses_thin: bool) -> Answer {
+    match result {
+        ReportResult::ThinReport if refuses_thin => Err(THIN_REPORT),
+        result if result.passed() => Ok(()),
+        result => Err(result.as_str()),
+    }
+}
+
+/// The cautions about reports that say little.
+fn thin_reports(
+    checks: &[AcceptCheck],
+    reports: &BTreeMap<usize, ReportResult>,
+) -> impl Iterator<Item = Caution> {
+    let thin = reports.iter().filter(|(_, result)| **result == ReportResult::ThinReport);
+    thin.map(|(index, _)| Caution {
+        code: THIN_REPORT.to_owned(),
+        check: checks.get(*index).map_or_else(String::new, |check| check.name().to_owned()),
+        detail: "the report names no file, no build and no review".to_owned(),
+    })
 }
 
 fn may_reach(caller: &Caller, record: &RunRecord) -> Result<(), Fault> {

@@ -56,6 +56,10 @@ fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> St
             (CheckKind::ToolFact, reason) => {
                 format!("{} to run its work: {}", verification(check), shortened(reason))
             }
+            (CheckKind::ActionReport, reason) => format!(
+                "an action report of the assignee that says what was done ({})",
+                shortened(reason)
+            ),
             (CheckKind::Expression, _) => format!("the expression `{target}` to be true"),
             (_, reason) => format!("another outcome than {}", shortened(reason)),
         };

@@ -11,6 +11,7 @@ use surety_common::wire::v1;
 use surety_common::wire::v1::admin_service_client::AdminServiceClient;
 use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
+use surety_common::wire::v1::toolchain_service_client::ToolchainServiceClient;
 use tonic::{Request, Status};
 
 use crate::failure::{Code, Failure, is_unreachable};
@@ -34,6 +35,7 @@ pub struct Connection {
     runs: RunServiceClient<ServiceChannel>,
     admin: AdminServiceClient<ServiceChannel>,
     plans: PlannerServiceClient<ServiceChannel>,
+    tasks: ToolchainServiceClient<ServiceChannel>,
 }
 
 impl Connection {
@@ -63,8 +65,10 @@ impl Connection {
         let runs = runs.max_decoding_message_size(MAX_ANSWER_BYTES);
         let plans = PlannerServiceClient::new(channel.clone());
         let plans = plans.max_decoding_message_size(MAX_ANSWER_BYTES);
+        let tasks = ToolchainServiceClient::new(channel.clone());
+        let tasks = tasks.max_decoding_message_size(MAX_ANSWER_BYTES);
         let admin = AdminServiceClient::new(channel).max_decoding_message_size(MAX_ANSWER_BYTES);
-        Ok(Self { url, runs, admin, plans })
+        Ok(Self { url, runs, admin, plans, tasks })
     }
 
     /// The client of the run service.
@@ -83,6 +87,12 @@ impl Connection {
     #[must_use]
     pub fn plans(&self) -> PlannerServiceClient<ServiceChannel> {
         self.plans.clone()
+    }
+
+    /// The client of tasks and their agents.
+    #[must_use]
+    pub fn tasks(&self) -> ToolchainServiceClient<ServiceChannel> {
+        self.tasks.clone()
     }
 
     /// The failure of a refused call.

@@ -60,6 +60,7 @@ macro_rules! mutations {
 }
 
 mutations! {
+    AddTaskEntryRequest: "AddTaskEntry", |_| None;
     AnswerQuestionRequest: "AnswerQuestion", |request| request.expected_version;
     CancelRunRequest: "CancelRun", |request| request.expected_version;
     ExtendBudgetRequest: "ExtendBudget", |request| request.expected_version;
@@ -70,6 +71,7 @@ mutations! {
     RevokeGrantRequest: "RevokeGrant", |request| request.expected_version;
     RevokeTokenRequest: "RevokeToken", |_| None;
     SetNamespacePolicyRequest: "SetNamespacePolicy", |request| request.expected_version;
+    SubmitActionReportRequest: "SubmitActionReport", |_| None;
     SubmitPlanRequest: "SubmitPlan", |request| request.expected_version;
 }
 

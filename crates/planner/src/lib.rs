@@ -30,6 +30,7 @@ pub use service::{read_own_limits, read_policy};
 pub use webhook::WebhookError;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use planner::TaskSetup;
 use shards::Shards;
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -87,7 +88,10 @@ pub enum ServeError {
     /// A model's profile cannot be used.
     #[error(transparent)]
     Models(#[from] surety_model::ProfileError),
-    /// A prompt cannot be used.
+    /// The rules for tasks cannot be used.
+    #[error(transparent)]
+    Tasks(#[from] task::TaskRulesError),
+    /// A prompt, or a file of the configuration, cannot be used.
     #[error(transparent)]
     Prompt(#[from] ConfigError),
     /// The port failed.
@@ -102,6 +106,15 @@ pub enum ServeError {
 pub fn check_models(models: &ModelDriverConfig) -> Result<(), ServeError> {
     model::Prompts::load(models.model_prompts_dir.as_deref())?;
     surety_model::Endpoints::from_config(&models.models)?;
+    Ok(())
+}
+
+/// Checks the rules for tasks, without a connection.
+///
+/// # Errors
+/// What cannot be used.
+pub fn check_tasks(planner: &PlannerConfig) -> Result<(), ServeError> {
+    task::TaskRules::load(planner.toolchain()?)?;
     Ok(())
 }
 
@@ -123,6 +136,7 @@ pub async fn serve(
     let webhooks = Webhooks::new(&setup.webhooks, &setup.transport)?;
     let prompts = model::Prompts::load(setup.models.model_prompts_dir.as_deref())?;
     let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
+    let rules = Arc::new(task::TaskRules::load(setup.planner.toolchain()?)?);
     // Everything of the configuration was read by now, and an error of it named.
     announce("planner", &listener);
     let size = PoolSize::of(&setup.common);
@@ -138,6 +152,7 @@ pub async fn serve(
         host_label: setup.common.host_label(),
         depths: Arc::default(),
         webhooks,
+        tasks: TaskSetup { rules, escalations: Arc::new(task::NoForge) },
     };
     let tokens = Tokens { primary: pool.clone(), identities: identities.clone() };
     let name = "the primary database".to_owned();

@@ -1,5 +1,6 @@
 //! A planner with its database.
 
+use crate::task::{EscalationPort, TaskRules};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -34,17 +35,42 @@ pub struct Planner {
     /// The runs whose plan a model of the service makes.
     pub(crate) model_offers: Offers,
     pub(crate) heartbeats: WaitHeartbeats,
+    /// The rules for tasks.
+    pub(crate) rules: Arc<TaskRules>,
+    /// Writes on forges.
+    pub(crate) escalations: Arc<dyn EscalationPort>,
     pub(crate) shutdown: CancellationToken,
+}
+
+/// What a planner is told about its database and its process.
+#[derive(Clone)]
+pub(crate) struct Place {
+    /// The shard index of the database.
+    pub(crate) shard_index: usize,
+    /// The database's name in messages.
+    pub(crate) whose: String,
+    /// Names the machine on which workspace paths hold.
+    pub(crate) host_label: String,
+}
+
+/// What the operator configured about tasks.
+#[derive(Clone)]
+pub(crate) struct TaskSetup {
+    /// The rules.
+    pub(crate) rules: Arc<TaskRules>,
+    /// Writes on forges.
+    pub(crate) escalations: Arc<dyn EscalationPort>,
 }
 
 impl Planner {
     pub(crate) fn start(
         pool: PgPool,
-        shard_index: usize,
-        whose: String,
-        host_label: String,
+        place: Place,
+        tasks: TaskSetup,
         shutdown: CancellationToken,
     ) -> Self {
+        let Place { shard_index, whose, host_label } = place;
+        let TaskSetup { rules, escalations } = tasks;
         let waker = Waker::start(pool.clone());
         let observer: Observer = Arc::new({
             let waker = waker.clone();
@@ -62,6 +88,8 @@ impl Planner {
             shard_index,
             whose,
             host_label,
+            rules,
+            escalations,
             committer: Committer::start(pool.clone(), waker.clone(), observer),
             creator: Creator::start(pool.clone(), waker.clone()),
             journals: Journals::start(pool.clone()),
@@ -86,6 +114,15 @@ impl Planner {
     /// The current time, the planner's only clock.
     pub(crate) fn now(&self) -> DateTime<Utc> {
         clock::now_at(self.shard_index)
+    }
+}
+
+#[cfg(test)]
+impl TaskSetup {
+    /// The default rules, and no forge.
+    pub(crate) fn for_tests() -> Self {
+        let rules = TaskRules::load(surety_common::config::ToolchainConfig::default()).unwrap();
+        Self { rules: Arc::new(rules), escalations: Arc::new(crate::task::NoForge) }
     }
 }
 

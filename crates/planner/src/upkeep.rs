@@ -1,7 +1,8 @@
 //! Background work in each database.
 
 use crate::depths::Depths;
-use crate::planner::Planner;
+use crate::planner::{Place, Planner, TaskSetup};
+use crate::task;
 use crate::webhook::Webhooks;
 use crate::{retention, scan};
 use sqlx::PgPool;
@@ -20,6 +21,8 @@ pub(crate) struct Upkeep {
     pub(crate) depths: Arc<Mutex<Depths>>,
     /// Who is told of events.
     pub(crate) webhooks: Webhooks,
+    /// What is configured about tasks.
+    pub(crate) tasks: TaskSetup,
 }
 
 impl Upkeep {
@@ -33,13 +36,15 @@ impl Upkeep {
     ) -> Arc<Planner> {
         // Before the first run is created, so that its partition exists.
         retention::prepare(&pool, clock::now_at(shard_index), self.retention).await;
-        Arc::new(Planner::start(pool, shard_index, whose, self.host_label.clone(), shutdown))
+        let place = Place { shard_index, whose, host_label: self.host_label.clone() };
+        Arc::new(Planner::start(pool, place, self.tasks.clone(), shutdown))
     }
 
     /// Runs until the process shuts down.
     pub(crate) async fn go_on(self, planner: Arc<Planner>) {
         let forgetting = retention::run(Arc::clone(&planner), self.retention);
         let telling = self.webhooks.run(Arc::clone(&planner));
-        tokio::join!(forgetting, telling, scan::run(planner, self.depths));
+        let tasks = task::upkeep::run(Arc::clone(&planner));
+        tokio::join!(forgetting, telling, tasks, scan::run(planner, self.depths));
     }
 }

@@ -16,6 +16,7 @@ mod replies;
 pub mod report;
 pub mod runtime;
 pub mod stateless;
+pub mod toolchain;
 mod verification;
 
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::runtime::Checked;
 use super::stateless::StatelessClient;
-use super::{Row, decision, gate, plan, rows, runtime, text_of};
+use super::{Row, decision, gate, plan, rows, runtime, text_of, toolchain};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -18,11 +18,8 @@ pub const ASKED: [&str; 7] = [
 ];
 /// Rows about what happens inside a run: they have no call of their own.
 pub const RUNTIME: &str = "runtime.jsonl";
-/// Rows about events from a forge.
+/// Rows about events from a forge and their tasks.
 pub const TOOLCHAIN: &str = "toolchain.jsonl";
-
-/// Why rows about the toolchain are skipped.
-const NO_TOOLCHAIN: &str = "toolchain.jsonl: the toolchain is not carried out yet";
 
 /// The results of the rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,8 +82,8 @@ pub async fn ask_all(clients: &[StatelessClient<'_>]) -> Result<Report, String> 
     for row in some_rows(RUNTIME)? {
         report.count(RUNTIME, &row, runtime::check(&row));
     }
-    for row in rows(TOOLCHAIN)? {
-        report.count(TOOLCHAIN, &row, Checked::Skipped(NO_TOOLCHAIN.to_owned()));
+    for row in some_rows(TOOLCHAIN)? {
+        report.count(TOOLCHAIN, &row, toolchain::check(&row));
     }
     Ok(report)
 }

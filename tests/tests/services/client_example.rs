@@ -1,5 +1,6 @@
 //! The Python examples against live services, with the Python code that is generated from the protos.
 
+use crate::toolchain::{LOGIN, Stage};
 use anyhow::{Context, Result, ensure};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -193,4 +194,29 @@ impl Lines {
         let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await??;
         line.context("the process ended")
     }
+}
+
+#[tokio::test]
+async fn the_python_agent_of_tasks_leases_one_and_reports_it() -> Result<()> {
+    let Some(stubs) = generated().await? else { return Ok(()) };
+    let stage = Stage::start().await?;
+    let run_id = stage.assigned(51, LOGIN).await?;
+    let mut token = NamedTempFile::new()?;
+    writeln!(token, "{}", secret(AGENT))?;
+    let executor = stage.deployment.executors.first().context("no executor")?;
+    let ran = Command::new(stubs.join("venv/bin/python"))
+        .arg(root().join("examples/task_agent.py"))
+        .arg(stubs.join("generated"))
+        .arg(executor.address())
+        .arg(stage.deployment.planner.address())
+        .arg(token.path())
+        .arg("1")
+        .output()
+        .await?;
+    let said = String::from_utf8(ran.stdout).context("text")?;
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    let last = said.lines().last().unwrap_or_default();
+    ensure!(last == format!("{run_id} issue_assigned accepted"), "{said}\n{errors}");
+    ensure!(said.contains("Create the branch fix/51-the-list-is-slow."), "{said}");
+    stage.deployment.finish().await
 }

@@ -47,6 +47,7 @@ mod step_checks;
 mod stop_reasons;
 mod telemetry;
 mod tls;
+mod toolchain;
 mod tool_workers;
 mod traced_over_services;
 mod verify_tools;

@@ -312,8 +312,8 @@ async fn calls_and_drivers_that_are_not_served_yet_say_so_with_a_code() -> Resul
     let expected = (Code::Unimplemented, "feature_not_served", "driver");
     assert_eq!((class, reason.as_str(), field.as_str()), expected);
     let channel = channel(&deployment.planner.url(), Some(&token()?))?;
-    let tasks = v1::ListTasksRequest::default();
-    let (class, reason, _) = refusal(ToolchainServiceClient::new(channel).list_tasks(tasks).await)?;
+    let mail = v1::SendMailRequest::default();
+    let (class, reason, _) = refusal(ToolchainServiceClient::new(channel).send_mail(mail).await)?;
     assert_eq!((class, reason.as_str()), (Code::Unimplemented, "unimplemented"));
     deployment.finish().await
 }

@@ -1,5 +1,6 @@
 //! The kinds of checks that only the gate decides.
 
+pub mod action_report;
 pub mod expression;
 pub mod http_probe;
 

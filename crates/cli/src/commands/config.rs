@@ -62,6 +62,8 @@ impl Config {
         let sandbox = SandboxCheck::of(&executor)?;
         let databases = planner.namespace_databases()?;
         planner.webhooks()?;
+        surety_planner::check_tasks(&planner)
+            .map_err(|error| Failure::new(Code::SettingInvalid, error.to_string(), ""))?;
         let servers = executor.mcp_servers()?;
         let in_force = effective(matches);
         let named = |setting: &Effective| match setting.setting.id().as_str() {

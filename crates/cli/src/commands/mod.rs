@@ -1,6 +1,7 @@
 //! The subcommands, one module for each. A new one is a module with an `Args` struct and a `run`, a
 //! variant of [`Command`] and a line in `carry_out`.
 
+mod agents;
 mod answer;
 mod approval;
 mod audit;
@@ -38,6 +39,7 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use surety_common::wire::server::runtime;
 
+pub use agents::Agents;
 pub use answer::Answer;
 pub use approval::{Approval, Denial};
 pub use audit::Audit;
@@ -139,8 +141,10 @@ pub enum Command {
     Plan(Plan),
     /// Check decisions without a service.
     Decision(Decision),
-    /// Check what a forge's events become, without a service.
+    /// List, show and report tasks, and check what a forge's events become.
     Task(Task),
+    /// List, register and remove the agents that act on tasks.
+    Agents(Agents),
     /// Evaluate checks and receipts without a service.
     #[command(after_help = Exit::help())]
     Gate(Gate),
@@ -206,6 +210,7 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         | Command::Plan(_)
         | Command::Decision(_)
         | Command::Task(_)
+        | Command::Agents(_)
         | Command::Gate(_)
         | Command::Receipts(_)
         | Command::Config(_)
@@ -244,7 +249,8 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
         Command::Audit(command) => command.run(output).await,
         Command::Plan(command) => command.run(output),
         Command::Decision(command) => command.run(output),
-        Command::Task(command) => command.run(output),
+        Command::Task(command) => command.run(output).await,
+        Command::Agents(command) => command.run(output).await,
         Command::Gate(command) => command.run(output).await,
         Command::Receipts(command) => command.run(output).await,
         Command::Config(command) => command.run(innermost(matches), output),

@@ -171,6 +171,27 @@ pub enum ConfigError {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// The file with the rules for tasks cannot be read.
+    #[error(
+        "the file {path} with the rules for tasks cannot be read: {source}. Point --toolchain-file \
+         (SURETY_TOOLCHAIN_FILE) at the right file"
+    )]
+    ToolchainUnreadable {
+        /// The file as it was given.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// A key of it cannot be used.
+    #[error("{place} of {path} (--toolchain-file, SURETY_TOOLCHAIN_FILE) {why}")]
+    ToolchainInvalid {
+        /// The file as it was given.
+        path: PathBuf,
+        /// The key.
+        place: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// An executor would be declared dead between two of its heartbeats.
     #[error(
         "--executor-heartbeat-interval-ms (SURETY_EXECUTOR_HEARTBEAT_INTERVAL_MS) is \

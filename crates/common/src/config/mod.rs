@@ -25,6 +25,7 @@ mod services;
 mod settings;
 mod tls;
 mod token;
+mod toolchain;
 mod value;
 mod webhooks;
 
@@ -44,5 +45,9 @@ pub use services::{ExecutorConfig, GateConfig, GateProbeConfig, PlannerConfig, S
 pub use settings::{Accepts, Group, Setting, settings};
 pub use tls::{ClientTlsConfig, TlsConfig};
 pub use token::{FileToken, open_to_all, read_client_token, read_token_file};
+pub use toolchain::{
+    AddedStepConfig, DEFAULT_REMINDER, MAX_REMINDER_HOURS, REMINDER_HOURS, RiskConfig, StepsConfig,
+    ToolchainConfig,
+};
 pub use value::LogFormat;
 pub use webhooks::{SECRET_PREFIX, Webhook};

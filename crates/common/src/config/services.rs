@@ -11,6 +11,7 @@ use super::mcp::{McpServer, read_mcp_servers};
 use super::namespaces::{NamespaceDatabase, read_namespace_databases};
 use super::secrets::NamedSecrets;
 use super::settings as s;
+use super::toolchain::{ToolchainConfig, read_toolchain};
 use super::webhooks::{Webhook, read_webhooks};
 
 /// The planner's settings.
@@ -34,6 +35,12 @@ pub struct PlannerConfig {
           help = s::WEBHOOKS_FILE.meaning,
           value_parser = s::WEBHOOKS_FILE.reads::<PathBuf>())]
     pub webhooks_file: Option<PathBuf>,
+
+    /// The file with the rules for tasks; read it with [`PlannerConfig::toolchain`].
+    #[arg(long = s::TOOLCHAIN_FILE.flag, env = s::TOOLCHAIN_FILE.env,
+          help = s::TOOLCHAIN_FILE.meaning,
+          value_parser = s::TOOLCHAIN_FILE.reads::<PathBuf>())]
+    pub toolchain_file: Option<PathBuf>,
 
     /// Days that a run is kept after its end, 0..36500; 0 keeps it for ever.
     #[arg(long = s::RETENTION_DAYS.flag, env = s::RETENTION_DAYS.env,
@@ -262,6 +269,14 @@ impl PlannerConfig {
     /// The file cannot be read, is readable by every user, or has an invalid line.
     pub fn webhooks(&self) -> Result<Vec<Webhook>, ConfigError> {
         Ok(self.webhooks_file.as_deref().map(read_webhooks).transpose()?.unwrap_or_default())
+    }
+
+    /// The rules for tasks; the default ones without a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has a key that cannot be used.
+    pub fn toolchain(&self) -> Result<ToolchainConfig, ConfigError> {
+        Ok(self.toolchain_file.as_deref().map(read_toolchain).transpose()?.unwrap_or_default())
     }
 }
 

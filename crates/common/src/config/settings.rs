@@ -181,6 +181,7 @@ pub const fn settings() -> &'static [Setting] {
         PLANNER_LISTEN,
         NAMESPACE_DATABASES_FILE,
         WEBHOOKS_FILE,
+        TOOLCHAIN_FILE,
         RETENTION_DAYS,
         EXECUTOR_LISTEN,
         EXECUTOR_GATE_URL,
@@ -403,6 +404,17 @@ pub(super) const WEBHOOKS_FILE: Setting = Setting {
               (wait.opened, run.ended), secret, with commas inside a column and `*` for every \
               namespace or event. No other address is told of events. The file must not be readable \
               by every user of the machine.",
+    secret: false,
+};
+
+pub(super) const TOOLCHAIN_FILE: Setting = Setting {
+    group: Group::Planner,
+    flag: "toolchain-file",
+    env: "SURETY_TOOLCHAIN_FILE",
+    default: "",
+    accepts: Accepts::Path,
+    meaning: "The file with the rules for tasks of the toolchain, TOML: templates, steps, reminders, risks, and \
+              what counts as a report ([toolchain.md](toolchain.md)). Set the same one on every planner.",
     secret: false,
 };
 

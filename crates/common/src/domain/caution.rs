@@ -29,7 +29,7 @@ pub enum Acceptable {
 }
 
 /// Every caution that a verdict can have.
-pub const CAUTIONS: [(&str, Acceptable); 15] = [
+pub const CAUTIONS: [(&str, Acceptable); 16] = [
     ("check_inputs_changed", Acceptable::ByPerson),
     ("check_inputs_differ", Acceptable::Shown),
     ("ignored_inputs_changed", Acceptable::ByPerson),
@@ -41,6 +41,7 @@ pub const CAUTIONS: [(&str, Acceptable); 15] = [
     ("runner_patched", Acceptable::Never),
     ("canary_not_run", Acceptable::Shown),
     ("thin_check", Acceptable::Shown),
+    ("thin_report", Acceptable::Shown),
     ("sandbox_partial", Acceptable::Shown),
     ("participant_unconfined", Acceptable::Shown),
     ("originals_not_run", Acceptable::Shown),

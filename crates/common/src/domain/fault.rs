@@ -74,6 +74,7 @@ codes! {
         VerdictNotFound = "verdict_not_found", "The run has no verdict, or not for that revision.";
         TokenNotFound = "token_not_found", "No token has that id, or it has ended.";
         TaskNotFound = "task_not_found", "No toolchain or mail task has that id.";
+        AgentUnknown = "agent_unknown", "No agent has that id, that account or that role.";
         ArtifactNotFound = "artifact_not_found", "No stored output has that digest.";
         GrantNotFound = "grant_not_found", "The run has no grant with that id.";
         NamespaceNotFound = "namespace_not_found", "No namespace has that name.";
@@ -81,6 +82,7 @@ codes! {
         ToolCallUnknown = "tool_call_unknown", "No call with that id is given to this stream.";
 
         RequestIdConflict = "request_id_conflict", "That request_id was used before with other content.";
+        AccountTaken = "account_taken", "The account belongs to another agent.";
         ToolNameTaken = "tool_name_taken", "Another provider already announced a tool with that name.";
 
         RunTerminal = "run_terminal", "The run has ended; its terminal state is never overwritten.";
@@ -334,14 +336,16 @@ impl FaultCode {
             | Self::VerdictNotFound
             | Self::TokenNotFound
             | Self::TaskNotFound
+            | Self::AgentUnknown
             | Self::ArtifactNotFound
             | Self::GrantNotFound
             | Self::NamespaceNotFound
             | Self::ToolCallUnknown
             | Self::NotFound => FaultClass::NotFound,
-            Self::RequestIdConflict | Self::ToolNameTaken | Self::AlreadyExists => {
-                FaultClass::AlreadyExists
-            }
+            Self::RequestIdConflict
+            | Self::AccountTaken
+            | Self::ToolNameTaken
+            | Self::AlreadyExists => FaultClass::AlreadyExists,
             Self::RunTerminal
             | Self::RunActive
             | Self::ForkStepsOpen

@@ -190,6 +190,12 @@ codes! {
         TodoDependencyOpen = "todo_dependency_open", "The todo cannot be begun or completed before the todos that it depends on.";
         CanceledRequiredNeedsReplacement = "canceled_required_needs_replacement", "A required todo can be cancelled only when another required todo replaces it.";
 
+        EventTypeMissing = "event_type_missing", "The payload of a task names no event.";
+        ActionTypeMissing = "action_type_missing", "The payload of a task names no action.";
+        StepsMissing = "steps_missing", "The payload of a task has no list of steps.";
+        FromMissing = "from_missing", "The payload of a task does not say who caused it.";
+        EntryKindUnknown = "entry_kind_unknown", "The kind of a task's entry is unknown, or only the service writes it.";
+
         LimitOutOfRange = "limit_out_of_range", "A limit is outside its range.";
         PolicyExceeded = "policy_exceeded", "The request asks for more than the policy of its namespace allows.";
         KeyWithoutEffect = "key_without_effect", "A limit or a rule has no effect in this version.";

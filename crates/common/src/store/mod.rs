@@ -7,6 +7,7 @@
 //!
 //! Each module owns one table and its row types. The SQL is in files.
 
+mod agent;
 mod apply;
 mod artifact;
 mod audit;
@@ -42,6 +43,7 @@ mod retention;
 mod run;
 mod run_row;
 mod scans;
+mod task;
 mod token;
 mod token_admin;
 mod unread;
@@ -53,6 +55,7 @@ mod worker_calls;
 mod worker_tools;
 mod workspace_lock;
 
+pub use agent::{delete_agent, find_agent, list_agents, put_agent};
 pub use apply::Outcome;
 pub use artifact::{Artifact, artifact_body, keep};
 pub use audit::{AuditRow, list_audit};
@@ -87,14 +90,22 @@ pub use run::{
     listed_bytes,
 };
 pub use scans::{OfferedIn, Scanner, in_turns, scan_until};
+pub use task::{
+    Admission, Assigned, DecisionWait, EndedTask, EntryRow, Escalation, EscalationAction,
+    EscalationEnd, Inserted, KnownTask, NewEntry, NewEscalation, NewTask, StoredTask, TaskCause,
+    TaskEnd, TaskFilter, TaskPage, add_entry, assign_task, decision_wait, due_tasks,
+    end_escalation, end_task, find_task, hold_task, list_entries, list_tasks, remind_task,
+    report_task, start_tasks, take_escalations, task_facts,
+};
 pub use token::{StoredToken, TokenHash, copy_tokens, find_token, import_tokens, use_token};
 pub use token_admin::{
     CreatedToken, NewToken, Revocation, create_token, list_tokens, revoke_token, token_by_id,
 };
 pub use unread::{Unread, Unreadable};
 pub use wait::{
-    Extended, HeldLease, LeaseOrder, OfferedWait, StoredLease, WaitHeartbeats, WaitLease,
-    find_lease, lease_waits, offered_namespaces, offered_waits, release_until, release_wait,
+    Extended, HeldLease, LeaseOrder, OfferedTaskWait, OfferedWait, StoredLease, WaitHeartbeats,
+    WaitLease, find_lease, lease_wait, lease_waits, offer_again, offered_namespaces,
+    offered_task_waits, offered_waits, release_until, release_wait,
 };
 pub use waits::{Progress, WaitFilter, WaitPage, Waiting, list_progress, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};

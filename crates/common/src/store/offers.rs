@@ -13,12 +13,14 @@ use super::StoreError;
 use super::dedicated_connection::DedicatedConnection;
 use super::scans::{OfferedIn, Scanner, in_turns, scan_until};
 use super::wait::{
-    HeldLease, LeaseOrder, OfferedWait, WaitLease, lease_waits, offered_namespaces, offered_waits,
-    release_wait,
+    HeldLease, LeaseOrder, OfferedWait, WaitLease, lease_waits, offered_namespaces,
+    offered_task_waits, offered_waits, release_wait,
 };
 use super::wake::Wakeups;
 use crate::clock;
 use crate::domain::execution::wait_rows::WaitKind;
+use crate::domain::toolchain::TASK_NAMESPACES;
+use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
@@ -111,9 +113,14 @@ impl Offers {
         let now = clock::now_at(self.0.shard_index);
         let mut namespaces = offered_namespaces(dedicated, self.0.kind, now).await?;
         namespaces.sort_unstable();
+        // Decisions of tasks are for their assignees.
+        let is_task = |name: &String| {
+            self.0.kind == WaitKind::Decision && TASK_NAMESPACES.contains(&name.as_str())
+        };
+        let (of_tasks, namespaces): (Vec<String>, Vec<String>) =
+            namespaces.into_iter().partition(is_task);
+        let mut picked = self.pick_tasks(dedicated, &of_tasks, now).await?;
         let mut taken = HashSet::new();
-        let mut orders = Vec::new();
-        let mut picked = Vec::new();
         for (scope, count) in scopes {
             let fitting: Vec<String> =
                 namespaces.iter().filter(|name| scope.fits(name)).cloned().collect();
@@ -130,16 +137,51 @@ impl Offers {
                 }
                 let Some(want) = self.take_want(&scope) else { break };
                 taken.insert(offer.id);
-                let holder = format!("{} {}", want.identity, want.name);
-                orders.push(LeaseOrder { wait_id: offer.id, holder, lease_ms: want.lease_ms });
                 picked.push((offer.id, want));
             }
         }
-        if orders.is_empty() {
+        if picked.is_empty() {
             return Ok(false);
         }
+        let orders: Vec<LeaseOrder> = picked.iter().map(order).collect();
         let leased = lease_waits(dedicated, &orders, now).await;
         self.hand_out(picked, leased).await
+    }
+
+    /// Offered waits of tasks, each with the participant of its assignee that has waited longest.
+    async fn pick_tasks(
+        &self,
+        dedicated: &mut DedicatedConnection,
+        namespaces: &[String],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<(Uuid, Want)>, StoreError> {
+        let fits = |want: &Want| namespaces.iter().any(|name| want.scope.fits(name));
+        let mut wanting: Vec<String> = self
+            .wants()
+            .iter()
+            .filter(|want| fits(want))
+            .map(|want| want.identity.clone())
+            .collect();
+        if wanting.is_empty() {
+            return Ok(Vec::new());
+        }
+        let most = i64::try_from(wanting.len().min(MOST)).unwrap_or(i64::MAX);
+        wanting.sort_unstable();
+        wanting.dedup();
+        let offers = offered_task_waits(dedicated, namespaces, &wanting, (most, now)).await?;
+        let mut picked = Vec::new();
+        for offer in offers {
+            let mut wants = self.wants();
+            let place = wants.iter().position(|want| {
+                want.identity == offer.assignee
+                    && want.scope.fits(&offer.namespace)
+                    && want.scope.run_id.is_none_or(|run_id| run_id == offer.run_id)
+            });
+            if let Some(want) = place.and_then(|place| wants.remove(place)) {
+                picked.push((offer.id, want));
+            }
+        }
+        Ok(picked)
     }
 
     /// Gives the leases to the participants. One without a lease waits again, at its place.
@@ -193,6 +235,11 @@ impl Offers {
     fn wants(&self) -> MutexGuard<'_, VecDeque<Want>> {
         self.0.wants.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn order((wait_id, want): &(Uuid, Want)) -> LeaseOrder {
+    let Want { identity, name, lease_ms, .. } = want;
+    LeaseOrder { wait_id: *wait_id, holder: format!("{identity} {name}"), lease_ms: *lease_ms }
 }
 
 struct Scans {

@@ -30,6 +30,19 @@ pub struct OfferedWait {
     pub namespace: String,
 }
 
+/// An offered wait of a task.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct OfferedTaskWait {
+    /// The wait.
+    pub id: Uuid,
+    /// Its run.
+    pub run_id: Uuid,
+    /// The namespace of its run.
+    pub namespace: String,
+    /// The agent that must act.
+    pub assignee: String,
+}
+
 /// A wait that is to be leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseOrder {
@@ -116,6 +129,24 @@ pub async fn offered_waits(
     dedicated.ask(async |connection| listed.fetch_all(connection).await).await
 }
 
+/// At most `most` offered decisions of the tasks of each assignee, the most urgent first.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn offered_task_waits(
+    dedicated: &mut DedicatedConnection,
+    namespaces: &[String],
+    assignees: &[String],
+    (most, now): (i64, DateTime<Utc>),
+) -> Result<Vec<OfferedTaskWait>, StoreError> {
+    let listed = sqlx::query_as(include_str!("sql/offered_task_waits.sql"))
+        .bind(assignees)
+        .bind(namespaces)
+        .bind(most)
+        .bind(now);
+    dedicated.ask(async |connection| listed.fetch_all(connection).await).await
+}
+
 /// Leases waits, except those that were leased or ended in the meantime.
 ///
 /// # Errors
@@ -137,6 +168,36 @@ pub async fn lease_waits(
     let leased = dedicated.ask(async |connection| leasing.fetch_all(connection).await).await?;
     crash::point("executor.after_wait_lease");
     Ok(leased)
+}
+
+/// Leases one wait, as [`lease_waits`] does; none where it was leased or ended in the meantime.
+///
+/// # Errors
+/// [`StoreError`]. A lease that was stored unnoticed expires.
+pub async fn lease_wait(
+    pool: &PgPool,
+    order: &LeaseOrder,
+    now: DateTime<Utc>,
+) -> Result<Option<WaitLease>, StoreError> {
+    let leasing = sqlx::query_as(include_str!("sql/lease_waits.sql"))
+        .bind([order.wait_id])
+        .bind([order.holder.as_str()])
+        .bind([order.lease_ms])
+        .bind(now);
+    within(async { Ok(leasing.fetch_optional(pool).await?) }).await
+}
+
+/// Ends the lease of a run's wait for a decision, so that it is offered again.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn offer_again(
+    pool: &PgPool,
+    run_id: Uuid,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let offering = sqlx::query(include_str!("sql/offer_again.sql")).bind(run_id).bind(now);
+    within(async { Ok(offering.execute(pool).await?) }).await.map(drop)
 }
 
 /// The lease of a participant, if it still holds it.

@@ -162,8 +162,11 @@ fn recorder() -> Result<PrometheusRecorder, TelemetryError> {
         reason: error.to_string(),
     };
     let durations = Matcher::Suffix("_duration_seconds".to_owned());
+    let reports = Matcher::Full(names::TASK_REPORT_SECONDS.to_owned());
     let builder = PrometheusBuilder::new()
         .set_buckets_for_metric(durations, &names::DURATION_BUCKETS_SECONDS)
+        .map_err(refused)?
+        .set_buckets_for_metric(reports, &names::REPORT_BUCKETS_SECONDS)
         .map_err(refused)?
         .idle_timeout(MetricKindMask::GAUGE, Some(GAUGES_KEPT));
     Ok(builder.build_recorder())

@@ -23,12 +23,74 @@ pub(super) fn describe() {
     describe_gauge!(names::WORKERS, "Connected tool workers.");
     describe_gauge!(names::WORKER_CALLS, "Calls that connected tool workers have.");
     describe_counter!(names::WORKER_RESULTS_TOTAL, "Results of tool workers, by outcome.");
+    describe_tasks();
     describe_counter!(names::RELOADS_TOTAL, "Reloads of changed certificate files, by result.");
     describe_gauge!(
         names::CERTIFICATE_EXPIRY,
         Unit::Seconds,
         "The end of the certificate's validity, in seconds since 1970."
     );
+}
+
+fn describe_tasks() {
+    describe_counter!(names::TASK_EVENTS_TOTAL, "Events of forges and their tasks, by result.");
+    describe_counter!(names::TASKS_ENDED_TOTAL, "Tasks that ended, by outcome.");
+    describe_histogram!(
+        names::TASK_REPORT_SECONDS,
+        Unit::Seconds,
+        "The time from the start of a task to its report."
+    );
+    describe_counter!(names::TASK_REMINDERS_TOTAL, "Tasks that were handed again.");
+    describe_counter!(names::TASK_ESCALATIONS_TOTAL, "Comments and issues about failed tasks.");
+    describe_counter!(
+        names::TASK_ALERTS_TOTAL,
+        "Failures of tasks after which nothing more is done."
+    );
+}
+
+/// Counts one event, by what became of it.
+pub fn count_task_event(event_type: &str, result: &'static str) {
+    let event_type = event_type.to_owned();
+    counter!(names::TASK_EVENTS_TOTAL, "event_type" => event_type, "result" => result).increment(1);
+}
+
+/// Counts one task that ended; `class` is empty where it did not fail.
+pub fn count_task_end(
+    event_type: &str,
+    action_type: &str,
+    outcome: &'static str,
+    class: &'static str,
+) {
+    counter!(
+        names::TASKS_ENDED_TOTAL,
+        "event_type" => event_type.to_owned(),
+        "action_type" => action_type.to_owned(),
+        "outcome" => outcome,
+        "class" => class
+    )
+    .increment(1);
+}
+
+/// Records the time from the start of a task to its report.
+pub fn record_time_to_report(action_type: &str, time: Duration) {
+    let action_type = action_type.to_owned();
+    histogram!(names::TASK_REPORT_SECONDS, "action_type" => action_type).record(time);
+}
+
+/// Counts one reminder.
+pub fn count_reminder(action_type: &str) {
+    let action_type = action_type.to_owned();
+    counter!(names::TASK_REMINDERS_TOTAL, "action_type" => action_type).increment(1);
+}
+
+/// Counts one step of an escalation.
+pub fn count_escalation(action: &'static str, result: &'static str) {
+    counter!(names::TASK_ESCALATIONS_TOTAL, "action" => action, "result" => result).increment(1);
+}
+
+/// Counts one failure after which nothing more is done.
+pub fn count_task_alert(reason: &'static str) {
+    counter!(names::TASK_ALERTS_TOTAL, "reason" => reason).increment(1);
 }
 
 /// Records the duration of a step, from its lease to its end, with its final state.

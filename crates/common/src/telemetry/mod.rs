@@ -27,7 +27,9 @@ pub use asked::{
 pub use error::TelemetryError;
 pub use install::{Guard, Telemetry, init};
 pub use metric::{
-    count_worker_result, record_step_duration, record_turn_duration, set_queue_depth, set_workers,
+    count_escalation, count_reminder, count_task_alert, count_task_end, count_task_event,
+    count_worker_result, record_step_duration, record_time_to_report, record_turn_duration,
+    set_queue_depth, set_workers,
 };
 pub use observe::observe;
 pub use redacted::redact_logs;

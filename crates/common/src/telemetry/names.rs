@@ -48,6 +48,18 @@ pub const QUEUE_DEPTH: &str = "surety_queue_depth";
 pub const WORKERS: &str = "surety_workers";
 /// Gauge of calls that connected tool workers have.
 pub const WORKER_CALLS: &str = "surety_worker_calls";
+/// Counter of events and their tasks, labels `event_type`, `result` (created, existed, superseded).
+pub const TASK_EVENTS_TOTAL: &str = "surety_task_events_total";
+/// Counter of tasks that ended, labels `event_type`, `action_type`, `outcome`, `class`.
+pub const TASKS_ENDED_TOTAL: &str = "surety_tasks_ended_total";
+/// Histogram of the time from the start of a task to its report, label `action_type`.
+pub const TASK_REPORT_SECONDS: &str = "surety_task_report_seconds";
+/// Counter of tasks that were handed again, label `action_type`.
+pub const TASK_REMINDERS_TOTAL: &str = "surety_task_reminders_total";
+/// Counter of escalations, labels `action` (comment, issue), `result` (noted, done, retried, failed).
+pub const TASK_ESCALATIONS_TOTAL: &str = "surety_task_escalations_total";
+/// Counter of failures of tasks after which nothing more is done, label `reason`.
+pub const TASK_ALERTS_TOTAL: &str = "surety_task_alerts_total";
 /// Counter of results of tool workers, label `outcome`.
 pub const WORKER_RESULTS_TOTAL: &str = "surety_worker_results_total";
 /// Histogram of one call of a model, labels `profile`, `model`, `outcome` (ok, or the error's code). It is
@@ -76,3 +88,7 @@ pub use crate::tls::{CERTIFICATE_EXPIRY, RELOADS_TOTAL};
 /// model's minutes.
 pub const DURATION_BUCKETS_SECONDS: [f64; 14] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
+
+/// Upper bounds of the buckets of [`TASK_REPORT_SECONDS`]: from a minute to a week.
+pub const REPORT_BUCKETS_SECONDS: [f64; 10] =
+    [60.0, 300.0, 900.0, 3600.0, 14_400.0, 28_800.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0];

@@ -18,6 +18,7 @@ use crate::domain::run::{
 };
 use crate::domain::step::StepState;
 use crate::domain::stop::{Terminal, WaitingOn};
+use crate::domain::toolchain::TASK_NAMESPACES;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 
@@ -27,6 +28,9 @@ pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
     let steps = steps(&execution, plan.as_deref());
     let trace_id = trace_id(&spec.trace_parent).to_owned();
     let todos = plan.as_deref().map(|plan| execution.todos.current(&plan.todos));
+    // Only the service makes runs in the namespaces of tasks, so the label is its own there.
+    let is_task = TASK_NAMESPACES.contains(&spec.namespace.as_str());
+    let task_type = spec.labels.get("task_type").filter(|_| is_task).cloned();
     v1::Run {
         id: spec.id.to_string(),
         namespace: spec.namespace,
@@ -51,7 +55,7 @@ pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
         verdict: verdict.map(|(at, verdict)| verdict_of(spec.id, at, verdict)),
         labels: spec.labels,
         policy: Some(spec.policy.into()),
-        task_type: String::new(),
+        task_type: task_type.unwrap_or_default(),
         priority: execution.priority.into(),
         todos: wire_list(todos.unwrap_or_default()),
         final_answer: execution.counters.final_answer,
@@ -308,7 +312,8 @@ impl From<Acceptance> for v1::Acceptance {
     }
 }
 
-fn ended(terminal: Terminal, state: RunState) -> v1::Terminal {
+/// How a run ended, in this state.
+pub fn ended(terminal: Terminal, state: RunState) -> v1::Terminal {
     let Terminal { stop_reason, stage, user_message, internal_reason, abort_code } = terminal;
     v1::Terminal {
         status: v1::RunState::from(state).into(),

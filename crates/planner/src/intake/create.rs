@@ -208,7 +208,7 @@ fn spec(
     (spec, request.plan, request.priority)
 }
 
-pub(super) fn first_revision(plan: &Plan, now: DateTime<Utc>) -> StoredPlan {
+pub(crate) fn first_revision(plan: &Plan, now: DateTime<Utc>) -> StoredPlan {
     StoredPlan {
         revision: 1,
         digest: plan.digest(),

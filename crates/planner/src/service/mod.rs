@@ -1,6 +1,7 @@
 //! The RPCs of the planner: wire to domain, one call, domain to wire.
 
 mod admin;
+mod agents;
 mod overlays;
 mod page;
 mod plan_leases;
@@ -12,6 +13,8 @@ mod repository;
 mod request;
 mod run;
 mod submission;
+mod task_entry;
+mod task_wire;
 mod toolchain;
 mod waits;
 mod work;

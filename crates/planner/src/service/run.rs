@@ -71,6 +71,7 @@ impl RunService for Service {
         let request = request.into_inner();
         let NamedRun { id, planner: source, sight, namespace, .. } =
             self.of_run(&caller, &request.run_id).await?;
+        request::check_open(&namespace).map_err(status)?;
         let planner = self.shards.of_namespace(&namespace).await.map_err(status)?;
         let fork =
             request::read_fork(request, caller.name(), sight, caller_trace).map_err(status)?;

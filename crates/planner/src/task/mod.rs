@@ -4,13 +4,24 @@
 //!
 //! A further type is one module and one line of [`TASK_TYPES`].
 
+mod admit;
+mod end;
+mod escalate;
+pub(crate) mod report;
+mod rules;
+mod start;
 mod template;
 mod toolchain;
+pub(crate) mod upkeep;
 
+pub(crate) use admit::{Admitted, AdmittedTask, admit};
+pub use escalate::{EscalationPort, NoForge, PortError, Posting};
+pub use rules::{TaskRules, TaskRulesError};
 pub use template::{OPTIONAL_WORDS, TemplateError, Templates};
 pub use toolchain::Toolchain;
 
 use surety_common::domain::check::CheckKind;
+use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::toolchain::{FailureClass, Language, TaskFailure, TaskPayload};
 use uuid::Uuid;
 
@@ -20,6 +31,11 @@ pub const TASK_TYPES: &[&dyn TaskType] = &[&Toolchain];
 /// The task type with this name.
 pub fn find_task_type(name: &str) -> Option<&'static dyn TaskType> {
     TASK_TYPES.iter().copied().find(|task_type| task_type.name() == name)
+}
+
+pub(crate) fn not_found(run_id: Uuid) -> Fault {
+    Fault::new(FaultCode::TaskNotFound, format!("no task has the run {run_id}"))
+        .with_field("run_id")
 }
 
 /// A kind of task.

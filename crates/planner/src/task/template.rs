@@ -167,6 +167,41 @@ impl Templates {
         Ok(())
     }
 
+    /// Adds a step of the operator under a name, and checks it as the built-in templates are checked.
+    ///
+    /// # Errors
+    /// It does not compile or render, renders to nothing, or makes an instruction optional.
+    pub(super) fn add_step(&mut self, name: &str, text: &str) -> Result<(), TemplateError> {
+        let added = self.engine.add_template_owned(name.to_owned(), text.trim().to_owned());
+        added.map_err(|error| failed(name, &error))?;
+        for payload in samples() {
+            let task =
+                HandedTask { run_id: Uuid::nil(), payload: &payload, language: Language::En };
+            let step = self.render_step(name, &task)?.to_lowercase();
+            let refused = |why: String| TemplateError { path: name.into(), why };
+            if step.is_empty() {
+                return Err(refused(format!("renders to nothing for {}", payload.event_type)));
+            }
+            if let Some(word) = OPTIONAL_WORDS.iter().find(|word| step.contains(*word)) {
+                return Err(refused(format!("`{word}` makes an instruction optional; remove it")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Renders a step of the operator, on one line.
+    ///
+    /// # Errors
+    /// The template cannot be rendered with this payload.
+    pub(super) fn render_step(
+        &self,
+        name: &str,
+        task: &HandedTask<'_>,
+    ) -> Result<String, TemplateError> {
+        let step = self.render_named(name, task)?;
+        Ok(step.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+
     /// Renders one part of a task's instructions.
     ///
     /// # Errors
@@ -176,7 +211,10 @@ impl Templates {
         part: Part,
         task: &HandedTask<'_>,
     ) -> Result<String, TemplateError> {
-        let name = name(part, task.language);
+        self.render_named(&name(part, task.language), task)
+    }
+
+    fn render_named(&self, name: &str, task: &HandedTask<'_>) -> Result<String, TemplateError> {
         let TaskPayload { event_type, action_type, steps, from, context, source } = task.payload;
         let values = context! {
             run_id => Value::from_safe_string(task.run_id.to_string()),
@@ -185,8 +223,8 @@ impl Templates {
             context => Value::from(Serde(context)),
             language => task.language.as_str(),
         };
-        let template = self.engine.get_template(&name).map_err(|error| failed(&name, &error))?;
-        let text = template.render(values).map_err(|error| failed(&name, &error))?;
+        let template = self.engine.get_template(name).map_err(|error| failed(name, &error))?;
+        let text = template.render(values).map_err(|error| failed(name, &error))?;
         Ok(text.trim().to_owned())
     }
 }

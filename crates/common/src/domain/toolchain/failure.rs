@@ -1,6 +1,8 @@
 //! The class of a task's failure, which decides who is told.
 
+use super::report::ReportResult;
 use super::words::words;
+use crate::domain::stop::StopReason;
 use std::fmt;
 
 /// The business failures in a row after which one is the system's.
@@ -19,6 +21,20 @@ words! {
         System = "system",
         /// The forge or the verification does not work.
         Infrastructure = "infrastructure",
+    }
+}
+
+words! {
+    /// How a task ended.
+    TaskOutcome {
+        /// The gate accepted it.
+        Accepted = "accepted",
+        /// It failed, for a reason of [`TaskFailure`].
+        Failed = "failed",
+        /// A later event left nothing to do.
+        Superseded = "superseded",
+        /// A person cancelled its run.
+        Cancelled = "cancelled",
     }
 }
 
@@ -66,5 +82,93 @@ impl TaskFailure {
             Self::SpawnerCrash | Self::DeadlineExceeded | Self::MaxRetries => FailureClass::System,
             Self::ForgeApiUnreachable | Self::VerifyError => FailureClass::Infrastructure,
         }
+    }
+}
+
+impl TaskFailure {
+    /// The failure of a run that ended with this reason; `reasons` are those of the required checks that failed.
+    pub fn of_end<'a>(stop: StopReason, reasons: impl IntoIterator<Item = &'a str>) -> Self {
+        match stop {
+            StopReason::Accepted
+            | StopReason::AcceptCheckFailed
+            | StopReason::RequiredTodoFailed
+            | StopReason::TodoNotConverged => Self::of_checks(reasons),
+            StopReason::Aborted
+            | StopReason::Cancelled
+            | StopReason::ConfirmationDenied
+            | StopReason::ConfirmationExpired
+            | StopReason::MissingCompletionSignal => Self::NoAction,
+            StopReason::DeadlineExceeded | StopReason::BudgetExceeded => Self::DeadlineExceeded,
+            StopReason::RepeatCycle
+            | StopReason::MaxReplansReached
+            | StopReason::ReplanParseFailed
+            | StopReason::PlanParseFailed
+            | StopReason::PlanRejected
+            | StopReason::DependencyDeadlock
+            | StopReason::MaxRoundsReached
+            | StopReason::MaxConsecutiveCorrections => Self::MaxRetries,
+            StopReason::ModelUnavailable | StopReason::InternalError => Self::SpawnerCrash,
+        }
+    }
+
+    /// The report's own reason counts first: what the forge shows says nothing where no report is there.
+    fn of_checks<'a>(reasons: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut found = Self::StepsIgnored;
+        for reason in reasons {
+            match ReportResult::from_text(reason) {
+                Some(ReportResult::NoAction) => return Self::NoAction,
+                Some(ReportResult::ReportEmpty) => return Self::ReportEmpty,
+                Some(ReportResult::ReportAuthorMismatch) => return Self::ReportAuthorMismatch,
+                Some(ReportResult::ReportBeforeStart) => return Self::ReportBeforeStart,
+                Some(
+                    ReportResult::HasActionReport
+                    | ReportResult::ThinReport
+                    | ReportResult::NotNeeded
+                    | ReportResult::HasOutput
+                    | ReportResult::HasLongComment,
+                )
+                | None => {}
+            }
+            if let Some(named @ (Self::ForgeApiUnreachable | Self::VerifyError)) =
+                Self::from_text(reason)
+            {
+                found = named;
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_run_is_a_failure_of_one_class() {
+        for (stop, reasons, failure, class) in [
+            (StopReason::AcceptCheckFailed, vec!["no_action"], "no_action", "business"),
+            (StopReason::AcceptCheckFailed, vec!["report_empty"], "report_empty", "business"),
+            (StopReason::AcceptCheckFailed, vec!["not_merged"], "steps_ignored", "business"),
+            (
+                StopReason::AcceptCheckFailed,
+                vec!["forge_api_unreachable", "no_action"],
+                "no_action",
+                "business",
+            ),
+            (
+                StopReason::AcceptCheckFailed,
+                vec!["forge_api_unreachable"],
+                "forge_api_unreachable",
+                "infrastructure",
+            ),
+            (StopReason::Aborted, vec![], "no_action", "business"),
+            (StopReason::DeadlineExceeded, vec![], "deadline_exceeded", "system"),
+            (StopReason::MaxRoundsReached, vec![], "max_retries", "system"),
+            (StopReason::InternalError, vec![], "spawner_crash", "system"),
+        ] {
+            let found = TaskFailure::of_end(stop, reasons);
+            assert_eq!((found.as_str(), found.class(1).as_str()), (failure, class), "{stop:?}");
+        }
+        assert_eq!(TaskFailure::NoAction.class(3), FailureClass::System);
     }
 }

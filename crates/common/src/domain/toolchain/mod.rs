@@ -10,6 +10,7 @@
 //! Names of accounts, repositories and commits are validated here, because they become parts of instructions.
 
 mod action;
+mod agent;
 mod brief;
 mod builds;
 mod delivery;
@@ -32,20 +33,27 @@ mod subject;
 mod task;
 mod words;
 
+/// The namespaces of tasks: their waits are offered to the agent that must act, and to no other.
+pub const TASK_NAMESPACES: [&str; 2] = ["_toolchain", "_mail"];
+
 pub use action::{ActionType, EventType};
+pub use agent::{Agent, MAX_CONCURRENCY};
 pub use brief::{MAX_BRIEF, brief};
 pub use delivery::{Delivery, MAX_DELIVERY};
 pub use event::{Assignee, Ignored, MAX_CHANGED_FILES, Reading, Role, ToolchainEvent};
 pub use failure::{
-    FailureClass, MAX_BUSINESS_FAILURES, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, TaskFailure,
+    FailureClass, MAX_BUSINESS_FAILURES, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, TaskFailure, TaskOutcome,
 };
 pub use forge::Forge;
 pub use intent::Intent;
 pub use language::Language;
 pub use order::{Placed, is_superseded, supersedes};
 pub use own::{OwnAccount, marker, marks_own};
-pub use report::{Compatibility, LONG_COMMENT, ReportResult, TaskEntry, TaskFacts, judge};
+pub use report::{
+    ANY_LONG_COMMENT, ANY_OUTPUT, Compatibility, LONG_COMMENT, ReportResult, THIN_REPORT,
+    TaskEntry, TaskFacts, judge,
+};
 pub use risk::{RiskLevel, RiskRules};
 pub use source::Rules;
 pub use subject::Subject;
-pub use task::{EntryKind, TaskPayload};
+pub use task::{EntryKind, MAX_STEPS, TaskPayload};

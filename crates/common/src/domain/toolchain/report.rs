@@ -4,6 +4,7 @@ use super::action::ActionType;
 use super::task::EntryKind;
 use super::words::words;
 use chrono::{DateTime, Utc};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// One entry of a task's history.
@@ -42,6 +43,23 @@ pub struct Compatibility {
     /// Any entry of [`LONG_COMMENT`] characters and more counts as the report.
     pub any_long_comment: bool,
 }
+
+/// The params of a check `action_report` that switch compatibility on, and the value that does.
+pub const ANY_OUTPUT: &str = "any_output";
+/// As [`ANY_OUTPUT`], for comments.
+pub const ANY_LONG_COMMENT: &str = "any_long_comment";
+const ON: &str = "true";
+
+impl Compatibility {
+    /// The switches of a check's params.
+    pub fn of_params(params: &BTreeMap<String, String>) -> Self {
+        let is_on = |name: &str| params.get(name).is_some_and(|value| value == ON);
+        Self { any_output: is_on(ANY_OUTPUT), any_long_comment: is_on(ANY_LONG_COMMENT) }
+    }
+}
+
+/// The caution about a report that names no file, no build and no review.
+pub const THIN_REPORT: &str = ReportResult::ThinReport.as_str();
 
 /// What is a long comment, in characters.
 pub const LONG_COMMENT: usize = 20;

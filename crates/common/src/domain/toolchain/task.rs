@@ -2,11 +2,11 @@
 
 use super::words::words;
 use crate::domain::problem::{Code, Problem};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::fmt;
 
 /// The most steps of a task.
-const MAX_STEPS: usize = 50;
+pub const MAX_STEPS: usize = 50;
 
 /// The payload of a task. The words of event and action are open: an unknown one gets the general hint.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,14 +29,15 @@ impl TaskPayload {
     /// Reads a payload.
     ///
     /// # Errors
-    /// `field_missing` with the field for what is absent or blank, and `type_mismatch` for another type.
+    /// `event_type_missing`, `action_type_missing`, `steps_missing` or `from_missing` for what is absent or blank, and
+    /// `type_mismatch` for another type, each with the field.
     pub fn read(value: &Value) -> Result<Self, Problem> {
         let fields = value.as_object().ok_or_else(|| mismatch("", "an object"))?;
         Ok(Self {
-            event_type: word(fields, "event_type")?,
-            action_type: word(fields, "action_type")?,
+            event_type: word(fields, "event_type", Code::EventTypeMissing)?,
+            action_type: word(fields, "action_type", Code::ActionTypeMissing)?,
             steps: steps(fields)?,
-            from: word(fields, "from")?,
+            from: word(fields, "from", Code::FromMissing)?,
             context: match fields.get("context") {
                 None | Some(Value::Null) => Map::new(),
                 Some(Value::Object(context)) => context.clone(),
@@ -51,18 +52,33 @@ impl TaskPayload {
     }
 }
 
-fn word(fields: &Map<String, Value>, name: &str) -> Result<String, Problem> {
+impl TaskPayload {
+    /// The payload as [`TaskPayload::read`] reads it.
+    pub fn to_json(&self) -> Value {
+        let Self { event_type, action_type, steps, from, context, source } = self;
+        json!({
+            "event_type": event_type,
+            "action_type": action_type,
+            "steps": steps,
+            "from": from,
+            "context": context,
+            "source": source,
+        })
+    }
+}
+
+fn word(fields: &Map<String, Value>, name: &str, code: Code) -> Result<String, Problem> {
     let text = match fields.get(name) {
         None | Some(Value::Null) => "",
         Some(Value::String(text)) => text.trim(),
         Some(_) => return Err(mismatch(name, "a text")),
     };
-    if text.is_empty() { Err(missing(name)) } else { Ok(text.to_owned()) }
+    if text.is_empty() { Err(missing(code, name)) } else { Ok(text.to_owned()) }
 }
 
 fn steps(fields: &Map<String, Value>) -> Result<Vec<String>, Problem> {
     let steps = match fields.get("steps") {
-        None | Some(Value::Null) => return Err(missing("steps")),
+        None | Some(Value::Null) => return Err(missing(Code::StepsMissing, "steps")),
         Some(Value::Array(steps)) if steps.len() <= MAX_STEPS => steps,
         Some(Value::Array(_)) => return Err(mismatch("steps", "at most 50 steps")),
         Some(_) => return Err(mismatch("steps", "a list of texts")),
@@ -74,8 +90,8 @@ fn steps(fields: &Map<String, Value>) -> Result<Vec<String>, Problem> {
     steps.iter().enumerate().map(step).collect()
 }
 
-fn missing(name: &str) -> Problem {
-    Problem::at(Code::FieldMissing, name, format!("the payload lacks `{name}`; add it"))
+fn missing(code: Code, name: &str) -> Problem {
+    Problem::at(code, name, format!("the payload lacks `{name}`; add it"))
 }
 
 fn mismatch(name: &str, expected: &str) -> Problem {

@@ -34,6 +34,15 @@ forgotten_execution as (
 forgotten_lock as (
     delete from workspace_lock using expired where workspace_lock.run_id = expired.run_id
 ),
+forgotten_task as (
+    delete from task using expired where task.run_id = expired.run_id
+),
+forgotten_entry as (
+    delete from task_entry using expired where task_entry.run_id = expired.run_id
+),
+forgotten_escalation as (
+    delete from escalation using expired where escalation.run_id = expired.run_id
+),
 forgotten_plan as (
     delete from plan using expired where plan.run_id = expired.run_id
 ),

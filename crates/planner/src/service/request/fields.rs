@@ -2,6 +2,7 @@
 
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::MAX_NAMESPACE;
+use surety_common::domain::toolchain::TASK_NAMESPACES;
 
 /// The longest path of a folder in bytes, Linux's limit.
 const MAX_WORKSPACE: usize = 4095;
@@ -11,6 +12,20 @@ pub(in crate::service) fn named(namespace: String) -> Result<String, Problem> {
         "" => Ok("default".to_owned()),
         namespace => bounded("namespace", namespace.to_owned(), MAX_NAMESPACE),
     }
+}
+
+/// Refuses the namespaces whose runs the service makes itself.
+///
+/// # Errors
+/// `type_mismatch`
+pub(in crate::service) fn check_open(namespace: &str) -> Result<(), Problem> {
+    if !TASK_NAMESPACES.contains(&namespace) {
+        return Ok(());
+    }
+    let message = format!(
+        "{namespace:?} is reserved for tasks, which events and messages make; use another one"
+    );
+    Err(Problem::at(Code::TypeMismatch, "namespace", message))
 }
 
 pub(super) fn bounded(field: &str, text: String, bytes: usize) -> Result<String, Problem> {

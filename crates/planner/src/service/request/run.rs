@@ -1,6 +1,6 @@
 //! Requests for runs and for forks of runs.
 
-use super::fields::{bounded, missing, named, read_workspace, storable};
+use super::fields::{bounded, check_open, missing, named, read_workspace, storable};
 use super::limits::read_limits;
 use super::sender::Sender;
 use crate::call::MAX_REQUEST_ID;
@@ -56,6 +56,7 @@ pub(in crate::service) fn read_run_request(
         repository,
     } = request;
     let namespace = named(namespace)?;
+    check_open(&namespace)?;
     let repository = repository::read(repository, &workspace, sender.author)?;
     let limits = limits.unwrap_or_default();
     let limits = match repository {

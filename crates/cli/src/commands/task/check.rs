@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use surety_common::domain::json;
 use surety_common::domain::toolchain::{
     Delivery, Forge, Language, MAX_DELIVERY, Reading, Rules, ToolchainEvent,
@@ -16,21 +16,9 @@ use crate::output::Output;
 use crate::plan_file::read_text_within;
 use crate::text::harmless;
 
-/// Checks what a forge's events become, without a service.
+/// The delivery to be checked.
 #[derive(Debug, Args)]
-pub struct Task {
-    #[command(subcommand)]
-    command: TaskCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum TaskCommand {
-    /// Print the tasks of a delivery, with the instructions of each, or why it is ignored.
-    Check(Check),
-}
-
-#[derive(Debug, Args)]
-struct Check {
+pub(super) struct Check {
     /// The body of the delivery, JSON; `-` is standard input.
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -56,18 +44,18 @@ struct Check {
     templates: Option<PathBuf>,
 }
 
-fn forge(text: &str) -> Result<Forge, String> {
+pub(super) fn forge(text: &str) -> Result<Forge, String> {
     let known = || Forge::ALL.iter().map(|forge| forge.as_str()).collect::<Vec<_>>().join(", ");
     Forge::from_text(text).ok_or_else(|| format!("no forge; use one of {}", known()))
 }
 
-fn language(text: &str) -> Result<Language, String> {
+pub(in crate::commands) fn language(text: &str) -> Result<Language, String> {
     Language::from_text(text).ok_or_else(|| "no language; use en or zh".to_owned())
 }
 
-impl Task {
+impl Check {
     pub(super) fn run(self, output: Output) -> Result<Exit, Failure> {
-        let TaskCommand::Check(check) = self.command;
+        let check = self;
         let templates = Templates::load(check.templates.as_deref()).map_err(|error| {
             Failure::new(Code::FileUnusable, error.to_string(), "Correct or remove the template.")
         })?;

@@ -1,0 +1,47 @@
+-- What is to be done about tasks, at most $2 of each cause. One statement, because it is sent at rest too.
+(
+    -- A planner that ended between the task and its run left it to the next one.
+    select 'start' as cause, run_id from task
+    where started_at is null and created_at <= $3
+    order by run_id limit $2
+)
+union all
+(
+    select 'supersede', run_id from task
+    where superseded_by is not null and ended_at is null and started_at is not null
+    order by run_id limit $2
+)
+union all
+(
+    select 'report', run_id from task
+    where reported_at is not null and reported_at <= $3 and ended_at is null and started_at is not null
+      and exists (select from wait where wait.run_id = task.run_id
+                  and wait.kind in ('decision', 'model_decision') and wait.answered_at is null)
+    order by run_id limit $2
+)
+union all
+(
+    select 'end', task.run_id from task
+    join execution on execution.run_id = task.run_id
+    where task.ended_at is null and task.started_at is not null and execution.terminal is not null
+    order by task.run_id limit $2
+)
+union all
+(
+    select 'remind', run_id from task
+    where remind_at is not null and ended_at is null and remind_at <= $1
+    order by remind_at limit $2
+)
+union all
+(
+    select 'assign', run_id from task
+    where assignee = '' and ended_at is null and not is_notice and started_at is not null
+      and exists (select from agent)
+    order by run_id limit $2
+)
+union all
+(
+    select 'escalate', run_id from escalation
+    where state = 'due' and next_attempt_at <= $1
+    order by next_attempt_at limit $2
+)

@@ -1,0 +1,333 @@
+//! Storing tasks: one transaction decides which events become tasks, and which tasks they leave nothing to do for.
+
+use super::row::StoredTask;
+use crate::domain::toolchain::{
+    ActionType, Assignee, Forge, Language, Placed, Role, Subject, TaskPayload,
+};
+use crate::store::StoreError;
+use chrono::{DateTime, Utc};
+use sqlx::{PgPool, PgTransaction};
+use std::collections::BTreeSet;
+use uuid::Uuid;
+
+/// A task to be stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewTask {
+    /// The id that its run will have.
+    pub run_id: Uuid,
+    /// The name of its type.
+    pub task_type: &'static str,
+    /// The namespace of its run.
+    pub namespace: &'static str,
+    /// Digest of what makes the event this one.
+    pub event_key: String,
+    /// The delivery and the place in it; empty for tasks that the service makes.
+    pub origin_key: String,
+    /// What the assignee is handed instructions from.
+    pub payload: TaskPayload,
+    /// Exactly what the assignee is handed.
+    pub instructions: String,
+    /// The forge; empty where the task is about nothing on a forge.
+    pub forge: String,
+    /// What it is about.
+    pub subject: Subject,
+    /// The forge's own time of the event.
+    pub happened_at: DateTime<Utc>,
+    /// Whom the event asks.
+    pub addressee: String,
+    /// The agent that must act; empty while there is none.
+    pub assignee: String,
+    /// Whether it is accepted without waking an agent.
+    pub is_notice: bool,
+    /// The first task of its chain.
+    pub chain_id: Uuid,
+    /// The task whose failure makes it.
+    pub caused_by: Option<Uuid>,
+    /// Its place in the chain, from 1.
+    pub depth: u32,
+    /// Business failures in a row before it.
+    pub business_failures: u32,
+    /// Now.
+    pub created_at: DateTime<Utc>,
+    /// The time without a report after which it is handed again, in seconds; 0 for never.
+    pub remind_after_s: u64,
+}
+
+impl NewTask {
+    /// The same task again, because it failed.
+    #[must_use]
+    pub fn follow_up(
+        failed: &StoredTask,
+        run_id: Uuid,
+        event_key: String,
+        now: DateTime<Utc>,
+    ) -> Self {
+        Self {
+            run_id,
+            task_type: "toolchain",
+            namespace: "_toolchain",
+            event_key,
+            origin_key: String::new(),
+            payload: failed.payload.clone(),
+            instructions: String::new(),
+            forge: failed.forge.clone(),
+            subject: failed.subject.clone(),
+            happened_at: failed.happened_at,
+            addressee: failed.addressee.clone(),
+            assignee: failed.assignee.clone(),
+            is_notice: false,
+            chain_id: failed.chain_id,
+            caused_by: Some(failed.run_id),
+            depth: failed.depth.saturating_add(1),
+            business_failures: 0,
+            created_at: now,
+            remind_after_s: failed.remind_after_s,
+        }
+    }
+}
+
+/// A task that is known about the subject of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownTask {
+    /// Its run.
+    pub run_id: Uuid,
+    /// What decides its order among others.
+    pub placed: Placed,
+    /// Whether it has not ended, and no event left nothing to do for it.
+    pub is_open: bool,
+}
+
+/// The agent that was found for an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assigned {
+    /// Its id.
+    pub agent_id: String,
+    /// The language of its instructions.
+    pub language: Language,
+}
+
+/// What came of storing a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inserted {
+    /// It is new.
+    New,
+    /// The same event made this one before.
+    Existed(Uuid),
+}
+
+#[derive(sqlx::FromRow)]
+struct KnownRow {
+    run_id: Uuid,
+    action_type: String,
+    is_pull_request: bool,
+    addressee: String,
+    happened_at: DateTime<Utc>,
+    is_open: bool,
+}
+
+/// A transaction that stores tasks. Dropped without [`Admission::commit`], it stores nothing.
+pub struct Admission {
+    transaction: PgTransaction<'static>,
+}
+
+impl Admission {
+    /// Begins, and holds other admissions about the same subjects back until the end.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn begin<'a>(
+        pool: &PgPool,
+        subjects: impl IntoIterator<Item = (Forge, &'a Subject)>,
+    ) -> Result<Self, StoreError> {
+        let mut transaction = pool.begin().await?;
+        // In one order, so that two admissions never wait for each other.
+        let keys: BTreeSet<String> = subjects
+            .into_iter()
+            .filter_map(|(forge, subject)| {
+                Some(format!("{forge} {} {}", subject.repo, subject.number?))
+            })
+            .collect();
+        for key in keys {
+            sqlx::query("select pg_advisory_xact_lock(hashtextextended($1, 0))")
+                .bind(key)
+                .execute(&mut *transaction)
+                .await?;
+        }
+        Ok(Self { transaction })
+    }
+
+    /// The tasks about a pull request or an issue; none about what has no number.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn known(
+        &mut self,
+        forge: Forge,
+        subject: &Subject,
+    ) -> Result<Vec<KnownTask>, StoreError> {
+        let Some(number) = subject.number else { return Ok(Vec::new()) };
+        let rows: Vec<KnownRow> = sqlx::query_as(include_str!("../sql/tasks_of_subject.sql"))
+            .bind(forge.as_str())
+            .bind(&subject.repo)
+            .bind(to_number(number)?)
+            .fetch_all(&mut *self.transaction)
+            .await?;
+        let known = |row: KnownRow| {
+            let (kind, name) = row.addressee.split_once(' ')?;
+            let assignee = match kind {
+                "account" => Assignee::Account(name.to_owned()),
+                "role" => Assignee::Role(Role::from_text(name)?),
+                _ => return None,
+            };
+            let subject = Subject { is_pull_request: row.is_pull_request, ..subject.clone() };
+            let placed = Placed {
+                action: ActionType::from_text(&row.action_type)?,
+                subject,
+                assignee,
+                happened_at: row.happened_at,
+            };
+            Some(KnownTask { run_id: row.run_id, placed, is_open: row.is_open })
+        };
+        // Tasks of the service's own kinds have no place among events.
+        Ok(rows.into_iter().filter_map(known).collect())
+    }
+
+    /// The agent that an event asks for. `from` is the account that caused the event.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn agent_of(
+        &mut self,
+        forge: Forge,
+        assignee: &Assignee,
+        from: &str,
+    ) -> Result<Option<Assigned>, StoreError> {
+        let found: Option<(String, String)> = match assignee {
+            Assignee::Account(login) => {
+                sqlx::query_as(include_str!("../sql/agent_of_account.sql"))
+                    .bind(forge.as_str())
+                    .bind(login)
+                    .fetch_optional(&mut *self.transaction)
+                    .await?
+            }
+            Assignee::Role(role) => {
+                // Only of a review the author is left out.
+                let from = if *role == Role::Reviewer { from } else { "" };
+                sqlx::query_as(include_str!("../sql/agent_with_role.sql"))
+                    .bind(role.as_str())
+                    .bind(forge.as_str())
+                    .bind(from)
+                    .fetch_optional(&mut *self.transaction)
+                    .await?
+            }
+        };
+        let Some((agent_id, language)) = found else { return Ok(None) };
+        let language = Language::from_text(&language).ok_or_else(|| {
+            StoreError::corrupt(format!("agent {agent_id:?} column language"), &language)
+        })?;
+        Ok(Some(Assigned { agent_id, language }))
+    }
+
+    /// Stores a task, once for each event.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn insert(&mut self, task: &NewTask) -> Result<Inserted, StoreError> {
+        insert_task(&mut self.transaction, task).await
+    }
+
+    /// The task that an event made before.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn made_before(
+        &mut self,
+        namespace: &str,
+        event_key: &str,
+    ) -> Result<Option<Uuid>, StoreError> {
+        find_by_event(&mut self.transaction, namespace, event_key).await
+    }
+
+    /// Notes that an event left nothing to do for open tasks. Their runs are cancelled after the commit.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn supersede(&mut self, tasks: &[Uuid], by: Uuid) -> Result<(), StoreError> {
+        sqlx::query(
+            "update task set superseded_by = $2, remind_at = null \
+             where run_id = any($1) and ended_at is null and superseded_by is null",
+        )
+        .bind(tasks)
+        .bind(by)
+        .execute(&mut *self.transaction)
+        .await?;
+        Ok(())
+    }
+
+    /// Stores everything.
+    ///
+    /// # Errors
+    /// [`StoreError`]; after [`StoreError::Unavailable`] it is unknown whether anything was stored.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        Ok(self.transaction.commit().await?)
+    }
+}
+
+async fn find_by_event(
+    transaction: &mut PgTransaction<'_>,
+    namespace: &str,
+    event_key: &str,
+) -> Result<Option<Uuid>, StoreError> {
+    Ok(sqlx::query_scalar("select run_id from task where namespace = $1 and event_key = $2")
+        .bind(namespace)
+        .bind(event_key)
+        .fetch_optional(&mut **transaction)
+        .await?)
+}
+
+pub(super) fn to_number(number: u64) -> Result<i64, StoreError> {
+    i64::try_from(number).map_err(|error| StoreError::corrupt("the number of a subject", error))
+}
+
+pub(super) async fn insert_task(
+    transaction: &mut PgTransaction<'_>,
+    task: &NewTask,
+) -> Result<Inserted, StoreError> {
+    let payload = task.payload.to_json().to_string();
+    let number = task.subject.number.map(to_number).transpose()?;
+    let count = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
+    let stored: Option<Uuid> = sqlx::query_scalar(include_str!("../sql/insert_task.sql"))
+        .bind(task.run_id)
+        .bind(task.task_type)
+        .bind(task.namespace)
+        .bind(&task.event_key)
+        .bind(&task.origin_key)
+        .bind(&task.payload.event_type)
+        .bind(&task.payload.action_type)
+        .bind(&task.forge)
+        .bind(&task.subject.repo)
+        .bind(number)
+        .bind(task.subject.is_pull_request)
+        .bind(task.happened_at)
+        .bind(&task.addressee)
+        .bind(&task.assignee)
+        .bind(payload)
+        .bind(&task.instructions)
+        .bind(task.is_notice)
+        .bind(task.chain_id)
+        .bind(task.caused_by)
+        .bind(count(task.depth))
+        .bind(count(task.business_failures))
+        .bind(task.created_at)
+        .bind(i64::try_from(task.remind_after_s).unwrap_or(i64::MAX))
+        .fetch_optional(&mut **transaction)
+        .await?;
+    if stored.is_some() {
+        return Ok(Inserted::New);
+    }
+    let before = find_by_event(transaction, task.namespace, &task.event_key).await?;
+    before.map(Inserted::Existed).ok_or_else(|| {
+        // Another transaction stored it and deleted it since.
+        StoreError::corrupt(format!("task of event {}", task.event_key), "it was deleted meanwhile")
+    })
+}

@@ -1,0 +1,23 @@
+//! Tasks: the rows beside their runs.
+//!
+//! ```text
+//!   Admission (one transaction) --> task row --start--> run --...--> end_task (one transaction)
+//!                                                                      |-- escalation rows: the intents
+//!                                                                      +-- task rows that it causes
+//! ```
+
+mod admission;
+mod end;
+mod history;
+mod row;
+mod upkeep;
+
+pub use admission::{Admission, Assigned, Inserted, KnownTask, NewTask};
+pub use end::{EndedTask, Escalation, EscalationAction, EscalationEnd, NewEscalation};
+pub use end::{end_escalation, end_task, take_escalations};
+pub use history::{
+    DecisionWait, EntryRow, NewEntry, add_entry, decision_wait, hold_task, list_entries,
+    report_task, task_facts,
+};
+pub use row::{StoredTask, TaskEnd, TaskFilter, TaskPage, find_task, list_tasks};
+pub use upkeep::{TaskCause, assign_task, due_tasks, remind_task, start_tasks};

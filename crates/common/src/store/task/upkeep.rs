@@ -1,0 +1,97 @@
+//! What the clock, a crash or the end of a run makes of tasks.
+
+use crate::store::StoreError;
+use crate::store::pool::within;
+use chrono::{DateTime, TimeDelta, Utc};
+use sqlx::PgPool;
+use uuid::Uuid;
+
+/// How long a planner has for what follows a task's row or a report at once, before another one does it.
+const OWN_TIME: TimeDelta = TimeDelta::seconds(5);
+
+/// Why a planner acts on a task without a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(type_name = "text", rename_all = "lowercase")]
+pub enum TaskCause {
+    /// Its run was not made.
+    Start,
+    /// A later event left nothing to do.
+    Supersede,
+    /// Its report was stored, and the step still waits.
+    Report,
+    /// Its run ended.
+    End,
+    /// There was no report in time.
+    Remind,
+    /// It has no assignee.
+    Assign,
+    /// Something is to be written on a forge.
+    Escalate,
+}
+
+/// The tasks that are due at `now`, at most `limit` of each cause.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn due_tasks(
+    pool: &PgPool,
+    now: DateTime<Utc>,
+    limit: i64,
+) -> Result<Vec<(TaskCause, Uuid)>, StoreError> {
+    let due = sqlx::query_as(include_str!("../sql/due_tasks.sql"))
+        .bind(now)
+        .bind(limit)
+        .bind(now - OWN_TIME);
+    within(async { Ok(due.fetch_all(pool).await?) }).await
+}
+
+/// Notes that the runs of tasks were made.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn start_tasks(
+    pool: &PgPool,
+    run_ids: &[Uuid],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let starting = sqlx::query(include_str!("../sql/start_tasks.sql")).bind(run_ids).bind(now);
+    within(async { Ok(starting.execute(pool).await?) }).await.map(drop)
+}
+
+/// Counts a reminder of a task that is due at `now` and had `before` of them, and puts `text` before what the assignee
+/// is handed. Returns false where it is not due any more.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn remind_task(
+    pool: &PgPool,
+    run_id: Uuid,
+    (before, text): (u32, &str),
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let reminding = sqlx::query_scalar(include_str!("../sql/remind_task.sql"))
+        .bind(run_id)
+        .bind(now)
+        .bind(i32::try_from(before).unwrap_or(i32::MAX))
+        .bind(text);
+    let number: Option<i32> = within(async { Ok(reminding.fetch_optional(pool).await?) }).await?;
+    Ok(number.is_some())
+}
+
+/// Gives a task without an assignee to an agent. Returns false where it has one, or has ended.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn assign_task(
+    pool: &PgPool,
+    run_id: Uuid,
+    (agent, instructions, payload): (&str, &str, &str),
+) -> Result<bool, StoreError> {
+    let assigning = sqlx::query_scalar(include_str!("../sql/assign_task.sql"))
+        .bind(run_id)
+        .bind(agent)
+        .bind(instructions)
+        .bind(payload);
+    let done: Option<Uuid> = within(async { Ok(assigning.fetch_optional(pool).await?) }).await?;
+    Ok(done.is_some())
+}

@@ -1,0 +1,70 @@
+//! The registry of agents. It lies in the database of the tasks of the toolchain.
+
+use super::task_wire::{agent, read_agent};
+use super::{Service, caller, status};
+use crate::planner::Planner;
+use crate::task::{TaskType, Toolchain};
+use std::sync::Arc;
+use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::identity::Object;
+use surety_common::domain::problem::{Code, Problem};
+use surety_common::store;
+use surety_common::wire::caller::Caller;
+use surety_common::wire::v1;
+use tonic::{Request, Response, Status};
+
+impl Service {
+    pub(super) async fn put(
+        &self,
+        request: Request<v1::PutAgentRequest>,
+    ) -> Result<Response<v1::PutAgentResponse>, Status> {
+        let caller = caller(&request)?;
+        let planner = self.registry(&caller).await.map_err(status)?;
+        let sent = request.into_inner().agent;
+        let sent = sent.ok_or_else(|| Problem::at(Code::FieldMissing, "agent", "is missing"));
+        let wanted = read_agent(sent.map_err(status)?).map_err(status)?;
+        let stored = store::put_agent(&planner.pool, &wanted, caller.name(), planner.now()).await;
+        if !stored.map_err(status)? {
+            let message = "an account of the agent belongs to another one; remove it there first";
+            let fault = Fault::new(FaultCode::AccountTaken, message).with_field("agent.accounts");
+            return Err(status(fault));
+        }
+        tracing::info!(agent = wanted.id, by = caller.name(), "planner: an agent was registered");
+        Ok(Response::new(v1::PutAgentResponse { agent: Some(agent(wanted)) }))
+    }
+
+    pub(super) async fn list(
+        &self,
+        request: Request<v1::ListAgentsRequest>,
+    ) -> Result<Response<v1::ListAgentsResponse>, Status> {
+        let planner = self.registry(&caller(&request)?).await.map_err(status)?;
+        let agents = store::list_agents(&planner.pool).await.map_err(status)?;
+        let agents = agents.into_iter().map(agent).collect();
+        Ok(Response::new(v1::ListAgentsResponse { agents }))
+    }
+
+    pub(super) async fn delete(
+        &self,
+        request: Request<v1::DeleteAgentRequest>,
+    ) -> Result<Response<v1::DeleteAgentResponse>, Status> {
+        let caller = caller(&request)?;
+        let planner = self.registry(&caller).await.map_err(status)?;
+        let id = request.into_inner().id;
+        if !store::delete_agent(&planner.pool, id.trim()).await.map_err(status)? {
+            let message = format!("no agent has the id {id:?}");
+            return Err(status(Fault::new(FaultCode::AgentUnknown, message).with_field("id")));
+        }
+        tracing::info!(agent = id, by = caller.name(), "planner: an agent was removed");
+        Ok(Response::new(v1::DeleteAgentResponse {}))
+    }
+
+    /// The planner with the registry, for a caller that reaches the namespace of its tasks.
+    async fn registry(&self, caller: &Caller) -> Result<Arc<Planner>, Fault> {
+        let namespace = Toolchain.namespace();
+        caller.may(&Object::namespace(namespace), || {
+            let message = format!("no namespace {namespace:?} is reached by this identity");
+            Fault::new(FaultCode::NamespaceNotFound, message)
+        })?;
+        self.shards.of_namespace(namespace).await
+    }
+}

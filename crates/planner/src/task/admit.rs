@@ -1,0 +1,272 @@
+//! Events become tasks.
+//!
+//! ```text
+//!   events --one transaction--> superseded when they arrive | task rows, and older tasks that they end
+//!                                                             |
+//!                             after it: the runs are made, and the runs of ended tasks cancelled
+//! ```
+//!
+//! Whatever follows the transaction is done again by the upkeep of any planner, should this one end.
+
+use super::TaskRules;
+use super::start::{Start, start_runs};
+use super::{TaskType, Toolchain, end};
+use crate::planner::Planner;
+use surety_common::crash;
+use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::json::sha256_hex;
+use surety_common::domain::toolchain::{
+    ActionType, Assignee, Language, Placed, Role, TaskPayload, ToolchainEvent, is_superseded,
+    supersedes,
+};
+use surety_common::store::{Admission, Assigned, Inserted, NewTask};
+use surety_common::telemetry;
+use uuid::Uuid;
+
+/// What became of the events of one delivery, in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Admitted {
+    /// One for each event.
+    pub(crate) tasks: Vec<AdmittedTask>,
+}
+
+/// What became of one event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AdmittedTask {
+    /// The run of its task; none where an earlier event left nothing to do.
+    pub(crate) run_id: Option<Uuid>,
+    /// Whether the task is new.
+    pub(crate) state: AdmittedState,
+    /// The agent that must act; empty where none could be found.
+    pub(crate) assignee: String,
+}
+
+/// Whether an event made a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AdmittedState {
+    /// It did.
+    Created,
+    /// The same event did before, maybe under another delivery id.
+    Existed,
+    /// An event that arrived before is later by the forge's time, and left nothing to do.
+    Superseded,
+}
+
+impl AdmittedState {
+    /// The word for metrics and answers.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Existed => "existed",
+            Self::Superseded => "superseded",
+        }
+    }
+}
+
+/// Stores the tasks of the events of one delivery, each once, makes their runs, and ends open tasks that these events
+/// left nothing to do for. `origin_key` names the delivery. A repeated call changes nothing and answers the same
+/// tasks.
+///
+/// An event for an account without an agent, or for a role that no agent has, becomes a task of the coordinator.
+///
+/// # Errors
+/// `database_unavailable`; then the call may be repeated. `internal` for a template that cannot be rendered.
+pub(crate) async fn admit(
+    planner: &Planner,
+    origin_key: &str,
+    events: &[ToolchainEvent],
+) -> Result<Admitted, Fault> {
+    let events = with_changed_files(planner, events).await;
+    let subjects = events.iter().map(|event| (event.source, &event.subject));
+    let mut admission = Admission::begin(&planner.pool, subjects).await?;
+    let (mut tasks, mut starts, mut superseded) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, event) in events.iter().enumerate() {
+        let key = sha256_hex(event.key.as_bytes());
+        if let Some(run_id) = admission.made_before(Toolchain.namespace(), &key).await? {
+            let (run_id, state) = (Some(run_id), AdmittedState::Existed);
+            tasks.push(AdmittedTask { run_id, state, assignee: String::new() });
+            continue;
+        }
+        let known = admission.known(event.source, &event.subject).await?;
+        let placed = placed(event);
+        if is_superseded(&placed, known.iter().map(|task| &task.placed)) {
+            let (run_id, state) = (None, AdmittedState::Superseded);
+            tasks.push(AdmittedTask { run_id, state, assignee: String::new() });
+            continue;
+        }
+        let origin = format!("{origin_key}#{index}");
+        let agent = find_agent(&mut admission, event).await?;
+        let new = new_task(planner, event, (origin, key), agent)?;
+        let (state, run_id) = match admission.insert(&new).await? {
+            Inserted::New => (AdmittedState::Created, new.run_id),
+            Inserted::Existed(run_id) => (AdmittedState::Existed, run_id),
+        };
+        tasks.push(AdmittedTask { run_id: Some(run_id), state, assignee: new.assignee.clone() });
+        if state == AdmittedState::Existed {
+            continue;
+        }
+        let older = known.iter().filter(|task| task.is_open && supersedes(&placed, &task.placed));
+        let older: Vec<Uuid> = older.map(|task| task.run_id).collect();
+        if !older.is_empty() {
+            admission.supersede(&older, new.run_id).await?;
+            superseded.extend(older.into_iter().map(|old| (old, new.run_id)));
+        }
+        starts.push(Start::from(&new));
+    }
+    admission.commit().await?;
+    crash::point("planner.after_task_stored");
+    for (event, task) in events.iter().zip(&tasks) {
+        telemetry::count_task_event(event.event_type.as_str(), task.state.as_str());
+    }
+    start_runs(planner, starts).await?;
+    for (run_id, by) in superseded {
+        end::cancel_superseded(planner, run_id, by).await?;
+    }
+    Ok(Admitted { tasks })
+}
+
+/// The events with the files that their pull requests change, where the forge says. Asked before the transaction, so
+/// that a slow forge holds no lock.
+async fn with_changed_files(planner: &Planner, events: &[ToolchainEvent]) -> Vec<ToolchainEvent> {
+    let mut events = events.to_vec();
+    for event in &mut events {
+        if event.action_type() != ActionType::ReviewRequest {
+            continue;
+        }
+        let forge = event.source.as_str();
+        if let Some(files) = planner.escalations.changed_files(forge, &event.subject).await {
+            event.set_changed_files(&files, planner.rules.risk());
+        }
+    }
+    events
+}
+
+fn placed(event: &ToolchainEvent) -> Placed {
+    Placed {
+        action: event.action_type(),
+        subject: event.subject.clone(),
+        assignee: event.assignee.clone(),
+        happened_at: event.happened_at,
+    }
+}
+
+/// Who acts on an event.
+enum Found {
+    /// The one that the event asks for.
+    Asked(Assigned),
+    /// The coordinator, in its place.
+    Coordinator(Assigned),
+    /// No agent: the registry has no coordinator.
+    None,
+}
+
+async fn find_agent(admission: &mut Admission, event: &ToolchainEvent) -> Result<Found, Fault> {
+    let ToolchainEvent { source, assignee, from, .. } = event;
+    if let Some(agent) = admission.agent_of(*source, assignee, from).await? {
+        return Ok(Found::Asked(agent));
+    }
+    let coordinator = Assignee::Role(Role::Coordinator);
+    Ok(match admission.agent_of(*source, &coordinator, "").await? {
+        Some(agent) => Found::Coordinator(agent),
+        None => Found::None,
+    })
+}
+
+fn new_task(
+    planner: &Planner,
+    event: &ToolchainEvent,
+    (origin_key, event_key): (String, String),
+    found: Found,
+) -> Result<NewTask, Fault> {
+    let rules = &planner.rules;
+    let run_id = Uuid::now_v7();
+    let (agent, language) = match &found {
+        Found::Asked(agent) | Found::Coordinator(agent) => (agent.agent_id.clone(), agent.language),
+        Found::None => (String::new(), Language::En),
+    };
+    let mut payload = rules.payload(event, language).map_err(unusable)?;
+    let is_notice = payload.steps.is_empty();
+    if !is_notice {
+        match found {
+            Found::Asked(_) => {}
+            Found::Coordinator(_) => coordinate(&mut payload, event, language),
+            Found::None => {
+                telemetry::count_task_alert("agent_unknown");
+                tracing::error!(
+                    %run_id, addressee = %event.assignee,
+                    "planner: no agent answers for the event, and no agent is a coordinator; register one with \
+                     `surety agents put`, and the task is given to it"
+                );
+            }
+        }
+    }
+    let instructions = rules.instructions(run_id, &payload, language).map_err(unusable)?;
+    let remind_after_s = rules.remind_after_s(&payload.action_type);
+    Ok(NewTask {
+        run_id,
+        task_type: Toolchain.name(),
+        namespace: Toolchain.namespace(),
+        event_key,
+        origin_key,
+        payload,
+        instructions,
+        forge: event.source.to_string(),
+        subject: event.subject.clone(),
+        happened_at: event.happened_at,
+        addressee: event.assignee.to_string(),
+        assignee: agent,
+        is_notice,
+        chain_id: run_id,
+        caused_by: None,
+        depth: 1,
+        business_failures: 0,
+        created_at: planner.now(),
+        remind_after_s,
+    })
+}
+
+/// Makes the payload one for the coordinator: it finds who acts, and sees to it that the steps are carried out.
+fn coordinate(payload: &mut TaskPayload, event: &ToolchainEvent, language: Language) {
+    let (name, kind) = match &event.assignee {
+        Assignee::Account(login) => (login.clone(), "unknown_account"),
+        Assignee::Role(role) => (role.to_string(), "unknown_role"),
+    };
+    payload.context.insert(kind.to_owned(), name.clone().into());
+    let first = match (language, &event.assignee) {
+        (Language::En, Assignee::Account(_)) => {
+            format!("Register the agent of the account {name}: surety agents put.")
+        }
+        (Language::En, Assignee::Role(_)) => {
+            format!("Give an agent the role {name}: surety agents put.")
+        }
+        (Language::Zh, Assignee::Account(_)) => {
+            format!("登记账号 {name} 对应的 agent：surety agents put。")
+        }
+        (Language::Zh, Assignee::Role(_)) => {
+            format!("为一个 agent 指定角色 {name}：surety agents put。")
+        }
+    };
+    let second = match language {
+        Language::En => "Carry out the following steps, or have that agent carry them out.",
+        Language::Zh => "执行以下步骤，或让该 agent 执行。",
+    };
+    payload.steps.splice(0..0, [first, second.to_owned()]);
+}
+
+/// A template of the operator that renders for no sample's sake cannot be rendered for this payload.
+pub(super) fn unusable(error: super::TemplateError) -> Fault {
+    tracing::error!(%error, "planner: a task cannot be rendered; correct the template");
+    Fault::new(FaultCode::Internal, error.to_string())
+}
+
+impl TaskRules {
+    /// Payload and instructions of a task of the service's own, in a language.
+    pub(super) fn own_task(
+        &self,
+        run_id: Uuid,
+        payload: &TaskPayload,
+        language: Language,
+    ) -> Result<String, Fault> {
+        self.instructions(run_id, payload, language).map_err(unusable)
+    }
+}

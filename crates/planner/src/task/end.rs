@@ -1,0 +1,489 @@
+//! The end of a task, and what follows from a failure.
+//!
+//! ```text
+//!   business        a comment that mentions the assignee, and the task again
+//!   system          an issue for the coordinator, and a task for it
+//!   infrastructure  a task for the role infra
+//!   (none of them possible, or the chain is at its bounds)  an alert: a metric and a log line
+//! ```
+//!
+//! All of it is stored in the transaction that ends the task. What is written on a forge is an intent there; see
+//! [`super::escalate`].
+
+use super::admit::unusable;
+use super::{TaskType, Toolchain};
+use crate::planner::Planner;
+use serde_json::{Map, Value, json};
+use surety_common::domain::execution::Graph;
+use surety_common::domain::fault::Fault;
+use surety_common::domain::json::sha256_hex;
+use surety_common::domain::machine::run::RunState;
+use surety_common::domain::stop::{StopReason, Terminal};
+use surety_common::domain::toolchain::{
+    ActionType, Assignee, EntryKind, EventType, FailureClass, Forge, Language, MAX_CHAIN_DEPTH,
+    MAX_CHAIN_TASKS, Role, Subject, TaskFailure, TaskOutcome, TaskPayload,
+};
+use surety_common::store::{
+    self, Admission, Assigned, EndedTask, EscalationAction, NewEntry, NewEscalation, NewTask,
+    StoredTask,
+};
+use surety_common::telemetry;
+use uuid::Uuid;
+
+/// The event and the action of a coordinator's task about a task that failed.
+const TASK_FAILED: &str = "task_failed";
+/// The author of what the service writes into histories.
+pub(super) const SYSTEM: &str = "system";
+/// Why a run of a superseded task was cancelled.
+const SUPERSEDED: &str = "superseded";
+
+/// Cancels the run of a task that a later event left nothing to do for.
+///
+/// # Errors
+/// `database_unavailable`; the upkeep of any planner cancels it then.
+pub(super) async fn cancel_superseded(
+    planner: &Planner,
+    run_id: Uuid,
+    by: Uuid,
+) -> Result<(), Fault> {
+    let message = format!("{SUPERSEDED}: the event of task {by} is later and left nothing to do");
+    planner
+        .change(run_id, &planner.actor(), |record, draft| {
+            let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
+            // A run that ended first stays as it is.
+            draft.cancel(&graph, message.clone()).or(Ok(()))
+        })
+        .await
+}
+
+/// Ends a task whose run has ended, and stores what follows.
+///
+/// # Errors
+/// `database_unavailable`; then it is tried again.
+pub(super) async fn end_task(planner: &Planner, run_id: Uuid) -> Result<(), Fault> {
+    let Some(task) = store::find_task(&planner.pool, run_id).await? else { return Ok(()) };
+    let Some(terminal) = task.terminal.clone().filter(|_| task.end.is_none()) else {
+        return Ok(());
+    };
+    let mut follow = Follow::of(planner, &task);
+    let (outcome, failure) = match task.state {
+        RunState::Done => (TaskOutcome::Accepted, None),
+        RunState::Cancelled if terminal.user_message.starts_with(SUPERSEDED) => {
+            (TaskOutcome::Superseded, None)
+        }
+        RunState::Cancelled => (TaskOutcome::Cancelled, None),
+        RunState::Failed
+        | RunState::Intake
+        | RunState::Planning
+        | RunState::Executing
+        | RunState::Verifying
+        | RunState::Recovering
+        | RunState::Blocked(_) => {
+            let failure = failure_of(planner, &task, &terminal).await?;
+            let class = Toolchain.class_of(failure, task.business_failures.saturating_add(1));
+            follow.after(failure, class).await?;
+            (TaskOutcome::Failed, Some((failure, class)))
+        }
+    };
+    let Follow { escalations, tasks, alert, .. } = follow;
+    let entry = entry(&task, outcome, failure, planner);
+    let started: Vec<_> = tasks.iter().map(super::start::Start::from).collect();
+    let ended = EndedTask {
+        run_id,
+        chain_id: task.chain_id,
+        at: planner.now(),
+        outcome,
+        failure,
+        escalations,
+        tasks,
+        entry: Some(entry),
+    };
+    if !store::end_task(&planner.pool, &ended).await? {
+        return Ok(());
+    }
+    measure(&task, &ended, outcome);
+    if let Some(alert) = alert {
+        raise(&task, alert);
+    }
+    super::start::start_runs(planner, started).await
+}
+
+/// Why the run of a task failed.
+async fn failure_of(
+    planner: &Planner,
+    task: &StoredTask,
+    terminal: &Terminal,
+) -> Result<TaskFailure, Fault> {
+    if terminal.stop_reason != StopReason::AcceptCheckFailed {
+        return Ok(TaskFailure::of_end(terminal.stop_reason, []));
+    }
+    let record = planner.find(task.run_id).await?;
+    let verdict = planner.verdict(&record).await?;
+    let results = verdict.map(|(_, record)| record.verdict.results).unwrap_or_default();
+    let failed = results.iter().filter(|result| !result.passed && !result.optional);
+    let reasons = failed.map(|result| result.reason.as_str());
+    Ok(TaskFailure::of_end(terminal.stop_reason, reasons))
+}
+
+fn entry(
+    task: &StoredTask,
+    outcome: TaskOutcome,
+    failure: Option<(TaskFailure, FailureClass)>,
+    planner: &Planner,
+) -> NewEntry {
+    let why = failure.map(|(failure, class)| format!(": {failure} ({class})"));
+    NewEntry {
+        run_id: task.run_id,
+        kind: EntryKind::System,
+        author: SYSTEM.to_owned(),
+        body: format!("The task ended as {outcome}{}.", why.unwrap_or_default()),
+        links: Vec::new(),
+        attachment: String::new(),
+        at: planner.now(),
+    }
+}
+
+fn measure(task: &StoredTask, ended: &EndedTask, outcome: TaskOutcome) {
+    let class = ended.failure.map_or("", |(_, class)| class.as_str());
+    telemetry::count_task_end(
+        &task.payload.event_type,
+        &task.payload.action_type,
+        outcome.as_str(),
+        class,
+    );
+    if let (Some(started_at), Some(reported_at)) = (task.started_at, task.reported_at) {
+        let time = (reported_at - started_at).to_std().unwrap_or_default();
+        telemetry::record_time_to_report(&task.payload.action_type, time);
+    }
+    for escalation in &ended.escalations {
+        telemetry::count_escalation(escalation.action.as_str(), "noted");
+    }
+    for made in &ended.tasks {
+        telemetry::count_task_event(&made.payload.event_type, "created");
+    }
+}
+
+/// Says that nothing else follows from a failure.
+pub(super) fn raise(task: &StoredTask, alert: &'static str) {
+    telemetry::count_task_alert(alert);
+    tracing::error!(
+        run_id = %task.run_id, chain_id = %task.chain_id, assignee = task.assignee, alert,
+        action_type = task.payload.action_type,
+        "planner: a task failed and nothing more is done about it; look at `surety task show`"
+    );
+}
+
+/// What follows from a failed task.
+struct Follow<'p> {
+    planner: &'p Planner,
+    task: &'p StoredTask,
+    escalations: Vec<NewEscalation>,
+    tasks: Vec<NewTask>,
+    alert: Option<&'static str>,
+}
+
+impl<'p> Follow<'p> {
+    const fn of(planner: &'p Planner, task: &'p StoredTask) -> Self {
+        Self { planner, task, escalations: Vec::new(), tasks: Vec::new(), alert: None }
+    }
+
+    async fn after(&mut self, failure: TaskFailure, class: FailureClass) -> Result<(), Fault> {
+        // The task of the infrastructure makes no other, so that a broken one ends in an alert.
+        if self.task.payload.action_type == ActionType::InfrastructureFailure.as_str() {
+            self.alert = Some("infrastructure");
+            return Ok(());
+        }
+        match class {
+            FailureClass::Business if self.task.subject.number.is_some() => {
+                self.business(failure).await
+            }
+            FailureClass::Business | FailureClass::System => self.system(failure).await,
+            FailureClass::Infrastructure => self.infrastructure(failure.as_str()).await,
+        }
+    }
+
+    /// Whether the chain takes another task.
+    fn has_room(&self) -> bool {
+        let added = u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
+        self.task.depth < MAX_CHAIN_DEPTH
+            && self.task.chain_tasks.saturating_add(added) < MAX_CHAIN_TASKS
+    }
+
+    async fn business(&mut self, failure: TaskFailure) -> Result<(), Fault> {
+        if !self.has_room() {
+            self.alert = Some("chain_bound");
+            return Ok(());
+        }
+        let language = self.language_of(&self.task.assignee).await?;
+        let mut again = self.again("again");
+        again.business_failures = self.task.business_failures.saturating_add(1);
+        again.instructions = self.planner.rules.own_task(again.run_id, &again.payload, language)?;
+        let account = self.account_of(&self.task.assignee).await?;
+        let body = comment(language, failure, again.run_id);
+        self.tasks.push(again);
+        self.write(EscalationAction::Comment, account, (String::new(), body)).await
+    }
+
+    async fn system(&mut self, failure: TaskFailure) -> Result<(), Fault> {
+        if !self.has_room() {
+            self.alert = Some("chain_bound");
+            return Ok(());
+        }
+        let Some(coordinator) = self.agent_with(Role::Coordinator).await? else {
+            return self.infrastructure("no_coordinator").await;
+        };
+        let language = coordinator.language;
+        let payload = failed_payload(self.task, failure, language);
+        let task = self.own(payload, ("coordinator", Role::Coordinator), Some(coordinator))?;
+        let account = self.account_of(&task.assignee).await?;
+        let text = issue(self.task, failure);
+        self.tasks.push(task);
+        if self.task.subject.repo.is_empty() {
+            return Ok(());
+        }
+        self.write(EscalationAction::Issue, account, text).await
+    }
+
+    async fn infrastructure(&mut self, why: &str) -> Result<(), Fault> {
+        if !self.has_room() {
+            self.alert = Some("chain_bound");
+            return Ok(());
+        }
+        match infrastructure_task(self.planner, self.task, why).await? {
+            Some(task) => self.tasks.push(task),
+            None => self.alert = Some("no_infra"),
+        }
+        Ok(())
+    }
+
+    /// Notes what is to be written on the forge. Without a client for the forge it cannot be, which is a failure of
+    /// the infrastructure.
+    async fn write(
+        &mut self,
+        action: EscalationAction,
+        account: String,
+        (title, body): (String, String),
+    ) -> Result<(), Fault> {
+        if !self.planner.escalations.reaches(&self.task.forge, &self.task.subject.repo) {
+            return self.infrastructure("forge_not_configured").await;
+        }
+        self.escalations.push(NewEscalation {
+            action,
+            forge: self.task.forge.clone(),
+            subject: self.task.subject.clone(),
+            account,
+            title,
+            body,
+        });
+        Ok(())
+    }
+
+    /// The same task, for the same agent.
+    fn again(&self, kind: &str) -> NewTask {
+        let key = sha256_hex(format!("{kind}|{}", self.task.run_id).as_bytes());
+        NewTask::follow_up(self.task, Uuid::now_v7(), key, self.planner.now())
+    }
+
+    fn own(
+        &self,
+        payload: TaskPayload,
+        (kind, role): (&str, Role),
+        agent: Option<Assigned>,
+    ) -> Result<NewTask, Fault> {
+        own_task(self.planner, (self.task, kind), (payload, role), agent)
+    }
+
+    async fn agent_with(&self, role: Role) -> Result<Option<Assigned>, Fault> {
+        agent_with(self.planner, self.task, role).await
+    }
+
+    async fn language_of(&self, agent: &str) -> Result<Language, Fault> {
+        let agent = store::find_agent(&self.planner.pool, agent).await?;
+        Ok(agent.map_or(Language::En, |agent| agent.language))
+    }
+
+    /// The account of an agent on the task's forge; empty where it has none.
+    async fn account_of(&self, agent: &str) -> Result<String, Fault> {
+        let agent = store::find_agent(&self.planner.pool, agent).await?;
+        let accounts = agent.map(|agent| agent.accounts).unwrap_or_default();
+        let own = accounts.into_iter().find(|(forge, _)| forge.as_str() == self.task.forge);
+        Ok(own.map(|(_, login)| login).unwrap_or_default())
+    }
+}
+
+async fn agent_with(
+    planner: &Planner,
+    task: &StoredTask,
+    role: Role,
+) -> Result<Option<Assigned>, Fault> {
+    let forge = Forge::from_text(&task.forge).unwrap_or(Forge::Gitea);
+    let mut reading = Admission::begin(&planner.pool, []).await?;
+    Ok(reading.agent_of(forge, &Assignee::Role(role), "").await?)
+}
+
+/// The task for the infrastructure; none where no agent has the role infra. It is accepted without a report.
+pub(super) async fn infrastructure_task(
+    planner: &Planner,
+    task: &StoredTask,
+    why: &str,
+) -> Result<Option<NewTask>, Fault> {
+    let Some(infra) = agent_with(planner, task, Role::Infra).await? else { return Ok(None) };
+    let steps = match infra.language {
+        Language::En => ["Find out why the forge or the verification failed.", "Restore it."],
+        Language::Zh => ["查明代码平台或验证失败的原因。", "恢复其运行。"],
+    };
+    let last = report_step(infra.language);
+    let payload = TaskPayload {
+        event_type: EventType::InfrastructureFailure.to_string(),
+        action_type: ActionType::InfrastructureFailure.to_string(),
+        steps: steps.iter().copied().chain([last]).map(str::to_owned).collect(),
+        from: SYSTEM.to_owned(),
+        context: failed_context(task, why),
+        source: task.payload.source.clone(),
+    };
+    own_task(planner, (task, "infrastructure"), (payload, Role::Infra), Some(infra)).map(Some)
+}
+
+fn own_task(
+    planner: &Planner,
+    (failed, kind): (&StoredTask, &str),
+    (payload, role): (TaskPayload, Role),
+    agent: Option<Assigned>,
+) -> Result<NewTask, Fault> {
+    let run_id = Uuid::now_v7();
+    let (assignee, language) =
+        agent.map_or((String::new(), Language::En), |agent| (agent.agent_id, agent.language));
+    let instructions = planner.rules.own_task(run_id, &payload, language)?;
+    let key = sha256_hex(format!("{kind}|{}", failed.run_id).as_bytes());
+    let now = planner.now();
+    let base = NewTask::follow_up(failed, run_id, key, now);
+    let remind_after_s = planner.rules.remind_after_s(&payload.action_type);
+    Ok(NewTask {
+        payload,
+        instructions,
+        addressee: Assignee::Role(role).to_string(),
+        assignee,
+        happened_at: now,
+        remind_after_s,
+        ..base
+    })
+}
+
+/// What a coordinator is told of a task that failed.
+fn failed_payload(task: &StoredTask, failure: TaskFailure, language: Language) -> TaskPayload {
+    let steps = match language {
+        Language::En => [
+            "Find out why the task failed: surety task show, with its run.".to_owned(),
+            format!(
+                "See to it that the steps of the task are carried out by {} or by another agent.",
+                named(&task.assignee, "its assignee")
+            ),
+        ],
+        Language::Zh => [
+            "查明该任务失败的原因：surety task show，参数为其 run。".to_owned(),
+            format!("确保该任务的步骤由 {} 或其他 agent 执行。", named(&task.assignee, "其负责人")),
+        ],
+    };
+    TaskPayload {
+        event_type: TASK_FAILED.to_owned(),
+        action_type: TASK_FAILED.to_owned(),
+        steps: steps.into_iter().chain([report_step(language).to_owned()]).collect(),
+        from: SYSTEM.to_owned(),
+        context: failed_context(task, failure.as_str()),
+        source: task.payload.source.clone(),
+    }
+}
+
+fn named<'a>(agent: &'a str, otherwise: &'a str) -> &'a str {
+    if agent.is_empty() { otherwise } else { agent }
+}
+
+const fn report_step(language: Language) -> &'static str {
+    match language {
+        Language::En => "Submit the action report.",
+        Language::Zh => "提交行动报告（action report）。",
+    }
+}
+
+fn failed_context(task: &StoredTask, why: &str) -> Map<String, Value> {
+    let Subject { repo, number, is_pull_request } = &task.subject;
+    let fields = json!({
+        "failed_run": task.run_id.to_string(),
+        "failed_event": task.payload.event_type,
+        "failed_action": task.payload.action_type,
+        "assignee": task.assignee,
+        "reason": why,
+        "repo": repo,
+        "number": number,
+        "is_pull_request": is_pull_request,
+    });
+    match fields {
+        Value::Object(fields) => fields,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Map::new()
+        }
+    }
+}
+
+/// The comment on the pull request or the issue. The client of the forge adds the mention and the marker.
+fn comment(language: Language, failure: TaskFailure, again: Uuid) -> String {
+    match language {
+        Language::En => format!(
+            "The task about this was not done: {failure}. Reading it is not acting on it. The task is handed over \
+             again as run {again}: carry out each step, and submit the action report."
+        ),
+        Language::Zh => format!(
+            "与此相关的任务未完成：{failure}。阅读不等于执行。该任务已作为 run {again} 重新下发：请执行每一步并提交行动报告。"
+        ),
+    }
+}
+
+/// The issue for the coordinator: its title and its text.
+fn issue(task: &StoredTask, failure: TaskFailure) -> (String, String) {
+    let action = &task.payload.action_type;
+    let title = format!("Task {action} failed: {failure}");
+    let about = match task.subject.number {
+        Some(number) => format!("{}#{number}", task.subject.repo),
+        None => task.subject.repo.clone(),
+    };
+    let body = format!(
+        "The task `{action}` about {about} failed with `{failure}`. Its assignee is `{}`. Run: `{}`.\n\n\
+         `surety task show {}` shows its history.",
+        named(&task.assignee, "none"),
+        task.run_id,
+        task.run_id
+    );
+    (title, body)
+}
+
+impl Planner {
+    /// Gives a task without an assignee to the agent that its event asks for, or else to the coordinator.
+    pub(super) async fn assign(&self, run_id: Uuid) -> Result<(), Fault> {
+        let Some(task) = store::find_task(&self.pool, run_id).await? else { return Ok(()) };
+        let asked = task.addressee.split_once(' ').and_then(|(kind, name)| match kind {
+            "account" => Some(Assignee::Account(name.to_owned())),
+            "role" => Role::from_text(name).map(Assignee::Role),
+            _ => None,
+        });
+        let forge = Forge::from_text(&task.forge).unwrap_or(Forge::Gitea);
+        let mut reading = Admission::begin(&self.pool, []).await?;
+        let mut found = None;
+        for assignee in asked.iter().chain(&[Assignee::Role(Role::Coordinator)]) {
+            found = reading.agent_of(forge, assignee, &task.payload.from).await?;
+            if found.is_some() {
+                break;
+            }
+        }
+        drop(reading);
+        let Some(Assigned { agent_id, language }) = found else { return Ok(()) };
+        let instructions =
+            self.rules.instructions(run_id, &task.payload, language).map_err(unusable)?;
+        let payload = task.payload.to_json().to_string();
+        let given = (agent_id.as_str(), instructions.as_str(), payload.as_str());
+        if store::assign_task(&self.pool, run_id, given).await? {
+            tracing::info!(%run_id, agent = agent_id, "planner: a task without an assignee was given to an agent");
+            self.waker.wake_now(store::Topic::Waits(run_id));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! The run of a task.
+
+use crate::intake::{first_execution, first_moves, first_revision};
+use crate::planner::Planner;
+use futures::future::try_join_all;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use surety_common::domain::check::{AcceptCheck, CheckKind, Match, Overlay, Owner};
+use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::limits::Limits;
+use surety_common::domain::plan::{Evidence, Plan, PlanStep};
+use surety_common::domain::run::{DriverKind, Policy, RunSpec, VerifyCommands};
+use surety_common::domain::toolchain::{ANY_LONG_COMMENT, ANY_OUTPUT, Compatibility};
+use surety_common::store::{self, Created, NewRun, NewTask, StoredTask};
+use surety_common::telemetry::trace;
+use uuid::Uuid;
+
+/// The only step of a task.
+const STEP: &str = "act";
+/// The identity that makes the runs of tasks.
+const SUBMITTER: &str = "planner";
+/// The deadline of a task, and of its step, in seconds: 14 days.
+const DEADLINE_S: u64 = 14 * 24 * 3600;
+/// The most turns and calls of an agent that works on a task.
+const MAX_TURNS: u32 = 1000;
+const MAX_CALLS: u32 = 500;
+
+/// A task whose run is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Start {
+    run_id: Uuid,
+    namespace: String,
+    task_type: String,
+    action_type: String,
+    title: String,
+    instructions: String,
+    /// Whether no agent is woken: the gate accepts it at once.
+    is_notice: bool,
+}
+
+impl From<&NewTask> for Start {
+    fn from(task: &NewTask) -> Self {
+        Self {
+            run_id: task.run_id,
+            namespace: task.namespace.to_owned(),
+            task_type: task.task_type.to_owned(),
+            action_type: task.payload.action_type.clone(),
+            title: title(&task.payload.event_type, &task.subject.repo, task.subject.number),
+            instructions: task.instructions.clone(),
+            is_notice: task.is_notice,
+        }
+    }
+}
+
+impl From<&StoredTask> for Start {
+    fn from(task: &StoredTask) -> Self {
+        Self {
+            run_id: task.run_id,
+            namespace: task.namespace.clone(),
+            task_type: task.task_type.clone(),
+            action_type: task.payload.action_type.clone(),
+            title: title(&task.payload.event_type, &task.subject.repo, task.subject.number),
+            instructions: task.instructions.clone(),
+            is_notice: task.is_notice,
+        }
+    }
+}
+
+/// A short name for people.
+fn title(event_type: &str, repo: &str, number: Option<u64>) -> String {
+    match (repo, number) {
+        ("", _) => event_type.to_owned(),
+        (repo, None) => format!("{event_type} in {repo}"),
+        (repo, Some(number)) => format!("{event_type} in {repo}#{number}"),
+    }
+}
+
+/// Makes the runs of tasks, each once, and starts their clocks.
+///
+/// # Errors
+/// `database_unavailable`; the upkeep of any planner makes those that are missing.
+pub(super) async fn start_runs(planner: &Planner, starts: Vec<Start>) -> Result<(), Fault> {
+    if starts.is_empty() {
+        return Ok(());
+    }
+    let run_ids: Vec<Uuid> = starts.iter().map(|start| start.run_id).collect();
+    try_join_all(starts.into_iter().map(|start| make_run(planner, start))).await?;
+    Ok(store::start_tasks(&planner.pool, &run_ids, planner.now()).await?)
+}
+
+async fn make_run(planner: &Planner, start: Start) -> Result<(), Fault> {
+    let now = planner.now();
+    let (span, trace_parent) = trace::start_run("planner", &start.run_id.to_string(), None);
+    let plan = plan(&start, planner.rules.compatibility());
+    let spec = RunSpec {
+        id: start.run_id,
+        namespace: start.namespace,
+        request_id: String::new(),
+        goal: start.title,
+        driver: if start.is_notice { DriverKind::Script } else { DriverKind::Remote },
+        workspace: String::new(),
+        repository: None,
+        limits: limits(),
+        policy: Policy { verify_commands: VerifyCommands::ReceiptsOnly, ..Policy::default() },
+        labels: BTreeMap::from([
+            ("task_type".to_owned(), start.task_type),
+            ("action_type".to_owned(), start.action_type),
+        ]),
+        forked_from: None,
+        trace_parent: trace_parent.to_string(),
+        created_at: now,
+    };
+    let stored = first_revision(&plan, now);
+    let draft = Draft::new(first_execution(&spec, now), planner.actor(), now);
+    let draft = first_moves(draft, Ok((&plan, &stored)), None).map_err(|refusal| {
+        let message = format!("the first transition of a task was refused: {refusal}");
+        Fault::new(FaultCode::Internal, message)
+    })?;
+    let new = Arc::new(NewRun {
+        spec,
+        submitter: SUBMITTER.to_owned(),
+        request_digest: String::new(),
+        plan: Some(stored),
+        artifacts: Vec::new(),
+        write: draft.into_write(),
+    });
+    let made = planner.creator.create(Arc::clone(&new), trace::span_id(&span)).await?;
+    if made == Created::New {
+        surety_common::telemetry::observe(&new.write, &span);
+    }
+    Ok(())
+}
+
+/// The plan is the operator's: no participant can change its check, because the run takes no other plan.
+fn plan(start: &Start, compatibility: Compatibility) -> Plan {
+    let step = PlanStep {
+        id: STEP.to_owned(),
+        description: start.instructions.clone(),
+        done_when: "The action report is submitted.".to_owned(),
+        evidence: Evidence::None,
+        ..PlanStep::default()
+    };
+    let switches = [
+        (ANY_OUTPUT, compatibility.any_output),
+        (ANY_LONG_COMMENT, compatibility.any_long_comment),
+    ];
+    let on = switches.into_iter().filter(|(_, is_on)| *is_on);
+    let check = AcceptCheck {
+        id: String::new(),
+        kind: CheckKind::ActionReport,
+        target: String::new(),
+        r#match: Match::default(),
+        required: true,
+        params: on.map(|(name, _)| (name.to_owned(), "true".to_owned())).collect(),
+        owner: Owner::Operator,
+        overlay: Overlay::default(),
+    };
+    Plan { title: start.title.clone(), steps: vec![step], verify: vec![check], ..Plan::default() }
+}
+
+/// A refused report ends the run: what follows is a task of its own, and no repair of this one.
+fn limits() -> Limits {
+    Limits {
+        max_replans: 0,
+        max_repairs: 0,
+        max_step_rounds: MAX_TURNS,
+        max_run_rounds: MAX_TURNS,
+        max_step_tool_calls: MAX_CALLS,
+        step_deadline_s: DEADLINE_S,
+        run_deadline_s: DEADLINE_S,
+        ..Limits::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_of_a_task_are_in_their_ranges() {
+        limits().validate().unwrap();
+    }
+}

@@ -1,0 +1,147 @@
+//! What the clock, a crash or the end of a run makes of tasks. Every planner of a database does this.
+
+use super::start::{Start, start_runs};
+use super::{end, escalate, report};
+use crate::planner::Planner;
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::domain::execution::Graph;
+use surety_common::domain::execution::draft::Ending;
+use surety_common::domain::fault::Fault;
+use surety_common::domain::stop::StopReason;
+use surety_common::domain::toolchain::EntryKind;
+use surety_common::store::{self, NewEntry, StoredTask, TaskCause, Topic};
+use surety_common::telemetry;
+use tokio::sync::broadcast::error::RecvError;
+use uuid::Uuid;
+
+/// The interval without a wake-up: one statement.
+const INTERVAL: Duration = Duration::from_secs(3);
+/// The shortest time between two rounds.
+const PAUSE: Duration = Duration::from_millis(500);
+/// The most tasks of one cause in a round.
+const LIMIT: i64 = 200;
+/// The reminders before a task without a report fails.
+const MAX_REMINDERS: u32 = 2;
+
+/// Runs until the process shuts down.
+pub(crate) async fn run(planner: Arc<Planner>) {
+    let mut topics = planner.wakeups.subscribe();
+    loop {
+        match round(&planner).await {
+            Ok(()) => {}
+            Err(fault) => {
+                let database = &planner.whose;
+                tracing::warn!(%fault, database, "planner: tasks that are due could not be moved; retrying");
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+        let woken = tokio::time::timeout(INTERVAL, async {
+            loop {
+                match topics.recv().await {
+                    // A wait of a run ended, or its journal grew.
+                    Ok(Topic::Waits(_) | Topic::Run(_) | Topic::Everything) => return,
+                    Ok(Topic::Ready | Topic::Moved(_)) => {}
+                    Err(RecvError::Lagged(_)) => return,
+                    Err(RecvError::Closed) => std::future::pending().await,
+                }
+            }
+        });
+        // Without a wake-up the clock may have made tasks due.
+        drop(woken.await);
+    }
+}
+
+/// Acts on the tasks that are due, once.
+///
+/// # Errors
+/// `database_unavailable`.
+async fn round(planner: &Planner) -> Result<(), Fault> {
+    let due = store::due_tasks(&planner.pool, planner.now(), LIMIT).await?;
+    for (cause, run_id) in due {
+        let done = act(planner, cause, run_id).await;
+        // One task that cannot be moved keeps no other from moving.
+        if let Err(fault) = done {
+            tracing::warn!(%run_id, ?cause, %fault, "planner: a task that is due could not be moved; retrying");
+        }
+    }
+    Ok(())
+}
+
+async fn act(planner: &Planner, cause: TaskCause, run_id: Uuid) -> Result<(), Fault> {
+    match cause {
+        TaskCause::End => end::end_task(planner, run_id).await,
+        TaskCause::Report => report::supply(planner, run_id).await.map(drop),
+        TaskCause::Assign => planner.assign(run_id).await,
+        TaskCause::Escalate => escalate::escalate(planner, run_id).await,
+        TaskCause::Start => match store::find_task(&planner.pool, run_id).await? {
+            Some(task) => start_runs(planner, vec![Start::from(&task)]).await,
+            None => Ok(()),
+        },
+        TaskCause::Supersede => end::cancel_superseded(planner, run_id, run_id).await,
+        TaskCause::Remind => match store::find_task(&planner.pool, run_id).await? {
+            Some(task) => remind(planner, &task).await,
+            None => Ok(()),
+        },
+    }
+}
+
+/// Hands a task again, or ends it after the last reminder. While the forge shows that the assignee's own part holds,
+/// the clock stops.
+async fn remind(planner: &Planner, task: &StoredTask) -> Result<(), Fault> {
+    let run_id = task.run_id;
+    if planner.escalations.own_part_holds(task).await == Some(true) {
+        return Ok(store::hold_task(&planner.pool, run_id, "forge", planner.now()).await?);
+    }
+    let number = task.reminders.saturating_add(1);
+    let hours = task.remind_after_s / 3600;
+    let text = if number > MAX_REMINDERS { String::new() } else { reminder(number, hours) };
+    let handed = if text.is_empty() { String::new() } else { format!("{text}\n\n") };
+    let counted = (task.reminders, handed.as_str());
+    if !store::remind_task(&planner.pool, run_id, counted, planner.now()).await? {
+        return Ok(());
+    }
+    if text.is_empty() {
+        return give_up(planner, run_id, hours).await;
+    }
+    telemetry::count_reminder(&task.payload.action_type);
+    let entry = NewEntry {
+        run_id,
+        kind: EntryKind::System,
+        author: end::SYSTEM.to_owned(),
+        body: text,
+        links: Vec::new(),
+        attachment: String::new(),
+        at: planner.now(),
+    };
+    store::add_entry(&planner.pool, &entry, |_| None).await?;
+    // An agent that holds the task and is silent gives it back, so that it is handed again.
+    store::offer_again(&planner.pool, run_id, planner.now()).await?;
+    planner.waker.wake_now(Topic::Waits(run_id));
+    Ok(())
+}
+
+/// In both languages: the language of the assignee is that of what follows.
+fn reminder(number: u32, hours: u64) -> String {
+    format!(
+        "Reminder {number} of {MAX_REMINDERS}: no action report was submitted for {hours} hours. Carry out each step \
+         now, and submit the report; without it the task fails.\n第 {number} 次提醒（共 {MAX_REMINDERS} 次）：{hours} \
+         小时内未提交行动报告。请立即执行每一步并提交报告，否则任务失败。"
+    )
+}
+
+/// Ends a task that was handed again without a report.
+async fn give_up(planner: &Planner, run_id: Uuid, hours: u64) -> Result<(), Fault> {
+    let end = Ending {
+        stop_reason: StopReason::DeadlineExceeded,
+        user_message: format!("No report was submitted after {MAX_REMINDERS} reminders."),
+        internal_reason: format!("a reminder every {hours} hours"),
+    };
+    planner
+        .change(run_id, &planner.actor(), |record, draft| {
+            let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
+            // A run that ended first stays as it is.
+            draft.stop(&graph, end.clone()).or(Ok(()))
+        })
+        .await
+}

@@ -1,0 +1,48 @@
+//! Planners that end between a task's row and what follows from it.
+
+use super::{LOGIN, Stage, issue};
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use surety_common::wire::v1;
+use surety_e2e::agent::{AGENT, PERSON};
+
+/// A planner that ends at a point, in place of the running one.
+async fn planner_that_ends_at(stage: &mut Stage, point: &str) -> Result<()> {
+    stage.deployment.replace_planner_with(&[("SURETY_CRASH_POINT", point)]).await
+}
+
+#[tokio::test]
+async fn a_planner_that_ends_leaves_no_task_and_no_follow_up_out_and_makes_none_twice() -> Result<()>
+{
+    let mut stage = Stage::start().await?;
+    planner_that_ends_at(&mut stage, "planner.after_task_stored:1").await?;
+    let lost = stage.submit("issues", &issue(41, LOGIN)).await;
+    ensure!(lost.is_err(), "the planner did not end: {lost:#?}");
+    stage.deployment.replace_planner().await?;
+    let again = stage.submit("issues", &issue(41, LOGIN)).await?;
+    ensure!(again.tasks[0].result == "existed", "{again:#?}");
+    let run_id = again.tasks[0].run_id.clone();
+    // The upkeep of the new planner makes the run, and an agent can take it.
+    let agent = stage.agent(AGENT)?;
+    let mut run_id = run_id;
+    for point in ["planner.before_task_end:1", "planner.after_task_end:1"] {
+        let work = agent.work(&run_id).await?;
+        planner_that_ends_at(&mut stage, point).await?;
+        let done = json!({"action": "done", "goal_check": "done"}).to_string();
+        agent.submit(&work, &done).await?;
+        stage.deployment.planner.wait_for_exit().await?;
+        stage.deployment.replace_planner().await?;
+        stage.ended(&run_id).await?;
+        let caused = stage.caused_by(&run_id, 2).await?;
+        ensure!(caused.len() == 2, "{point}: {caused:#?}");
+        let next = caused.iter().find(|task| task.action_type == "issue_assigned");
+        run_id.clone_from(&next.context("the task again")?.run_id);
+    }
+    let request = v1::ListTasksRequest { page_size: 2, ..Default::default() };
+    let page = stage.tasks(PERSON)?.list_tasks(request.clone()).await?.into_inner();
+    ensure!(page.tasks.len() == 2 && !page.next_page_token.is_empty(), "{page:#?}");
+    let next = v1::ListTasksRequest { page_token: page.next_page_token, ..request };
+    let rest = stage.tasks(PERSON)?.list_tasks(next).await?.into_inner();
+    ensure!(!rest.tasks.is_empty() && rest.tasks[0].run_id < page.tasks[1].run_id, "{rest:#?}");
+    stage.deployment.finish().await
+}

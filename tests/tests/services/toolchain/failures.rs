@@ -1,0 +1,75 @@
+//! What follows from tasks that fail: the same task, the coordinator, the infrastructure, and the bounds of a chain.
+
+use super::{LOGIN, Stage};
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use surety_common::wire::v1;
+use surety_e2e::agent::{AGENT, OTHER, PERSON};
+
+/// The agent says that it is done, and submits no report.
+async fn done_without_a_report(stage: &Stage, run_id: &str) -> Result<v1::Task> {
+    let agent = stage.agent(AGENT)?;
+    let work = agent.work(run_id).await?;
+    let done = json!({"action": "done", "goal_check": "I looked at the notice."}).to_string();
+    agent.submit(&work, &done).await?;
+    stage.ended(run_id).await
+}
+
+#[tokio::test]
+async fn a_task_without_a_report_comes_back_and_the_third_failure_is_the_coordinator_s()
+-> Result<()> {
+    let stage = Stage::start().await?;
+    let mut run_id = stage.assigned(21, LOGIN).await?;
+    let chain = run_id.clone();
+    for depth in 2..=3 {
+        let failed = done_without_a_report(&stage, &run_id).await?;
+        let why = (failed.outcome.as_str(), failed.failure.as_str(), failed.failure_class.as_str());
+        ensure!(why == ("failed", "no_action", "business"), "{failed:#?}");
+        // No forge is configured, so the comment cannot be written: the infrastructure is told.
+        let caused = stage.caused_by(&run_id, 2).await?;
+        let [infra, again] = caused.as_slice() else { anyhow::bail!("{caused:#?}") };
+        ensure!(
+            infra.action_type == "infrastructure_failure" && infra.assignee == OTHER,
+            "{infra:#?}"
+        );
+        ensure!(again.action_type == "issue_assigned" && again.assignee == AGENT, "{again:#?}");
+        ensure!(again.depth == depth && again.chain_id == chain, "{again:#?}");
+        let handed = stage.handed(&again.run_id).await?;
+        ensure!(handed.instructions.contains(&again.run_id), "{handed:#?}");
+        run_id.clone_from(&again.run_id);
+    }
+    let third = done_without_a_report(&stage, &run_id).await?;
+    ensure!(third.failure_class == "system", "{third:#?}");
+    let caused = stage.caused_by(&run_id, 2).await?;
+    let coordinator = caused.iter().find(|task| task.action_type == "task_failed");
+    let coordinator = coordinator.context("no task of the coordinator")?;
+    ensure!(coordinator.assignee == OTHER && coordinator.depth == 4, "{coordinator:#?}");
+    let handed = stage.handed(&coordinator.run_id).await?;
+    ensure!(handed.instructions.contains("surety task show"), "{handed:#?}");
+
+    // The chain is at its depth: nothing follows from it.
+    let request = v1::SubmitActionReportRequest {
+        run_id: coordinator.run_id.clone(),
+        report: "I did it.".to_owned(),
+        author: AGENT.to_owned(),
+        ..v1::SubmitActionReportRequest::default()
+    };
+    let answer = stage.report_as(PERSON, request).await?;
+    ensure!(!answer.accepted && answer.reason.contains("report_author_mismatch"), "{answer:#?}");
+    let last = stage.ended(&coordinator.run_id).await?;
+    ensure!(last.failure == "report_author_mismatch", "{last:#?}");
+    ensure!(stage.caused_by(&coordinator.run_id, 0).await?.is_empty());
+    let metrics = stage.deployment.planner.get("/metrics").await?;
+    ensure!(metrics.contains(r#"surety_task_alerts_total{reason="chain_bound"}"#), "{metrics}");
+
+    // The task of the infrastructure is accepted without a report, and makes no other.
+    let infra = caused.iter().find(|task| task.action_type == "infrastructure_failure");
+    let infra = infra.context("no task of the infrastructure")?;
+    let agent = stage.agent(OTHER)?;
+    let work = agent.work(&infra.run_id).await?;
+    let done = json!({"action": "done", "goal_check": "The forge answers."}).to_string();
+    agent.submit(&work, &done).await?;
+    let ended = stage.ended(&infra.run_id).await?;
+    ensure!(ended.outcome == "accepted", "{ended:#?}");
+    stage.deployment.finish().await
+}
