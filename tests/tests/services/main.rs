@@ -48,6 +48,7 @@ mod stop_reasons;
 mod telemetry;
 mod tls;
 mod tool_workers;
+mod toolchain_intake;
 mod traced_over_services;
 mod verify_tools;
 mod verifying;

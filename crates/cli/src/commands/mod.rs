@@ -31,6 +31,7 @@ mod verify;
 mod verify_hook;
 mod waits;
 mod watch;
+mod webhooks;
 
 use std::ffi::OsString;
 use std::thread::available_parallelism;
@@ -67,6 +68,7 @@ pub use up::Up;
 pub use verify::Verify;
 pub use waits::Waits;
 pub use watch::Watch;
+pub use webhooks::Webhooks;
 
 use crate::answering::Way;
 use crate::exit::Exit;
@@ -145,6 +147,8 @@ pub enum Command {
     Task(Task),
     /// List, register and remove the agents that act on tasks.
     Agents(Agents),
+    /// Manage hooks, at which forges deliver events, and the deliveries.
+    Webhooks(Webhooks),
     /// Evaluate checks and receipts without a service.
     #[command(after_help = Exit::help())]
     Gate(Gate),
@@ -211,6 +215,7 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         | Command::Decision(_)
         | Command::Task(_)
         | Command::Agents(_)
+        | Command::Webhooks(_)
         | Command::Gate(_)
         | Command::Receipts(_)
         | Command::Config(_)
@@ -251,6 +256,7 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
         Command::Decision(command) => command.run(output),
         Command::Task(command) => command.run(output).await,
         Command::Agents(command) => command.run(output).await,
+        Command::Webhooks(command) => command.run(output).await,
         Command::Gate(command) => command.run(output).await,
         Command::Receipts(command) => command.run(output).await,
         Command::Config(command) => command.run(innermost(matches), output),

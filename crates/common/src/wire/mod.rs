@@ -18,6 +18,7 @@ pub mod client;
 mod decision;
 pub mod error;
 pub mod event;
+pub mod hook;
 mod limits;
 mod plan;
 pub mod problem;

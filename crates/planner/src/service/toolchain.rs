@@ -1,4 +1,4 @@
-//! `ToolchainService`: tasks, their histories and their agents. Mail is not served yet.
+//! `ToolchainService`: tasks, their histories and their agents, hooks and their deliveries, mail.
 
 use super::page::{not_a_token, page_size, page_token};
 use super::task_entry::{add, read_report, report};
@@ -56,11 +56,86 @@ impl ToolchainService for Service {
         Ok(Response::new(v1::GetTaskResponse { task: Some(task(found)), instructions }))
     }
 
+    async fn put_hook(
+        &self,
+        request: Request<v1::PutHookRequest>,
+    ) -> Result<Response<v1::PutHookResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.store_hook(&caller, request.into_inner()).await;
+        answer.map(Response::new).map_err(status)
+    }
+
+    async fn list_hooks(
+        &self,
+        request: Request<v1::ListHooksRequest>,
+    ) -> Result<Response<v1::ListHooksResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.all_hooks(&caller).await;
+        answer.map(Response::new).map_err(status)
+    }
+
+    async fn delete_hook(
+        &self,
+        request: Request<v1::DeleteHookRequest>,
+    ) -> Result<Response<v1::DeleteHookResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.remove_hook(&caller, &request.into_inner().name).await;
+        answer.map(Response::new).map_err(status)
+    }
+
+    async fn list_deliveries(
+        &self,
+        request: Request<v1::ListDeliveriesRequest>,
+    ) -> Result<Response<v1::ListDeliveriesResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.list_stored_deliveries(&caller, request.into_inner()).await;
+        answer.map(Response::new).map_err(status)
+    }
+
+    async fn get_delivery(
+        &self,
+        request: Request<v1::GetDeliveryRequest>,
+    ) -> Result<Response<v1::GetDeliveryResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.show_delivery(&caller, &request.into_inner().delivery_id).await;
+        answer.map(Response::new).map_err(status)
+    }
+
+    async fn replay_delivery(
+        &self,
+        request: Request<v1::ReplayDeliveryRequest>,
+    ) -> Result<Response<v1::ReplayDeliveryResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.process_again(&caller, &request.into_inner().delivery_id).await;
+        answer.map(Response::new).map_err(status)
+    }
+
     async fn send_mail(
         &self,
         _: Request<v1::SendMailRequest>,
     ) -> Result<Response<v1::SendMailResponse>, Status> {
         Err(unimplemented("SendMail"))
+    }
+
+    async fn list_mail(
+        &self,
+        _: Request<v1::ListMailRequest>,
+    ) -> Result<Response<v1::ListMailResponse>, Status> {
+        Err(unimplemented("ListMail"))
+    }
+
+    async fn read_mail(
+        &self,
+        _: Request<v1::ReadMailRequest>,
+    ) -> Result<Response<v1::ReadMailResponse>, Status> {
+        Err(unimplemented("ReadMail"))
+    }
+
+    async fn reply_mail(
+        &self,
+        _: Request<v1::ReplyMailRequest>,
+    ) -> Result<Response<v1::ReplyMailResponse>, Status> {
+        Err(unimplemented("ReplyMail"))
     }
 
     async fn add_task_entry(
