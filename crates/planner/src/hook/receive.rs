@@ -7,7 +7,7 @@
 use super::known::{Hooks, KnownHook, Lookup};
 use super::signature;
 use axum::Router;
-use axum::body::{Body, HttpBody};
+use axum::body::{Body, BodyDataStream, HttpBody};
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -16,7 +16,7 @@ use axum::routing::post;
 use futures::StreamExt;
 use ring::digest::{Context, SHA256};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::toolchain::{BodyKind, Forge, MAX_DELIVERY};
 use surety_common::store::{NewDelivery, StoreError};
@@ -30,6 +30,9 @@ use uuid::Uuid;
 const MAX_WORD: usize = 200;
 /// The longest value of a header that is stored, in bytes.
 const MAX_HEADER_VALUE: usize = 1000;
+/// The bytes of a refused body that are read, and for how long.
+const MAX_DISCARDED: usize = 4 * MAX_DELIVERY;
+const DISCARDED_FOR: Duration = Duration::from_secs(1);
 /// The beginnings of headers that are stored besides the content type and the user agent.
 const STORED_HEADERS: [&str; 4] = ["x-gitea-", "x-forgejo-", "x-github-", "x-gogs-"];
 /// Headers with one of these words are not stored.
@@ -140,10 +143,6 @@ async fn receive_body(
     peer: &Peer,
     body: Body,
 ) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Fault> {
-    let declared = body.size_hint().lower();
-    if declared > u64::try_from(MAX_DELIVERY).unwrap_or(u64::MAX) {
-        return Err(too_large());
-    }
     let reading = timeout(peer.bounds().request, read(&hooks.in_flight, body));
     match peer.receiving(reading).await {
         Ok(Err(_)) if peer.is_evicted() => {
@@ -169,12 +168,19 @@ async fn read(
     body: Body,
 ) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Fault> {
     let (mut bytes, mut held) = (Vec::new(), None::<OwnedSemaphorePermit>);
+    let is_announced = body.size_hint().lower() > u64::try_from(MAX_DELIVERY).unwrap_or(u64::MAX);
     let mut chunks = body.into_data_stream();
+    if is_announced {
+        discard(chunks).await;
+        return Err(too_large());
+    }
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| {
             Fault::new(FaultCode::BadRequest, "the body ended early; send the delivery again")
         })?;
         if bytes.len() + chunk.len() > MAX_DELIVERY {
+            drop((bytes, held));
+            discard(chunks).await;
             return Err(too_large());
         }
         let more = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
@@ -189,6 +195,21 @@ async fn read(
         bytes.extend_from_slice(&chunk);
     }
     Ok((bytes, held))
+}
+
+/// Reads what a client still sends of a body that is refused, for a moment and without keeping it: a client whose
+/// bytes are not read may lose the answer.
+async fn discard(mut chunks: BodyDataStream) {
+    let reading = async {
+        let mut bytes = 0;
+        while let Some(Ok(chunk)) = chunks.next().await {
+            bytes += chunk.len();
+            if bytes > MAX_DISCARDED {
+                return;
+            }
+        }
+    };
+    drop(timeout(DISCARDED_FOR, reading).await);
 }
 
 /// Stores the delivery.

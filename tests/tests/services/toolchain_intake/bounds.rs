@@ -12,7 +12,7 @@ const BOUNDS: [(&str, &str); 4] = [
     ("SURETY_WAITING_CONNECTIONS", "64"),
     ("SURETY_WAITING_CONNECTIONS_PER_PEER", "48"),
     ("SURETY_REQUEST_TIMEOUT_MS", "1500"),
-    ("SURETY_IDLE_TIMEOUT_MS", "1500"),
+    ("SURETY_IDLE_TIMEOUT_MS", "3000"),
 ];
 /// Far more than wait at a time.
 const IDLE: usize = 600;

@@ -2,5 +2,5 @@
 
 mod bounds;
 mod killed;
-mod sender;
+pub(crate) mod sender;
 mod signed;

@@ -13,45 +13,45 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-pub(super) const OLD: &str = "the old secret of the hook";
-pub(super) const NEW: &str = "the new secret of the hook";
+pub(crate) const OLD: &str = "the old secret of the hook";
+pub(crate) const NEW: &str = "the new secret of the hook";
 /// The secrets of every planner here.
-pub(super) const SECRETS: [(&str, &str); 3] = [
+pub(crate) const SECRETS: [(&str, &str); 3] = [
     ("SURETY_HOOK_SECRETS", "old@_toolchain=env:HOOK_OLD;new@*=env:HOOK_NEW;other@team=env:HOOK_OLD"),
     ("HOOK_OLD", OLD),
     ("HOOK_NEW", NEW),
 ];
 
 /// The planner with hooks `main` (Gitea), and what a forge sends to it.
-pub(super) struct Intake {
-    pub(super) planner: Process,
+pub(crate) struct Intake {
+    pub(crate) planner: Process,
 }
 
 /// What the planner answered.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: Value,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
 }
 
 impl Answer {
-    pub(super) fn code(&self) -> (u16, &str) {
+    pub(crate) fn code(&self) -> (u16, &str) {
         (self.status, self.body["code"].as_str().unwrap_or_default())
     }
 }
 
 impl Intake {
-    pub(super) async fn start(database: &Database, more: &[(&str, &str)]) -> Result<Self> {
+    pub(crate) async fn start(database: &Database, more: &[(&str, &str)]) -> Result<Self> {
         let environment = [&SECRETS[..], more].concat();
         let planner = Process::start(Service::Planner, database, &environment).await?;
         Ok(Self { planner })
     }
 
-    pub(super) fn toolchain(&self) -> Result<ToolchainServiceClient<ServiceChannel>> {
+    pub(crate) fn toolchain(&self) -> Result<ToolchainServiceClient<ServiceChannel>> {
         Ok(ToolchainServiceClient::new(channel(&self.planner.url(), Some(&token()?))?))
     }
 
-    pub(super) async fn put(&self, name: &str, forge: v1::Forge, secrets: &[&str]) -> Result<()> {
+    pub(crate) async fn put(&self, name: &str, forge: v1::Forge, secrets: &[&str]) -> Result<()> {
         let secrets = secrets.iter().map(|name| (*name).to_owned()).collect();
         let hook =
             v1::Hook { name: name.to_owned(), forge: forge.into(), secrets, ..Default::default() };
@@ -59,12 +59,12 @@ impl Intake {
         Ok(())
     }
 
-    pub(super) async fn send(&self, delivery: &Sent<'_>) -> Result<Answer> {
+    pub(crate) async fn send(&self, delivery: &Sent<'_>) -> Result<Answer> {
         exchange(self.planner.address(), &delivery.to_bytes()).await
     }
 
     /// Sends until the answer is what a planner that has read its hooks gives.
-    pub(super) async fn send_until(
+    pub(crate) async fn send_until(
         &self,
         delivery: &Sent<'_>,
         wanted: impl Fn(&Answer) -> bool,
@@ -82,18 +82,18 @@ impl Intake {
     }
 
     /// Waits until the planner has read its hooks: a delivery without a signature is then refused for that.
-    pub(super) async fn knows_the_hook(&self) -> Result<()> {
+    pub(crate) async fn knows_the_hook(&self) -> Result<()> {
         let unsigned = Sent::gitea("x", "push", b"{}", OLD).with("x-gitea-signature", "");
         self.send_until(&unsigned, |answer| answer.status == 401).await.map(drop)
     }
 
-    pub(super) async fn deliveries(&self) -> Result<Vec<v1::Delivery>> {
+    pub(crate) async fn deliveries(&self) -> Result<Vec<v1::Delivery>> {
         let request = v1::ListDeliveriesRequest { page_size: 1000, ..Default::default() };
         Ok(self.toolchain()?.list_deliveries(request).await?.into_inner().deliveries)
     }
 
     /// The deliveries once none waits to be processed.
-    pub(super) async fn processed(&self) -> Result<Vec<v1::Delivery>> {
+    pub(crate) async fn processed(&self) -> Result<Vec<v1::Delivery>> {
         let waiting = async {
             loop {
                 let found = self.deliveries().await?;
@@ -109,15 +109,15 @@ impl Intake {
 
 /// A delivery as a test composes it.
 #[derive(Debug, Clone)]
-pub(super) struct Sent<'a> {
-    pub(super) path: &'a str,
-    pub(super) headers: Vec<(&'a str, String)>,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Sent<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) headers: Vec<(&'a str, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl<'a> Sent<'a> {
     /// A delivery of Gitea, signed.
-    pub(super) fn gitea(id: &str, event: &str, body: &[u8], secret: &str) -> Self {
+    pub(crate) fn gitea(id: &str, event: &str, body: &[u8], secret: &str) -> Self {
         let headers = vec![
             ("content-type", "application/json".to_owned()),
             ("x-gitea-event", event.to_owned()),
@@ -130,12 +130,12 @@ impl<'a> Sent<'a> {
         Self { path: "/webhooks/gitea/main", headers, body: body.to_vec() }
     }
 
-    pub(super) fn to(self, path: &'a str) -> Self {
+    pub(crate) fn to(self, path: &'a str) -> Self {
         Self { path, ..self }
     }
 
     /// With another value of a header; empty leaves it out.
-    pub(super) fn with(mut self, name: &'a str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &'a str, value: &str) -> Self {
         self.headers.retain(|(known, _)| *known != name);
         if !value.is_empty() {
             self.headers.push((name, value.to_owned()));
@@ -143,7 +143,7 @@ impl<'a> Sent<'a> {
         self
     }
 
-    pub(super) fn head(&self, length: usize) -> String {
+    pub(crate) fn head(&self, length: usize) -> String {
         let headers = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
         let headers: String = headers.collect();
         format!(
@@ -152,18 +152,18 @@ impl<'a> Sent<'a> {
         )
     }
 
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         [self.head(self.body.len()).as_bytes(), &self.body].concat()
     }
 }
 
-pub(super) fn signature(secret: &str, body: &[u8]) -> String {
+pub(crate) fn signature(secret: &str, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     hmac::sign(&key, body).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// An issue that is assigned: it becomes a task, whoever the account is.
-pub(super) fn assigned(number: u64) -> Vec<u8> {
+pub(crate) fn assigned(number: u64) -> Vec<u8> {
     let user = json!({"id": 7, "login": "dev", "username": "dev"});
     json!({
         "action": "assigned", "number": number,
@@ -184,14 +184,14 @@ pub(super) fn assigned(number: u64) -> Vec<u8> {
 }
 
 /// Sends bytes on a new connection and reads the answer.
-pub(super) async fn exchange(address: &str, bytes: &[u8]) -> Result<Answer> {
+pub(crate) async fn exchange(address: &str, bytes: &[u8]) -> Result<Answer> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(bytes).await?;
     answer_of(&mut stream).await
 }
 
 /// The answer on a connection, up to its end.
-pub(super) async fn answer_of(stream: &mut TcpStream) -> Result<Answer> {
+pub(crate) async fn answer_of(stream: &mut TcpStream) -> Result<Answer> {
     let mut bytes = Vec::new();
     let reading = async {
         // A server that answers before it has read everything may reset the connection after its answer.
@@ -207,6 +207,6 @@ pub(super) async fn answer_of(stream: &mut TcpStream) -> Result<Answer> {
 }
 
 /// An id as forges make them.
-pub(super) fn new_id() -> String {
+pub(crate) fn new_id() -> String {
     Uuid::now_v7().to_string()
 }

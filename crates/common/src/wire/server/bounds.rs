@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The files that connections leave free: for the database, logs, certificates, and the answer to a health check.
@@ -137,7 +138,7 @@ impl Connections {
         let (rank, evicted) = (open.rank(false), CancellationToken::new());
         open.insert(rank, Waiting { peer, evicted: evicted.clone() });
         drop(open);
-        let state = Mutex::new(State { rank: Some(rank), served: 0 });
+        let state = Mutex::new(State { rank: Some(rank), waits_since: Instant::now() });
         Some(Arc::new(Slot { connections: Arc::clone(self), peer, evicted, state }))
     }
 
@@ -160,8 +161,8 @@ pub(super) struct Slot {
 struct State {
     /// The rank while the connection waits.
     rank: Option<Rank>,
-    /// How many requests it has had.
-    served: u64,
+    /// Since when it has waited last.
+    waits_since: Instant,
 }
 
 impl Slot {
@@ -172,7 +173,6 @@ impl Slot {
     /// A request arrived: the connection is not closed in favour of others.
     pub(super) fn serve(&self) {
         let mut state = self.lock();
-        state.served += 1;
         if let Some(rank) = state.rank.take() {
             self.connections.lock().remove(rank);
         }
@@ -187,13 +187,13 @@ impl Slot {
         let mut open = self.connections.lock();
         let rank = open.rank(true);
         open.insert(rank, Waiting { peer: self.peer, evicted: self.evicted.clone() });
-        state.rank = Some(rank);
+        (state.rank, state.waits_since) = (Some(rank), Instant::now());
     }
 
-    /// The number of requests so far, while the connection waits; none while one is served.
-    pub(super) fn waits_after(&self) -> Option<u64> {
+    /// Since when the connection has waited; none while a request is served.
+    pub(super) fn waits_since(&self) -> Option<Instant> {
         let state = self.lock();
-        state.rank.map(|_| state.served)
+        state.rank.map(|_| state.waits_since)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -18,21 +18,14 @@ pub(super) struct Watched<C> {
     slot: Arc<Slot>,
     evicted: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Only HTTP/1 has an idle time: an HTTP/2 client keeps its connection.
-    idle: Option<Idle>,
-}
-
-/// The end of the idle time after this many requests. It does not move when bytes arrive: the next header has to be
-/// whole by then.
-struct Idle {
-    after: Option<u64>,
-    until: Pin<Box<Sleep>>,
+    idle: Option<Pin<Box<Sleep>>>,
 }
 
 impl<C> Watched<C> {
     pub(super) fn new(inner: C, opening: Vec<u8>, slot: Arc<Slot>, is_http1: bool) -> Self {
         let evicted = Box::pin(slot.evicted.clone().cancelled_owned());
         let idle =
-            is_http1.then(|| Idle { after: None, until: Box::pin(sleep_until(Instant::now())) });
+            is_http1.then(|| Box::pin(sleep_until(Instant::now() + slot.bounds().idle)));
         Self { inner, opening: (opening, 0), slot, evicted, idle }
     }
 
@@ -45,13 +38,15 @@ impl<C> Watched<C> {
             ));
         }
         let Some(idle) = &mut self.idle else { return Poll::Pending };
-        let waits_after = self.slot.waits_after();
-        if idle.after != waits_after {
-            idle.after = waits_after;
-            idle.until.as_mut().reset(Instant::now() + self.slot.bounds().idle);
-        }
-        if waits_after.is_some() && idle.until.as_mut().poll(context).is_ready() {
-            return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "idle for too long"));
+        // The idle time does not move when bytes arrive: the next header has to be whole by then. The HTTP server does
+        // not poll again when an answer is written, so the timer also runs while a request is served.
+        while idle.as_mut().poll(context).is_ready() {
+            let (now, since) = (Instant::now(), self.slot.waits_since());
+            let end = since.unwrap_or(now) + self.slot.bounds().idle;
+            if end <= now {
+                return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "idle for too long"));
+            }
+            idle.as_mut().reset(end);
         }
         Poll::Pending
     }
