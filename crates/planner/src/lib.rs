@@ -40,7 +40,6 @@ use surety_common::clock::PRIMARY_SHARD;
 use surety_common::config::{
     CommonConfig, ConfigError, ModelDriverConfig, NamespaceDatabase, PlannerConfig, Webhook,
 };
-use surety_common::domain::toolchain::Rules;
 use surety_common::store::{self, Identities, PoolSize, Retention, StoreError};
 use surety_common::wire::client::Transport;
 use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings, announce};
@@ -169,7 +168,7 @@ pub async fn serve(
     let has_model = endpoints.is_some();
     let hooks = hook::Hooks::new(Arc::clone(&shards), &setup.planner.hooks);
     loops.spawn(Arc::clone(&hooks).keep_known(shutdown.clone()));
-    let processing = hook::Processing { hooks: Arc::clone(&hooks), rules: Rules::default() };
+    let processing = hook::Processing { hooks: Arc::clone(&hooks) };
     loops.spawn(processing.run(shutdown.clone()));
     let handlers = service::Service::new(Arc::clone(&shards), has_model, Arc::clone(&hooks));
     if let Some(endpoints) = endpoints.clone() {

@@ -11,6 +11,7 @@
 
 use super::known::Hooks;
 use crate::planner::Planner;
+use crate::task;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::StreamExt;
 use serde_json::Value;
@@ -50,8 +51,6 @@ const ROUNDS_PER_CLEANING: u32 = 200;
 pub(crate) struct Processing {
     /// The hooks of the process.
     pub(crate) hooks: Arc<Hooks>,
-    /// How deliveries are read.
-    pub(crate) rules: Rules,
 }
 
 impl Processing {
@@ -118,7 +117,7 @@ impl Processing {
             let problem = format!("has the content of the delivery {first}");
             return end(DeliveryState::Repeated, "same_content", problem);
         }
-        match self.read(delivery).await {
+        match read_anywhere(delivery, planner.rules.reading()).await {
             Ok(Reading::Ignored(reason)) => {
                 end(DeliveryState::Ignored, reason.as_str(), String::new())
             }
@@ -137,17 +136,6 @@ impl Processing {
         }
     }
 
-    async fn read(&self, delivery: TakenDelivery) -> Result<Reading, Problem> {
-        if delivery.body.len() < LARGE {
-            return read(&delivery, &self.rules);
-        }
-        let rules = self.rules.clone();
-        let reading = spawn_blocking(move || read(&delivery, &rules)).await;
-        reading.unwrap_or_else(|error| {
-            Err(Problem::new(Code::TypeMismatch, format!("the delivery could not be read: {error}")))
-        })
-    }
-
     /// Deletes deliveries that are older than the configured days.
     async fn forget(&self) -> Result<(), Fault> {
         let planner = self.hooks.planner().await?;
@@ -159,12 +147,12 @@ impl Processing {
 
 /// The one place where events become tasks. Returns their runs.
 async fn admit(
-    _planner: &Planner,
-    _origin_key: &str,
-    _events: &[ToolchainEvent],
+    planner: &Planner,
+    origin_key: &str,
+    events: &[ToolchainEvent],
 ) -> Result<Vec<Uuid>, Fault> {
-    let message = "this version makes no tasks; replay the delivery with one that does";
-    Err(Fault::new(FaultCode::FeatureNotServed, message))
+    let admitted = task::admit(planner, origin_key, events).await?;
+    Ok(admitted.tasks.into_iter().filter_map(|task| task.run_id).collect())
 }
 
 /// A delivery whose events could not become tasks: it is tried again, and has failed after the last attempt. While
@@ -185,6 +173,16 @@ fn not_admitted(
     let doublings = u32::try_from(attempts.clamp(1, MAX_ATTEMPTS) - 1).unwrap_or_default();
     let again_at = Some(now + TimeDelta::seconds(FIRST_PAUSE_S << doublings));
     DeliveryEnd { again_at, ..end(DeliveryState::Stored, code, fault.message.clone()) }
+}
+
+async fn read_anywhere(delivery: TakenDelivery, rules: Rules) -> Result<Reading, Problem> {
+    if delivery.body.len() < LARGE {
+        return read(&delivery, &rules);
+    }
+    let reading = spawn_blocking(move || read(&delivery, &rules)).await;
+    reading.unwrap_or_else(|error| {
+        Err(Problem::new(Code::TypeMismatch, format!("the delivery could not be read: {error}")))
+    })
 }
 
 fn read(delivery: &TakenDelivery, rules: &Rules) -> Result<Reading, Problem> {
