@@ -13,6 +13,7 @@ mod call;
 mod depths;
 mod hook;
 pub mod intake;
+mod mail;
 mod merge;
 mod model;
 pub mod plan;
@@ -167,9 +168,7 @@ pub async fn serve(
     }
     let has_model = endpoints.is_some();
     let hooks = hook::Hooks::new(Arc::clone(&shards), &setup.planner.hooks);
-    loops.spawn(Arc::clone(&hooks).keep_known(shutdown.clone()));
-    let processing = hook::Processing { hooks: Arc::clone(&hooks) };
-    loops.spawn(processing.run(shutdown.clone()));
+    hooks.start(&mut loops, &shutdown);
     let handlers = service::Service::new(Arc::clone(&shards), has_model, Arc::clone(&hooks));
     if let Some(endpoints) = endpoints.clone() {
         tokio::spawn(endpoints.check_at_start("planner", shutdown.clone()));

@@ -28,6 +28,7 @@ mod git_workspace;
 mod golden;
 mod hidden_checks;
 mod hostile;
+mod mail;
 mod mcp_driver;
 mod mcp_tools;
 mod model;

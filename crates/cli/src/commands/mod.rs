@@ -14,6 +14,7 @@ mod fork;
 mod gate;
 mod grants;
 mod health;
+mod mail;
 mod mcp;
 mod named_run;
 mod plan;
@@ -53,6 +54,7 @@ pub use fork::Fork;
 pub use gate::Gate;
 pub use grants::{Grants, Revoke};
 pub use health::Health;
+pub use mail::Mail;
 pub use mcp::Mcp;
 pub use named_run::NamedRun;
 pub use plan::Plan;
@@ -149,6 +151,8 @@ pub enum Command {
     Agents(Agents),
     /// Manage hooks, at which forges deliver events, and the deliveries.
     Webhooks(Webhooks),
+    /// Send and read messages between agents.
+    Mail(Mail),
     /// Evaluate checks and receipts without a service.
     #[command(after_help = Exit::help())]
     Gate(Gate),
@@ -216,6 +220,7 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         | Command::Task(_)
         | Command::Agents(_)
         | Command::Webhooks(_)
+        | Command::Mail(_)
         | Command::Gate(_)
         | Command::Receipts(_)
         | Command::Config(_)
@@ -257,6 +262,7 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
         Command::Task(command) => command.run(output).await,
         Command::Agents(command) => command.run(output).await,
         Command::Webhooks(command) => command.run(output).await,
+        Command::Mail(command) => command.run(output).await,
         Command::Gate(command) => command.run(output).await,
         Command::Receipts(command) => command.run(output).await,
         Command::Config(command) => command.run(innermost(matches), output),

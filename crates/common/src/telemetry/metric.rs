@@ -24,6 +24,7 @@ pub(super) fn describe() {
     describe_gauge!(names::WORKER_CALLS, "Calls that connected tool workers have.");
     describe_counter!(names::WORKER_RESULTS_TOTAL, "Results of tool workers, by outcome.");
     describe_tasks();
+    describe_counter!(names::DEAD_LETTERS_TOTAL, "Messages that failed at their deadline.");
     describe_counter!(names::DELIVERIES_TOTAL, "Deliveries of forges, by forge and result.");
     describe_histogram!(
         names::DELIVERY_ANSWER_SECONDS,
@@ -124,6 +125,11 @@ pub fn set_workers(workers: usize, calls: usize) {
 /// Counts one result of a tool worker, by what came of it.
 pub fn count_worker_result(outcome: &'static str) {
     counter!(names::WORKER_RESULTS_TOTAL, "outcome" => outcome).increment(1);
+}
+
+/// Counts one message between agents that failed at its deadline.
+pub fn count_dead_letter(failure: &'static str) {
+    counter!(names::DEAD_LETTERS_TOTAL, "failure" => failure).increment(1);
 }
 
 /// Counts one delivery of a forge, by what it was answered.

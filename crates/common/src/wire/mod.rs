@@ -20,6 +20,7 @@ pub mod error;
 pub mod event;
 pub mod hook;
 mod limits;
+pub mod mail;
 mod plan;
 pub mod problem;
 pub mod receipt;

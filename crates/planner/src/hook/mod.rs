@@ -16,7 +16,6 @@ mod receive;
 mod signature;
 
 pub(crate) use known::Hooks;
-pub(crate) use process::Processing;
 pub(crate) use receive::router;
 
 /// The namespace whose database has the hooks, their deliveries, and the tasks.

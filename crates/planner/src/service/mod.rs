@@ -3,6 +3,7 @@
 mod admin;
 mod agents;
 mod hooks;
+mod mail;
 mod overlays;
 mod page;
 mod plan_leases;

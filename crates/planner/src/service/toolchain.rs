@@ -6,7 +6,7 @@ use super::task_wire::{entry, read_forge, task};
 use super::{Service, caller, status};
 use crate::call::Call;
 use crate::planner::Planner;
-use crate::task::{self, Admitted, AdmittedTask, TASK_TYPES, TaskType, Toolchain, find_task_type};
+use crate::task::{self, Admitted, AdmittedTask, Mail, TASK_TYPES, TaskType, Toolchain, find_task_type};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Object;
@@ -16,7 +16,6 @@ use surety_common::domain::toolchain::{Delivery, Reading};
 use surety_common::store::{self, StoredTask, TaskFilter, TaskPage};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::run::read_run_state;
-use surety_common::wire::status::unimplemented;
 use surety_common::wire::v1;
 use surety_common::wire::v1::toolchain_service_server::ToolchainService;
 use surety_common::wire::value::id;
@@ -112,30 +111,38 @@ impl ToolchainService for Service {
 
     async fn send_mail(
         &self,
-        _: Request<v1::SendMailRequest>,
+        request: Request<v1::SendMailRequest>,
     ) -> Result<Response<v1::SendMailResponse>, Status> {
-        Err(unimplemented("SendMail"))
+        let caller = caller(&request)?;
+        let answer = self.send(&caller, request.into_inner()).await;
+        answer.map(Response::new).map_err(status)
     }
 
     async fn list_mail(
         &self,
-        _: Request<v1::ListMailRequest>,
+        request: Request<v1::ListMailRequest>,
     ) -> Result<Response<v1::ListMailResponse>, Status> {
-        Err(unimplemented("ListMail"))
+        let caller = caller(&request)?;
+        let answer = self.list_messages(&caller, request.into_inner()).await;
+        answer.map(Response::new).map_err(status)
     }
 
     async fn read_mail(
         &self,
-        _: Request<v1::ReadMailRequest>,
+        request: Request<v1::ReadMailRequest>,
     ) -> Result<Response<v1::ReadMailResponse>, Status> {
-        Err(unimplemented("ReadMail"))
+        let caller = caller(&request)?;
+        let answer = self.read_message(&caller, &request.into_inner().mail_id).await;
+        answer.map(Response::new).map_err(status)
     }
 
     async fn reply_mail(
         &self,
-        _: Request<v1::ReplyMailRequest>,
+        request: Request<v1::ReplyMailRequest>,
     ) -> Result<Response<v1::ReplyMailResponse>, Status> {
-        Err(unimplemented("ReplyMail"))
+        let caller = caller(&request)?;
+        let answer = self.reply(&caller, request.into_inner()).await;
+        answer.map(Response::new).map_err(status)
     }
 
     async fn add_task_entry(
@@ -211,6 +218,10 @@ impl Service {
         request: v1::SubmitActionReportRequest,
     ) -> Result<v1::SubmitActionReportResponse, Fault> {
         let (planner, found) = self.of_task(caller, &request.run_id).await?;
+        if found.task_type == Mail.name() {
+            let message = "a message is reported by ReadMail, and answered by ReplyMail";
+            return Err(Fault::new(FaultCode::FailedPrecondition, message));
+        }
         let entry = read_report(caller, &found, &request, planner.now())?;
         let call = Call::of(found.run_id, caller.name(), &request)?;
         let before: Option<v1::SubmitActionReportResponse> = planner.answered_before(&call).await?;

@@ -9,7 +9,7 @@ pub(in crate::config) const HOOK_SECRETS: Setting = Setting {
     default: "",
     accepts: Accepts::Secrets,
     meaning: "The secrets that hooks of forges may name, for the namespace `_toolchain`. Files are read again every \
-              five seconds, so a secret is replaced without a restart.",
+              ten seconds, so a secret is replaced without a restart.",
     secret: false,
 };
 
