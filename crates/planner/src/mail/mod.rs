@@ -53,6 +53,8 @@ pub(crate) async fn read(planner: &Planner, mail: StoredMail) -> Result<StoredMa
     if mail.read_at.is_some() {
         return Ok(mail);
     }
+    // A report counts once the run has begun.
+    task::ensure_started(planner, mail.id).await?;
     let report = report(&mail, "The message was read.".to_owned(), planner.now());
     if store::read_mail(&planner.pool, &report).await? {
         follow(planner, mail.id).await?;
@@ -71,6 +73,7 @@ pub(crate) async fn reply(
     key: RequestKey,
 ) -> Result<(StoredMail, StoredMail), Fault> {
     check_text(&body)?;
+    task::ensure_started(planner, asked.id).await?;
     let report = report(&asked, "The message was answered.".to_owned(), planner.now());
     let message = Message::answer(&asked.subject, &asked.to, &asked.from, body);
     let place = (Some(asked.thread_id), Some(asked.id));

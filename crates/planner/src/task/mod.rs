@@ -26,7 +26,7 @@ use crate::planner::Planner;
 use surety_common::domain::check::CheckKind;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::toolchain::{FailureClass, Language, TaskFailure, TaskPayload};
-use surety_common::store::NewTask;
+use surety_common::store::{self, NewTask};
 use uuid::Uuid;
 
 /// Every task type. Each one has a namespace of its own, so no two share a row.
@@ -43,6 +43,19 @@ pub fn find_task_type(name: &str) -> Option<&'static dyn TaskType> {
 /// `database_unavailable`; the upkeep of any planner makes it then.
 pub(crate) async fn start(planner: &Planner, task: &NewTask) -> Result<(), Fault> {
     start::start_runs(planner, vec![start::Start::from(task)]).await
+}
+
+/// Makes the run of a stored task, if a planner that ended left it unmade.
+///
+/// # Errors
+/// `database_unavailable`.
+pub(crate) async fn ensure_started(planner: &Planner, run_id: Uuid) -> Result<(), Fault> {
+    match store::find_task(&planner.pool, run_id).await? {
+        Some(task) if task.started_at.is_none() => {
+            start::start_runs(planner, vec![start::Start::from(&task)]).await
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 pub(crate) fn not_found(run_id: Uuid) -> Fault {
