@@ -168,7 +168,7 @@ pub async fn serve(
     }
     let has_model = endpoints.is_some();
     let hooks = hook::Hooks::new(Arc::clone(&shards), &setup.planner.hooks);
-    hooks.start(&mut loops, &shutdown);
+    hook::start(&hooks, &mut loops, &shutdown);
     let handlers = service::Service::new(Arc::clone(&shards), has_model, Arc::clone(&hooks));
     if let Some(endpoints) = endpoints.clone() {
         tokio::spawn(endpoints.check_at_start("planner", shutdown.clone()));

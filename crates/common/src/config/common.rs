@@ -113,21 +113,6 @@ pub struct ConnectionsConfig {
     pub idle_timeout_ms: u64,
 }
 
-#[cfg(feature = "wire")]
-impl ConnectionsConfig {
-    /// The bounds.
-    #[must_use]
-    pub fn bounds(&self) -> crate::wire::server::Bounds {
-        let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-        crate::wire::server::Bounds {
-            waiting: count(self.waiting_connections),
-            waiting_per_peer: count(self.waiting_connections_per_peer),
-            request: Duration::from_millis(self.request_timeout_ms),
-            idle: Duration::from_millis(self.idle_timeout_ms),
-        }
-    }
-}
-
 /// The settings of logs and traces.
 #[derive(Debug, Clone, Args)]
 pub struct TelemetryConfig {

@@ -1,6 +1,5 @@
 //! The hooks in memory, with the keys of their secrets, so that a wrong signature costs no statement.
 
-use super::process::Processing;
 use super::{NAMESPACE, signature};
 use crate::planner::Planner;
 use crate::shards::Shards;
@@ -14,7 +13,7 @@ use surety_common::domain::redact::SHORTEST_SECRET;
 use surety_common::domain::toolchain::Hook;
 use surety_common::store::{self, DeliveryLog};
 use tokio::sync::{Notify, OnceCell, Semaphore};
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 /// How often hooks and the files of their secrets are read again.
@@ -107,14 +106,8 @@ impl Hooks {
         }
     }
 
-    /// Starts the loops that keep the hooks known and process deliveries, until the process shuts down.
-    pub(crate) fn start(self: &Arc<Self>, loops: &mut JoinSet<()>, shutdown: &CancellationToken) {
-        loops.spawn(Arc::clone(self).keep_known(shutdown.clone()));
-        loops.spawn(Processing { hooks: Arc::clone(self) }.run(shutdown.clone()));
-    }
-
     /// Reads the hooks and the values of their secrets again and again, until the process shuts down.
-    async fn keep_known(self: Arc<Self>, shutdown: CancellationToken) {
+    pub(super) async fn keep_known(self: Arc<Self>, shutdown: CancellationToken) {
         let mut ticks = tokio::time::interval(INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut complaints = BTreeMap::new();

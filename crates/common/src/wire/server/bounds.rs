@@ -45,6 +45,20 @@ impl Default for Bounds {
     }
 }
 
+#[cfg(feature = "config")]
+impl Bounds {
+    /// What the settings say.
+    pub fn of(connections: &crate::config::ConnectionsConfig) -> Self {
+        let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        Self {
+            waiting: count(connections.waiting_connections),
+            waiting_per_peer: count(connections.waiting_connections_per_peer),
+            request: Duration::from_millis(connections.request_timeout_ms),
+            idle: Duration::from_millis(connections.idle_timeout_ms),
+        }
+    }
+}
+
 /// The open connections of a port.
 #[derive(Debug)]
 pub(super) struct Connections {

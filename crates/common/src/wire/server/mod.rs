@@ -155,7 +155,7 @@ impl Settings {
             authentication,
             tls,
             drain: common.drain_timeout(),
-            bounds: common.connections.bounds(),
+            bounds: Bounds::of(&common.connections),
         }
     }
 }
