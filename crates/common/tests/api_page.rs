@@ -48,6 +48,7 @@ def call(address, stub, method, request):
 
 const RUN: &str = "0199f4d0-0000-7000-8000-000000000001";
 const TOKEN: &str = "0199f4d0-0000-7000-8000-000000000003";
+const DELIVERY: &str = "0199f4d0-0000-7000-8000-000000000004";
 const WAIT: &str = "0199f4d0-0000-7000-8000-000000000002";
 
 /// A request of each call that needs some content; of any other it is empty.
@@ -119,8 +120,15 @@ fn example(call: &str) -> Value {
         "PutAgent" => json!({"agent": {"id": "agent-1", "roles": ["reviewer"], "language": "en",
                                        "accounts": [{"forge": "gitea", "login": "alice"}]}}),
         "DeleteAgent" => json!({"id": "agent-1"}),
-        "SendMail" => json!({"to": "agent-2", "subject": "Review", "body": "Please review.",
-                             "request_id": "mail-1"}),
+        "PutHook" => json!({"hook": {"name": "app", "forge": "FORGE_GITEA", "secrets": ["forge"]}}),
+        "DeleteHook" => json!({"name": "app"}),
+        "ListDeliveries" => json!({"hook": "app", "states": ["DELIVERY_STATE_REFUSED"], "page_size": 50}),
+        "GetDelivery" | "ReplayDelivery" => json!({"delivery_id": DELIVERY}),
+        "SendMail" => json!({"to": "agent-2", "subject": "Which port?", "kind": "MAIL_KIND_REQUEST",
+                             "answer_within": "7200s", "request_id": "mail-1"}),
+        "ListMail" => json!({"unread": true, "page_size": 50}),
+        "ReadMail" => json!({"mail_id": RUN}),
+        "ReplyMail" => json!({"mail_id": RUN, "body": "7401", "request_id": "mail-2"}),
         _ if OF_A_RUN.contains(&call) => of_run(),
         _ => json!({}),
     }

@@ -34,6 +34,11 @@ fn the_documentation_names_every_metric_and_no_other() {
         names::MESSAGES_NORMALIZED_TOTAL,
         names::MCP_CALL_DURATION_SECONDS,
         names::MCP_STARTS_TOTAL,
+        names::DEAD_LETTERS_TOTAL,
+        names::DELIVERIES_TOTAL,
+        names::DELIVERY_ANSWER_SECONDS,
+        names::DELIVERIES_PROCESSED_TOTAL,
+        names::DELIVERY_BACKLOG,
         names::RELOADS_TOTAL,
         names::CERTIFICATE_EXPIRY,
     ]);

@@ -4,13 +4,16 @@
 //!   CreateRun --> intake --> run + plan (rows) --> an executor claims it
 //!   SubmitPlan ----^            |
 //!   GetRun, WatchRun, ...  <----+---- runs
+//!   POST /webhooks/... --> hook --> tasks
 //!   plan: reads and validates plans, as pure functions
 //!   shards: selects the database of a run or a namespace
 //! ```
 
 mod call;
 mod depths;
+mod hook;
 pub mod intake;
+mod mail;
 mod merge;
 mod model;
 pub mod plan;
@@ -164,7 +167,9 @@ pub async fn serve(
         loops.spawn(shard.keep(upkeep.clone(), tokens.clone(), shutdown.clone()));
     }
     let has_model = endpoints.is_some();
-    let handlers = service::Service::new(Arc::clone(&shards), has_model);
+    let hooks = hook::Hooks::new(Arc::clone(&shards), &setup.planner.hooks);
+    hook::start(&hooks, &mut loops, &shutdown);
+    let handlers = service::Service::new(Arc::clone(&shards), has_model, Arc::clone(&hooks));
     if let Some(endpoints) = endpoints.clone() {
         tokio::spawn(endpoints.check_at_start("planner", shutdown.clone()));
     }
@@ -186,7 +191,7 @@ pub async fn serve(
         .with_service(AdminServiceServer::new(handlers.clone()))
         .with_service(ToolchainServiceServer::new(handlers))
         .with_info(info(Some(pool.clone()), has_model))
-        .with_http(server::operations(setup.metrics, Some(pool)))
+        .with_http(server::operations(setup.metrics, Some(pool)).merge(hook::router(hooks)))
         .serve(listener, shutdown.clone().cancelled_owned())
         .await;
     // Plans under way also end when the port has failed.

@@ -4,7 +4,7 @@ use crate::depths::Depths;
 use crate::planner::{Place, Planner, TaskSetup};
 use crate::task;
 use crate::webhook::Webhooks;
-use crate::{retention, scan};
+use crate::{mail, retention, scan};
 use sqlx::PgPool;
 use std::sync::{Arc, Mutex};
 use surety_common::clock;
@@ -45,6 +45,7 @@ impl Upkeep {
         let forgetting = retention::run(Arc::clone(&planner), self.retention);
         let telling = self.webhooks.run(Arc::clone(&planner));
         let tasks = task::upkeep::run(Arc::clone(&planner));
-        tokio::join!(forgetting, telling, tasks, scan::run(planner, self.depths));
+        let mail = mail::run(Arc::clone(&planner));
+        tokio::join!(forgetting, telling, tasks, mail, scan::run(planner, self.depths));
     }
 }

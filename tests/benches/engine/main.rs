@@ -5,7 +5,7 @@
 //!   stand      Postgres, a fresh database and fresh processes for each measurement
 //!     |
 //!   part ----> throughput | latency | idle | wake-up | executors | waiting steps | participants | models |
-//!     |        workers | recovery | memory | growth
+//!     |        workers | intake | recovery | memory | growth
 //!     |           load (runs are made and awaited)   meter (CPU, WAL, commits, foreign load)
 //!     v
 //!   report     one table: figure, what it is held against, load of others meanwhile
@@ -16,6 +16,7 @@
 
 mod figures;
 mod growth;
+mod intake;
 mod latency;
 mod load;
 mod machine;
@@ -94,6 +95,7 @@ async fn measure(options: &Options) -> Result<()> {
             Part::Participants => participants::measure(&stand, &mut report).await?,
             Part::Models => models::measure(&stand, &mut report).await?,
             Part::Workers => workers::measure(&stand, &mut report).await?,
+            Part::Intake => intake::measure(&stand, &mut report).await?,
             Part::Recovery => recovery::measure(&stand, &mut report).await?,
             Part::Memory => rest::measure_memory(&stand, &mut report).await?,
             Part::Growth => growth::measure(&stand, &mut report).await?,

@@ -67,6 +67,8 @@ pub(crate) enum Part {
     Models,
     /// The calls of tool workers.
     Workers,
+    /// Deliveries of forges.
+    Intake,
     /// From an executor's death until its runs continue.
     Recovery,
     /// Memory of each process for every 1,000 running runs.
@@ -88,6 +90,7 @@ impl Part {
             Self::Participants => "participants",
             Self::Models => "models",
             Self::Workers => "workers",
+            Self::Intake => "intake",
             Self::Recovery => "recovery",
             Self::Memory => "memory",
             Self::Growth => "growth",

@@ -33,6 +33,15 @@ const OF_EXECUTORS: [&str; 11] = [
 /// The places of a run on a git repository; the test `git_workspace` lets executors die there.
 const OF_REPOSITORIES: [&str; 3] =
     ["executor.after_repository_begins", "executor.before_git_push", "executor.after_git_push"];
+/// The places of a forge's delivery and of a message; the tests `toolchain_intake` and `mail` let planners die there.
+const OF_MAIL: [&str; 3] = ["planner.before_mail", "planner.after_mail", "planner.after_dead_letter"];
+const OF_DELIVERIES: [&str; 5] = [
+    "planner.before_delivery",
+    "planner.after_delivery",
+    "planner.after_take_delivery",
+    "planner.before_processed",
+    "planner.after_processed",
+];
 const OF_GATES: [&str; 4] = [
     "gate.before_verdict",
     "gate.after_verdict",
@@ -85,7 +94,7 @@ fn each_named_point_is_one_where_a_test_dies() -> Result<()> {
     let of_upkeep = [&of_migrations[..], &OF_PARTITIONS, &OF_RETENTION].concat();
     let of_services = [&OF_EXECUTORS[..], &OF_GATES, &OF_PLANNERS].concat();
     let of_waits = [&OF_WAITS[..], &OF_WAKES].concat();
-    let of_others = [&OF_REPOSITORIES[..], &OF_TASKS].concat();
+    let of_others = [&OF_REPOSITORIES[..], &OF_TASKS, &OF_DELIVERIES, &OF_MAIL].concat();
     let here = [&of_services[..], &of_waits, &of_leases, &of_upkeep, &of_others].concat();
     let here: BTreeSet<String> = here.into_iter().map(str::to_owned).collect();
     let mut there = BTreeSet::new();

@@ -14,6 +14,7 @@ mod fork;
 mod gate;
 mod grants;
 mod health;
+mod mail;
 mod mcp;
 mod named_run;
 mod plan;
@@ -31,6 +32,7 @@ mod verify;
 mod verify_hook;
 mod waits;
 mod watch;
+mod webhooks;
 
 use std::ffi::OsString;
 use std::thread::available_parallelism;
@@ -52,6 +54,7 @@ pub use fork::Fork;
 pub use gate::Gate;
 pub use grants::{Grants, Revoke};
 pub use health::Health;
+pub use mail::Mail;
 pub use mcp::Mcp;
 pub use named_run::NamedRun;
 pub use plan::Plan;
@@ -67,6 +70,7 @@ pub use up::Up;
 pub use verify::Verify;
 pub use waits::Waits;
 pub use watch::Watch;
+pub use webhooks::Webhooks;
 
 use crate::answering::Way;
 use crate::exit::Exit;
@@ -145,6 +149,10 @@ pub enum Command {
     Task(Task),
     /// List, register and remove the agents that act on tasks.
     Agents(Agents),
+    /// Manage hooks, at which forges deliver events, and the deliveries.
+    Webhooks(Webhooks),
+    /// Send and read messages between agents.
+    Mail(Mail),
     /// Evaluate checks and receipts without a service.
     #[command(after_help = Exit::help())]
     Gate(Gate),
@@ -211,6 +219,8 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         | Command::Decision(_)
         | Command::Task(_)
         | Command::Agents(_)
+        | Command::Webhooks(_)
+        | Command::Mail(_)
         | Command::Gate(_)
         | Command::Receipts(_)
         | Command::Config(_)
@@ -251,6 +261,8 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
         Command::Decision(command) => command.run(output),
         Command::Task(command) => command.run(output).await,
         Command::Agents(command) => command.run(output).await,
+        Command::Webhooks(command) => command.run(output).await,
+        Command::Mail(command) => command.run(output).await,
         Command::Gate(command) => command.run(output).await,
         Command::Receipts(command) => command.run(output).await,
         Command::Config(command) => command.run(innermost(matches), output),

@@ -58,6 +58,10 @@ pub struct CommonConfig {
     #[arg(long = s::REFLECTION.flag, env = s::REFLECTION.env, help = s::REFLECTION.meaning)]
     pub reflection: bool,
 
+    /// The bounds of the port's connections.
+    #[command(flatten)]
+    pub connections: ConnectionsConfig,
+
     /// How long running work may take to end at shutdown, in milliseconds, 0..3600000.
     #[arg(long = s::DRAIN_TIMEOUT_MS.flag, env = s::DRAIN_TIMEOUT_MS.env,
           default_value = s::DRAIN_TIMEOUT_MS.default, help = s::DRAIN_TIMEOUT_MS.meaning,
@@ -78,6 +82,35 @@ pub struct CommonConfig {
     /// Logs and traces.
     #[command(flatten)]
     pub telemetry: TelemetryConfig,
+}
+
+/// The bounds of a port's connections.
+#[derive(Debug, Clone, Args)]
+pub struct ConnectionsConfig {
+    /// The most connections that wait for a request, 16..60000.
+    #[arg(long = s::WAITING_CONNECTIONS.flag, env = s::WAITING_CONNECTIONS.env,
+          default_value = s::WAITING_CONNECTIONS.default, help = s::WAITING_CONNECTIONS.meaning,
+          value_parser = s::WAITING_CONNECTIONS.reads::<u32>())]
+    pub waiting_connections: u32,
+
+    /// The same for one address, 4..60000.
+    #[arg(long = s::WAITING_CONNECTIONS_PER_PEER.flag, env = s::WAITING_CONNECTIONS_PER_PEER.env,
+          default_value = s::WAITING_CONNECTIONS_PER_PEER.default,
+          help = s::WAITING_CONNECTIONS_PER_PEER.meaning,
+          value_parser = s::WAITING_CONNECTIONS_PER_PEER.reads::<u32>())]
+    pub waiting_connections_per_peer: u32,
+
+    /// Milliseconds for a header and for a body, 100..600000.
+    #[arg(long = s::REQUEST_TIMEOUT_MS.flag, env = s::REQUEST_TIMEOUT_MS.env,
+          default_value = s::REQUEST_TIMEOUT_MS.default, help = s::REQUEST_TIMEOUT_MS.meaning,
+          value_parser = s::REQUEST_TIMEOUT_MS.reads::<u64>())]
+    pub request_timeout_ms: u64,
+
+    /// Milliseconds between two requests, 100..3600000.
+    #[arg(long = s::IDLE_TIMEOUT_MS.flag, env = s::IDLE_TIMEOUT_MS.env,
+          default_value = s::IDLE_TIMEOUT_MS.default, help = s::IDLE_TIMEOUT_MS.meaning,
+          value_parser = s::IDLE_TIMEOUT_MS.reads::<u64>())]
+    pub idle_timeout_ms: u64,
 }
 
 /// The settings of logs and traces.

@@ -30,7 +30,7 @@ mod value;
 mod webhooks;
 
 pub use client::{AddressConfig, ClientConfig, DataDirConfig, McpSessionsConfig};
-pub use common::{CommonConfig, TelemetryConfig};
+pub use common::{CommonConfig, ConnectionsConfig, TelemetryConfig};
 pub use document::document;
 pub use effective::{Effective, Source, effective};
 pub use error::ConfigError;
@@ -41,7 +41,9 @@ pub use namespaces::NamespaceDatabase;
 pub use prompts::{BuiltinPrompt, PROMPTS, Prompt, check_prompts};
 pub use secret::Secret;
 pub use secrets::{NamedSecret, NamedSecrets, SecretSource};
-pub use services::{ExecutorConfig, GateConfig, GateProbeConfig, PlannerConfig, SandboxConfig};
+pub use services::{
+    ExecutorConfig, GateConfig, GateProbeConfig, HooksConfig, PlannerConfig, SandboxConfig,
+};
 pub use settings::{Accepts, Group, Setting, settings};
 pub use tls::{ClientTlsConfig, TlsConfig};
 pub use token::{FileToken, open_to_all, read_client_token, read_token_file};

@@ -33,8 +33,27 @@ pub struct NamedSecret {
 pub enum SecretSource {
     /// A file; one line break at its end is no part of the value.
     File(PathBuf),
-    /// A variable of the executor's environment.
+    /// A variable of the process's environment.
     Variable(String),
+}
+
+impl SecretSource {
+    /// Reads the value. It blocks.
+    ///
+    /// # Errors
+    /// What cannot be read, without the value.
+    pub fn read(&self) -> Result<String, String> {
+        match self {
+            Self::File(path) => {
+                let text = std::fs::read_to_string(path);
+                let text = text.map_err(|error| format!("cannot be read from {path:?}: {error}"))?;
+                let value = text.strip_suffix('\n').unwrap_or(&text);
+                Ok(value.strip_suffix('\r').unwrap_or(value).to_owned())
+            }
+            Self::Variable(name) => std::env::var(name)
+                .map_err(|error| format!("cannot be read from the variable {name}: {error}")),
+        }
+    }
 }
 
 /// The secrets of a setting; none where it does not read.

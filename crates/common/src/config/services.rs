@@ -47,6 +47,31 @@ pub struct PlannerConfig {
           default_value = s::RETENTION_DAYS.default, help = s::RETENTION_DAYS.meaning,
           value_parser = s::RETENTION_DAYS.reads::<u32>())]
     pub retention_days: u32,
+
+    /// Hooks of forges.
+    #[command(flatten)]
+    pub hooks: HooksConfig,
+}
+
+/// Hooks of forges.
+#[derive(Debug, Clone, Args)]
+pub struct HooksConfig {
+    /// The secrets that hooks may name.
+    #[arg(long = s::HOOK_SECRETS.flag, env = s::HOOK_SECRETS.env, hide_env_values = true,
+          help = s::HOOK_SECRETS.meaning, value_parser = s::HOOK_SECRETS.reads::<NamedSecrets>())]
+    pub hook_secrets: Option<NamedSecrets>,
+
+    /// Whether hooks without a secret take deliveries, on loopback.
+    #[arg(long = s::UNSIGNED_HOOKS.flag, env = s::UNSIGNED_HOOKS.env,
+          help = s::UNSIGNED_HOOKS.meaning)]
+    pub unsigned_hooks: bool,
+
+    /// Days that a delivery is kept, 1..36500.
+    #[arg(long = s::DELIVERY_RETENTION_DAYS.flag, env = s::DELIVERY_RETENTION_DAYS.env,
+          default_value = s::DELIVERY_RETENTION_DAYS.default,
+          help = s::DELIVERY_RETENTION_DAYS.meaning,
+          value_parser = s::DELIVERY_RETENTION_DAYS.reads::<u32>())]
+    pub delivery_retention_days: u32,
 }
 
 /// The executor's settings.

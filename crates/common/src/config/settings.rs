@@ -1,11 +1,16 @@
 //! The table of all settings.
 
+mod connections;
 mod executor;
+mod hooks;
 mod model_driver;
 mod models;
 mod sessions;
 mod transport;
 
+pub(super) use connections::{
+    IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, WAITING_CONNECTIONS, WAITING_CONNECTIONS_PER_PEER,
+};
 pub(super) use executor::{
     EXECUTOR_COMMAND_TIMEOUT_S, EXECUTOR_DATA_DIR, EXECUTOR_DRIVER_LEASE_MS, EXECUTOR_GATE_URL,
     EXECUTOR_HEARTBEAT_AGE_LIMIT_MS, EXECUTOR_HEARTBEAT_INTERVAL_MS, EXECUTOR_HTTP_ALLOW,
@@ -15,6 +20,7 @@ pub(super) use executor::{
     EXECUTOR_WORKER_TOOL_TTL_S, SANDBOX, SANDBOX_ALLOW_NONE, SANDBOX_DISK_MIB, SANDBOX_MEMORY_MIB,
     SANDBOX_PROCESSES, SANDBOX_READ_ONLY, SANDBOX_WRITABLE,
 };
+pub(super) use hooks::{DELIVERY_RETENTION_DAYS, HOOK_SECRETS, UNSIGNED_HOOKS};
 pub(super) use model_driver::{MODEL_PROMPTS_DIR, MODEL_TURNS, MODEL_WAIT_S};
 pub(super) use models::{MODEL_API, MODEL_KEY_FILE, MODEL_NAME, MODEL_PROFILES_FILE, MODEL_URL};
 pub(super) use sessions::{MCP_SESSION_IDLE_S, MCP_SESSIONS};
@@ -172,6 +178,10 @@ pub const fn settings() -> &'static [Setting] {
         PLAINTEXT_PEERS,
         MAX_MESSAGE_BYTES,
         REFLECTION,
+        WAITING_CONNECTIONS,
+        WAITING_CONNECTIONS_PER_PEER,
+        REQUEST_TIMEOUT_MS,
+        IDLE_TIMEOUT_MS,
         DRAIN_TIMEOUT_MS,
         WORKER_THREADS,
         HOST_LABEL,
@@ -183,6 +193,9 @@ pub const fn settings() -> &'static [Setting] {
         WEBHOOKS_FILE,
         TOOLCHAIN_FILE,
         RETENTION_DAYS,
+        HOOK_SECRETS,
+        UNSIGNED_HOOKS,
+        DELIVERY_RETENTION_DAYS,
         EXECUTOR_LISTEN,
         EXECUTOR_GATE_URL,
         EXECUTOR_SLOTS,

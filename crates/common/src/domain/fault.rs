@@ -78,6 +78,8 @@ codes! {
         ArtifactNotFound = "artifact_not_found", "No stored output has that digest.";
         GrantNotFound = "grant_not_found", "The run has no grant with that id.";
         NamespaceNotFound = "namespace_not_found", "No namespace has that name.";
+        HookNotFound = "hook_not_found", "No hook has that name, or the address names another forge than the hook's.";
+        DeliveryNotFound = "delivery_not_found", "No stored delivery has that id.";
 
         ToolCallUnknown = "tool_call_unknown", "No call with that id is given to this stream.";
 
@@ -113,6 +115,9 @@ codes! {
 
         MessageTooLarge = "message_too_large", "The message exceeds the service's size limit.";
         Overloaded = "overloaded", "The service has reached its limit of concurrent work.";
+        HeaderTooLarge = "header_too_large", "The header of an HTTP request exceeds 32 KiB.";
+        TooManyConnections = "too_many_connections", "The port has no place for another connection that waits for its request.";
+        MailboxFull = "mailbox_full", "The receiver has the most unread messages that an agent may have.";
         ProgressLimit = "progress_limit", "The worker reports progress too often; send at most ten reports a second.";
 
         DatabaseUnavailable = "database_unavailable", "The database does not answer.";
@@ -120,10 +125,13 @@ codes! {
         ExecutorUnavailable = "executor_unavailable", "No executor answers.";
         ModelUnavailable = "model_unavailable", "The model's endpoint does not answer.";
         ServiceUnavailable = "service_unavailable", "The service is unreachable.";
+        RequestTimeout = "request_timeout", "The HTTP request did not arrive whole in time.";
         ShuttingDown = "shutting_down", "The service is stopping.";
         WorkerSilent = "worker_silent", "The worker sent no message for three heartbeat intervals; connect again.";
 
         Unauthenticated = "unauthenticated", "The call has no token, or an unknown one.";
+        SignatureInvalid = "signature_invalid", "The delivery has no signature, or one that no secret of the hook makes.";
+        HookUnsigned = "hook_unsigned", "The hook has no secret; deliveries without a signature are taken on loopback only, and by setting.";
         PermissionDenied = "permission_denied", "The caller's role does not allow this.";
         ToolNotGranted = "tool_not_granted", "The namespace's policy does not let this identity serve that tool; an operator adds it to `tool_workers`.";
         Unimplemented = "unimplemented", "The service does not implement the method in this mode.";
@@ -133,6 +141,8 @@ codes! {
 
         PageTokenInvalid = "page_token_invalid", "This list did not issue the page token.";
         SchemaInvalid = "schema_invalid", "A tool's JSON Schema does not compile.";
+        MediaTypeUnsupported = "media_type_unsupported", "The delivery is neither JSON nor a form with the field payload.";
+        HookSecretUnknown = "hook_secret_unknown", "The hook names a secret that the planner's operator does not list.";
         ProgramMissing = "program_missing", "A required check names a program that is not on the executor's machine.";
         SecretUnavailable = "secret_unavailable", "The run asks for a secret that the executor's operator does not list for its namespace.";
         RepositoryRefused = "repository_refused", "The executor's operator does not allow the run's repository.";
@@ -340,6 +350,8 @@ impl FaultCode {
             | Self::ArtifactNotFound
             | Self::GrantNotFound
             | Self::NamespaceNotFound
+            | Self::HookNotFound
+            | Self::DeliveryNotFound
             | Self::ToolCallUnknown
             | Self::NotFound => FaultClass::NotFound,
             Self::RequestIdConflict
@@ -372,23 +384,29 @@ impl FaultCode {
             | Self::TurnConflict
             | Self::WorkerReplaced
             | Self::Aborted => FaultClass::Aborted,
-            Self::MessageTooLarge | Self::Overloaded | Self::ProgressLimit => {
-                FaultClass::ResourceExhausted
-            }
+            Self::MessageTooLarge
+            | Self::Overloaded
+            | Self::HeaderTooLarge
+            | Self::TooManyConnections
+            | Self::MailboxFull
+            | Self::ProgressLimit => FaultClass::ResourceExhausted,
             Self::DatabaseUnavailable
             | Self::GateUnavailable
             | Self::ExecutorUnavailable
             | Self::ModelUnavailable
             | Self::ServiceUnavailable
             | Self::WorkerSilent
+            | Self::RequestTimeout
             | Self::ShuttingDown => FaultClass::Unavailable,
-            Self::Unauthenticated => FaultClass::Unauthenticated,
-            Self::PermissionDenied | Self::ToolNotGranted => FaultClass::PermissionDenied,
+            Self::Unauthenticated | Self::SignatureInvalid => FaultClass::Unauthenticated,
+            Self::PermissionDenied | Self::ToolNotGranted | Self::HookUnsigned => FaultClass::PermissionDenied,
             Self::Unimplemented | Self::FeatureNotServed => FaultClass::Unimplemented,
             Self::DeadlineExceeded => FaultClass::DeadlineExceeded,
             Self::CallCancelled => FaultClass::Cancelled,
             Self::PageTokenInvalid
             | Self::SchemaInvalid
+            | Self::MediaTypeUnsupported
+            | Self::HookSecretUnknown
             | Self::ProgramMissing
             | Self::SecretUnavailable
             | Self::RepositoryRefused
@@ -411,8 +429,10 @@ impl FaultCode {
             "Stop working on the step; lease another."
         } else if matches!(self, Self::MessageTooLarge) {
             "Send less at a time, or raise the service's message limit."
-        } else if matches!(self, Self::Overloaded) {
+        } else if matches!(self, Self::Overloaded | Self::TooManyConnections) {
             "Retry with backoff."
+        } else if matches!(self, Self::SignatureInvalid) {
+            "Give the forge's hook one of the secrets that the hook names."
         } else if matches!(self, Self::PageTokenInvalid) {
             "Restart the list with an empty page token and the same filters."
         } else if matches!(self, Self::DatabaseNotConfigured) {

@@ -22,6 +22,7 @@ pub mod journal;
 pub mod json;
 pub mod limits;
 pub mod machine;
+pub mod mail;
 pub mod manifest;
 pub mod messages;
 pub mod model;

@@ -21,10 +21,13 @@ mod evidence_bundle;
 mod execution;
 mod executor;
 mod follow;
+mod forge_delivery;
 mod group;
+mod hook;
 mod hosts;
 mod identities;
 mod journal;
+mod mail;
 mod migrate;
 mod namespace_policy;
 mod offers;
@@ -68,8 +71,18 @@ pub use error::StoreError;
 pub use evidence_bundle::{EvidenceBundle, EvidenceBundles};
 pub use executor::{Backlog, Owner, Pulse, RunLease, backlog, beat, register, retire};
 pub use follow::{Journals, Page};
+pub use forge_delivery::{
+    DeliveryEnd, DeliveryFilter, DeliveryLog, NewDelivery, StoredDelivery, TakenDelivery,
+    WholeDelivery, delivery_backlog, end_forge_deliveries, find_forge_delivery,
+    forget_forge_deliveries, list_forge_deliveries, replay_forge_delivery, take_forge_deliveries,
+};
+pub use hook::{HookChange, StoredHook, delete_hook, list_hooks, put_hook};
 pub use identities::{Identities, import_patiently};
 pub use journal::{events, output_text, verdict, verdict_about};
+pub use mail::{
+    MailFilter, NewMail, SentMail, StoredMail, fail_overdue_mail, find_mail, list_mail, mail_is_due, mail_thread,
+    read_mail, reply_mail, send_mail, unended_mail,
+};
 pub use migrate::{migrate, schema_version};
 pub use namespace_policy::{NewPolicy, Policies, SetPolicy, StoredPolicy, find_policy, set_policy};
 pub use offers::{Offers, Scope};

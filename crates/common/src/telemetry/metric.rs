@@ -24,6 +24,18 @@ pub(super) fn describe() {
     describe_gauge!(names::WORKER_CALLS, "Calls that connected tool workers have.");
     describe_counter!(names::WORKER_RESULTS_TOTAL, "Results of tool workers, by outcome.");
     describe_tasks();
+    describe_counter!(names::DEAD_LETTERS_TOTAL, "Messages that failed at their deadline.");
+    describe_counter!(names::DELIVERIES_TOTAL, "Deliveries of forges, by forge and result.");
+    describe_histogram!(
+        names::DELIVERY_ANSWER_SECONDS,
+        Unit::Seconds,
+        "The time from a delivery's header to its answer."
+    );
+    describe_counter!(
+        names::DELIVERIES_PROCESSED_TOTAL,
+        "Processed deliveries, by what became of them."
+    );
+    describe_gauge!(names::DELIVERY_BACKLOG, "Deliveries that wait to be processed.");
     describe_counter!(names::RELOADS_TOTAL, "Reloads of changed certificate files, by result.");
     describe_gauge!(
         names::CERTIFICATE_EXPIRY,
@@ -118,6 +130,32 @@ pub fn set_workers(workers: usize, calls: usize) {
 /// Counts one result of a tool worker, by what came of it.
 pub fn count_worker_result(outcome: &'static str) {
     counter!(names::WORKER_RESULTS_TOTAL, "outcome" => outcome).increment(1);
+}
+
+/// Counts one message between agents that failed at its deadline.
+pub fn count_dead_letter(failure: &'static str) {
+    counter!(names::DEAD_LETTERS_TOTAL, "failure" => failure).increment(1);
+}
+
+/// Counts one delivery of a forge, by what it was answered.
+pub fn count_delivery(forge: &'static str, result: &'static str) {
+    counter!(names::DELIVERIES_TOTAL, "forge" => forge, "result" => result).increment(1);
+}
+
+/// Records the time until a delivery was answered.
+pub fn record_delivery_answer(duration: Duration) {
+    histogram!(names::DELIVERY_ANSWER_SECONDS).record(duration);
+}
+
+/// Counts one processed delivery. `reason` is empty where it became tasks.
+pub fn count_processed(state: &'static str, reason: &str) {
+    let reason = reason.to_owned();
+    counter!(names::DELIVERIES_PROCESSED_TOTAL, "state" => state, "reason" => reason).increment(1);
+}
+
+/// Sets how many deliveries wait to be processed.
+pub fn set_delivery_backlog(waiting: i64) {
+    gauge!(names::DELIVERY_BACKLOG).set(f64::from(u32::try_from(waiting).unwrap_or(u32::MAX)));
 }
 
 /// Counts one transition.

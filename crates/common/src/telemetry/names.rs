@@ -82,6 +82,16 @@ pub const MESSAGES_NORMALIZED_TOTAL: &str = "surety_messages_normalized_total";
 pub const MCP_CALL_DURATION_SECONDS: &str = "surety_mcp_call_duration_seconds";
 /// Counter of starts of MCP servers, labels `server`, `outcome` (started, restarted, failed).
 pub const MCP_STARTS_TOTAL: &str = "surety_mcp_starts_total";
+/// Counter of messages between agents that failed at their deadline, label `failure` (unread, unanswered).
+pub const DEAD_LETTERS_TOTAL: &str = "surety_dead_letters_total";
+/// Counter of deliveries of forges, labels `forge`, `result` (stored, repeated, or the code of the refusal).
+pub const DELIVERIES_TOTAL: &str = "surety_deliveries_total";
+/// Histogram of the time from a delivery's header to its answer.
+pub const DELIVERY_ANSWER_SECONDS: &str = "surety_delivery_answer_seconds";
+/// Counter of processed deliveries, labels `state`, `reason`.
+pub const DELIVERIES_PROCESSED_TOTAL: &str = "surety_deliveries_processed_total";
+/// Gauge of deliveries that wait to be processed.
+pub const DELIVERY_BACKLOG: &str = "surety_delivery_backlog";
 pub use crate::tls::{CERTIFICATE_EXPIRY, RELOADS_TOTAL};
 
 /// Buckets of the duration histograms in seconds: a scripted turn takes under a millisecond, a

@@ -66,7 +66,7 @@ impl Secrets {
         let mut known = BTreeMap::new();
         for NamedSecret { name, namespaces, source } in listed {
             let failed = |why: String| SecretsError { name: name.clone(), why };
-            let value = read(source).map_err(failed)?;
+            let value = source.read().map_err(failed)?;
             if !(SHORTEST_SECRET..=LONGEST).contains(&value.len()) || value.contains('\0') {
                 let why = format!(
                     "has no usable value: give a text of {SHORTEST_SECRET} to {LONGEST} bytes without U+0000"
@@ -146,19 +146,6 @@ impl RunSecrets {
             return Err(ToolError::new(ErrorCode::SecretUnavailable, message));
         };
         Ok(Some(format!("{before}{}", value.expose())))
-    }
-}
-
-fn read(source: &SecretSource) -> Result<String, String> {
-    match source {
-        SecretSource::File(path) => {
-            let text = std::fs::read_to_string(path);
-            let text = text.map_err(|error| format!("cannot be read from {path:?}: {error}"))?;
-            let value = text.strip_suffix('\n').unwrap_or(&text);
-            Ok(value.strip_suffix('\r').unwrap_or(value).to_owned())
-        }
-        SecretSource::Variable(name) => std::env::var(name)
-            .map_err(|error| format!("cannot be read from the variable {name}: {error}")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `AdminService`: tokens, policies of namespaces, and their audit.
 
-use super::page::{page_size, page_token};
+use super::page::{cut, page_size, page_token};
 use super::request::named;
 use super::run::no_namespace;
 use super::{Service, caller, status};
@@ -340,16 +340,6 @@ fn after(
     }
     let delta = TimeDelta::try_seconds(duration.seconds).ok_or_else(refused)?;
     now.checked_add_signed(delta).ok_or_else(refused)
-}
-
-/// Cuts a page that was read with one row more, and answers the token of the next one.
-fn cut<T>(rows: &mut Vec<T>, limit: i64, id: impl Fn(&T) -> Uuid) -> String {
-    let limit = usize::try_from(limit).unwrap_or_default();
-    if rows.len() <= limit {
-        return String::new();
-    }
-    rows.truncate(limit);
-    rows.last().map(|row| id(row).to_string()).unwrap_or_default()
 }
 
 fn shown(found: Option<StoredPolicy>) -> v1::GetNamespacePolicyResponse {

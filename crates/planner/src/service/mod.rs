@@ -2,6 +2,8 @@
 
 mod admin;
 mod agents;
+mod hooks;
+mod mail;
 mod overlays;
 mod page;
 mod plan_leases;
@@ -23,6 +25,7 @@ pub use policy::read_policy;
 pub use request::read_own_limits;
 pub(crate) use submission::submit_planned;
 
+use crate::hook::Hooks;
 use crate::planner::Planner;
 use crate::runs;
 use crate::shards::Shards;
@@ -43,12 +46,14 @@ pub(crate) struct Service {
     shards: Arc<Shards>,
     /// Whether a model of the service can drive runs.
     has_model: bool,
+    /// Where forges deliver events.
+    hooks: Arc<Hooks>,
 }
 
 impl Service {
     /// Creates handlers over the planners of all databases.
-    pub(crate) fn new(shards: Arc<Shards>, has_model: bool) -> Self {
-        Self { shards, has_model }
+    pub(crate) fn new(shards: Arc<Shards>, has_model: bool, hooks: Arc<Hooks>) -> Self {
+        Self { shards, has_model, hooks }
     }
 
     /// The run that a request names, once its caller may make the call on it.

@@ -24,3 +24,13 @@ pub(super) fn not_a_token() -> Fault {
     let message = "was not issued by this list; restart with an empty token";
     Fault::new(FaultCode::PageTokenInvalid, message).with_field("page_token")
 }
+
+/// Cuts a page that was read with one row more, and answers the token of the next one.
+pub(super) fn cut<T>(rows: &mut Vec<T>, limit: i64, id: impl Fn(&T) -> Uuid) -> String {
+    let limit = usize::try_from(limit).unwrap_or_default();
+    if rows.len() <= limit {
+        return String::new();
+    }
+    rows.truncate(limit);
+    rows.last().map(|row| id(row).to_string()).unwrap_or_default()
+}

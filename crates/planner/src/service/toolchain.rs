@@ -1,4 +1,4 @@
-//! `ToolchainService`: tasks, their histories and their agents. Mail is not served yet.
+//! `ToolchainService`: tasks, their histories and their agents, hooks and their deliveries, mail.
 
 use super::page::{not_a_token, page_size, page_token};
 use super::task_entry::{add, read_report, report};
@@ -6,7 +6,7 @@ use super::task_wire::{entry, read_forge, task};
 use super::{Service, caller, status};
 use crate::call::Call;
 use crate::planner::Planner;
-use crate::task::{self, Admitted, AdmittedTask, TASK_TYPES, TaskType, Toolchain, find_task_type};
+use crate::task::{self, Admitted, AdmittedTask, Mail, TASK_TYPES, TaskType, Toolchain, find_task_type};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Object;
@@ -16,7 +16,6 @@ use surety_common::domain::toolchain::{Delivery, Reading};
 use surety_common::store::{self, StoredTask, TaskFilter, TaskPage};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::run::read_run_state;
-use surety_common::wire::status::unimplemented;
 use surety_common::wire::v1;
 use surety_common::wire::v1::toolchain_service_server::ToolchainService;
 use surety_common::wire::value::id;
@@ -56,11 +55,94 @@ impl ToolchainService for Service {
         Ok(Response::new(v1::GetTaskResponse { task: Some(task(found)), instructions }))
     }
 
+    async fn put_hook(
+        &self,
+        request: Request<v1::PutHookRequest>,
+    ) -> Result<Response<v1::PutHookResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.store_hook(&caller, request.into_inner()).await;
+        answer.map(Response::new).map_err(status)
+    }
+
+    async fn list_hooks(
+        &self,
+        request: Request<v1::ListHooksRequest>,
+    ) -> Result<Response<v1::ListHooksResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.all_hooks(&caller).await;
+        answer.map(Response::new).map_err(status)
+    }
+
+    async fn delete_hook(
+        &self,
+        request: Request<v1::DeleteHookRequest>,
+    ) -> Result<Response<v1::DeleteHookResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.remove_hook(&caller, &request.into_inner().name).await;
+        answer.map(Response::new).map_err(status)
+    }
+
+    async fn list_deliveries(
+        &self,
+        request: Request<v1::ListDeliveriesRequest>,
+    ) -> Result<Response<v1::ListDeliveriesResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.list_stored_deliveries(&caller, request.into_inner()).await;
+        answer.map(Response::new).map_err(status)
+    }
+
+    async fn get_delivery(
+        &self,
+        request: Request<v1::GetDeliveryRequest>,
+    ) -> Result<Response<v1::GetDeliveryResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.show_delivery(&caller, &request.into_inner().delivery_id).await;
+        answer.map(Response::new).map_err(status)
+    }
+
+    async fn replay_delivery(
+        &self,
+        request: Request<v1::ReplayDeliveryRequest>,
+    ) -> Result<Response<v1::ReplayDeliveryResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.process_again(&caller, &request.into_inner().delivery_id).await;
+        answer.map(Response::new).map_err(status)
+    }
+
     async fn send_mail(
         &self,
-        _: Request<v1::SendMailRequest>,
+        request: Request<v1::SendMailRequest>,
     ) -> Result<Response<v1::SendMailResponse>, Status> {
-        Err(unimplemented("SendMail"))
+        let caller = caller(&request)?;
+        let answer = self.send(&caller, request.into_inner()).await;
+        answer.map(Response::new).map_err(status)
+    }
+
+    async fn list_mail(
+        &self,
+        request: Request<v1::ListMailRequest>,
+    ) -> Result<Response<v1::ListMailResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.list_messages(&caller, request.into_inner()).await;
+        answer.map(Response::new).map_err(status)
+    }
+
+    async fn read_mail(
+        &self,
+        request: Request<v1::ReadMailRequest>,
+    ) -> Result<Response<v1::ReadMailResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.read_message(&caller, &request.into_inner().mail_id).await;
+        answer.map(Response::new).map_err(status)
+    }
+
+    async fn reply_mail(
+        &self,
+        request: Request<v1::ReplyMailRequest>,
+    ) -> Result<Response<v1::ReplyMailResponse>, Status> {
+        let caller = caller(&request)?;
+        let answer = self.reply(&caller, request.into_inner()).await;
+        answer.map(Response::new).map_err(status)
     }
 
     async fn add_task_entry(
@@ -136,6 +218,10 @@ impl Service {
         request: v1::SubmitActionReportRequest,
     ) -> Result<v1::SubmitActionReportResponse, Fault> {
         let (planner, found) = self.of_task(caller, &request.run_id).await?;
+        if found.task_type == Mail.name() {
+            let message = "a message is reported by ReadMail, and answered by ReplyMail";
+            return Err(Fault::new(FaultCode::FailedPrecondition, message));
+        }
         let entry = read_report(caller, &found, &request, planner.now())?;
         let call = Call::of(found.run_id, caller.name(), &request)?;
         let before: Option<v1::SubmitActionReportResponse> = planner.answered_before(&call).await?;

@@ -11,7 +11,7 @@
 //! [`super::escalate`].
 
 use super::admit::unusable;
-use super::{TaskType, Toolchain};
+use super::{Toolchain, find_task_type};
 use crate::planner::Planner;
 use serde_json::{Map, Value, json};
 use surety_common::domain::execution::Graph;
@@ -80,8 +80,11 @@ pub(super) async fn end_task(planner: &Planner, run_id: Uuid) -> Result<(), Faul
         | RunState::Recovering
         | RunState::Blocked(_) => {
             let failure = failure_of(planner, &task, &terminal).await?;
-            let class = Toolchain.class_of(failure, task.business_failures.saturating_add(1));
-            follow.after(failure, class).await?;
+            let kind = find_task_type(&task.task_type).unwrap_or(&Toolchain);
+            let class = kind.class_of(failure, task.business_failures.saturating_add(1));
+            if kind.escalates() {
+                follow.after(failure, class).await?;
+            }
             (TaskOutcome::Failed, Some((failure, class)))
         }
     };

@@ -7,6 +7,7 @@
 mod admit;
 mod end;
 mod escalate;
+mod mail;
 pub(crate) mod report;
 mod rules;
 mod start;
@@ -16,21 +17,45 @@ pub(crate) mod upkeep;
 
 pub(crate) use admit::{Admitted, AdmittedTask, admit};
 pub use escalate::{EscalationPort, NoForge, PortError, Posting};
+pub use mail::Mail;
 pub use rules::{TaskRules, TaskRulesError};
 pub use template::{OPTIONAL_WORDS, TemplateError, Templates};
 pub use toolchain::Toolchain;
 
+use crate::planner::Planner;
 use surety_common::domain::check::CheckKind;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::toolchain::{FailureClass, Language, TaskFailure, TaskPayload};
+use surety_common::store::{self, NewTask};
 use uuid::Uuid;
 
 /// Every task type. Each one has a namespace of its own, so no two share a row.
-pub const TASK_TYPES: &[&dyn TaskType] = &[&Toolchain];
+pub const TASK_TYPES: &[&dyn TaskType] = &[&Toolchain, &Mail];
 
 /// The task type with this name.
 pub fn find_task_type(name: &str) -> Option<&'static dyn TaskType> {
     TASK_TYPES.iter().copied().find(|task_type| task_type.name() == name)
+}
+
+/// Makes the run of a task that is stored.
+///
+/// # Errors
+/// `database_unavailable`; the upkeep of any planner makes it then.
+pub(crate) async fn start(planner: &Planner, task: &NewTask) -> Result<(), Fault> {
+    start::start_runs(planner, vec![start::Start::from(task)]).await
+}
+
+/// Makes the run of a stored task, if a planner that ended left it unmade.
+///
+/// # Errors
+/// `database_unavailable`.
+pub(crate) async fn ensure_started(planner: &Planner, run_id: Uuid) -> Result<(), Fault> {
+    match store::find_task(&planner.pool, run_id).await? {
+        Some(task) if task.started_at.is_none() => {
+            start::start_runs(planner, vec![start::Start::from(&task)]).await
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 pub(crate) fn not_found(run_id: Uuid) -> Fault {
@@ -61,6 +86,9 @@ pub trait TaskType: Sync {
 
     /// The class of a failure, which is number `consecutive` in its chain, from 1.
     fn class_of(&self, failure: TaskFailure, consecutive: u32) -> FailureClass;
+
+    /// Whether a failure makes another task or is written on a forge. Otherwise the type itself says who is told.
+    fn escalates(&self) -> bool;
 
     /// How long an ended task is kept, in days.
     fn retention_days(&self) -> u32;

@@ -92,7 +92,7 @@ pub(super) async fn start_runs(planner: &Planner, starts: Vec<Start>) -> Result<
 async fn make_run(planner: &Planner, start: Start) -> Result<(), Fault> {
     let now = planner.now();
     let (span, trace_parent) = trace::start_run("planner", &start.run_id.to_string(), None);
-    let plan = plan(&start, planner.rules.compatibility());
+    let plan = normal(&plan(&start, planner.rules.compatibility()))?;
     let spec = RunSpec {
         id: start.run_id,
         namespace: start.namespace,
@@ -159,6 +159,13 @@ fn plan(start: &Start, compatibility: Compatibility) -> Plan {
     Plan { title: start.title.clone(), steps: vec![step], verify: vec![check], ..Plan::default() }
 }
 
+/// The plan as it is read from its row, whose digest is that of what is stored.
+fn normal(plan: &Plan) -> Result<Plan, Fault> {
+    Plan::from_json(&plan.to_json()).map_err(|problem| {
+        Fault::new(FaultCode::Internal, format!("the plan of a task was refused: {}", problem.message))
+    })
+}
+
 /// A refused report ends the run: what follows is a task of its own, and no repair of this one.
 fn limits() -> Limits {
     Limits {
@@ -176,6 +183,21 @@ fn limits() -> Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_digest_of_a_tasks_plan_is_that_of_its_row() {
+        let start = Start {
+            run_id: Uuid::nil(),
+            namespace: "_mail".to_owned(),
+            task_type: "mail".to_owned(),
+            action_type: "inform".to_owned(),
+            title: " mail ".to_owned(),
+            instructions: "Read it.\n".to_owned(),
+            is_notice: false,
+        };
+        let plan = normal(&plan(&start, Compatibility::default())).unwrap();
+        assert_eq!(normal(&plan).unwrap().digest(), plan.digest());
+    }
 
     #[test]
     fn the_limits_of_a_task_are_in_their_ranges() {

@@ -47,6 +47,10 @@ impl TaskType for Toolchain {
         failure.class(consecutive)
     }
 
+    fn escalates(&self) -> bool {
+        true
+    }
+
     fn retention_days(&self) -> u32 {
         90
     }

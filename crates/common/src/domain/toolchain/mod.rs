@@ -17,6 +17,7 @@ mod delivery;
 mod event;
 mod failure;
 mod forge;
+mod hook;
 mod intent;
 mod issues;
 mod language;
@@ -45,6 +46,7 @@ pub use failure::{
     FailureClass, MAX_BUSINESS_FAILURES, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, TaskFailure, TaskOutcome,
 };
 pub use forge::Forge;
+pub use hook::{BodyKind, DeliveryState, Hook, MAX_HOOK_SECRETS};
 pub use intent::Intent;
 pub use language::Language;
 pub use order::{Placed, is_superseded, supersedes};

@@ -3,6 +3,7 @@
 use super::action::ActionType;
 use super::task::EntryKind;
 use super::words::words;
+use crate::domain::mail::MailKind;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -137,9 +138,16 @@ fn judge_report(report: &TaskEntry, facts: &TaskFacts<'_>) -> ReportResult {
         () if report.body.trim().is_empty() => ReportResult::ReportEmpty,
         () if report.author != facts.assignee => ReportResult::ReportAuthorMismatch,
         () if report.at < facts.began_at => ReportResult::ReportBeforeStart,
+        // The report of a message is that it was read or answered.
+        () if is_mail(facts.action_type) => ReportResult::HasActionReport,
         () if is_thin(&report.body) => ReportResult::ThinReport,
         () => ReportResult::HasActionReport,
     }
+}
+
+/// Whether the task is a message.
+fn is_mail(action_type: &str) -> bool {
+    MailKind::from_text(action_type).is_some()
 }
 
 /// Words of the external state that a report names, in lower case.

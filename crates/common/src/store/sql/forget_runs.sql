@@ -40,6 +40,9 @@ forgotten_task as (
 forgotten_entry as (
     delete from task_entry using expired where task_entry.run_id = expired.run_id
 ),
+forgotten_mail as (
+    delete from mail using expired where mail.run_id = expired.run_id
+),
 forgotten_escalation as (
     delete from escalation using expired where escalation.run_id = expired.run_id
 ),

@@ -289,7 +289,7 @@ pub(super) fn to_number(number: u64) -> Result<i64, StoreError> {
     i64::try_from(number).map_err(|error| StoreError::corrupt("the number of a subject", error))
 }
 
-pub(super) async fn insert_task(
+pub(in crate::store) async fn insert_task(
     transaction: &mut PgTransaction<'_>,
     task: &NewTask,
 ) -> Result<Inserted, StoreError> {

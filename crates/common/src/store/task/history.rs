@@ -118,7 +118,7 @@ pub async fn report_task(
     .await
 }
 
-pub(super) async fn insert_entry(
+pub(in crate::store) async fn insert_entry(
     connection: &mut sqlx::PgConnection,
     entry: &NewEntry,
 ) -> Result<i64, StoreError> {

@@ -12,6 +12,9 @@ mod history;
 mod row;
 mod upkeep;
 
+pub(in crate::store) use admission::insert_task;
+pub(in crate::store) use history::insert_entry;
+
 pub use admission::{Admission, Assigned, Inserted, KnownTask, NewTask};
 pub use end::{EndedTask, Escalation, EscalationAction, EscalationEnd, NewEscalation};
 pub use end::{end_escalation, end_task, take_escalations};

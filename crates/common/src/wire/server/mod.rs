@@ -11,27 +11,32 @@
 
 mod absent;
 mod authenticate;
+mod bounds;
 #[cfg(feature = "store")]
 mod info;
 mod layer;
 mod listen;
 mod open_files;
+mod opening;
 #[cfg(all(feature = "store", feature = "telemetry"))]
 mod operations;
 mod port;
 mod runtime;
 mod stop;
+mod watched;
 
 #[cfg(test)]
 mod tests;
 
 pub use authenticate::{Authentication, Authenticator};
+pub use bounds::Bounds;
 #[cfg(feature = "store")]
 pub use info::{ServerInfo, not_served};
 pub use listen::{BindError, announce, bind};
 pub use open_files::open_files;
 #[cfg(all(feature = "store", feature = "telemetry"))]
 pub use operations::operations;
+pub use port::Peer;
 pub use runtime::runtime;
 pub use stop::on_signal;
 
@@ -39,13 +44,15 @@ use super::{FILE_DESCRIPTOR_SET, v1};
 use crate::tls::Tls;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{ConnectInfo, Request};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::future::RouteFuture;
-use port::{Peer, Port};
+use opening::{MAX_HEADER, Refusal};
+use futures::future::{BoxFuture, Either};
+use port::{Port, Serving};
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -76,6 +83,8 @@ pub struct Settings {
     pub tls: Option<Tls>,
     /// How long running calls may continue after the shutdown began.
     pub drain: Duration,
+    /// The bounds of the port's connections.
+    pub bounds: Bounds,
 }
 
 /// A port that is being configured.
@@ -146,6 +155,7 @@ impl Settings {
             authentication,
             tls,
             drain: common.drain_timeout(),
+            bounds: Bounds::of(&common.connections),
         }
     }
 }
@@ -158,6 +168,7 @@ impl Default for Settings {
             authentication: Authentication::Anonymous,
             tls: None,
             drain: DEFAULT_DRAIN,
+            bounds: Bounds::default(),
         }
     }
 }
@@ -239,7 +250,7 @@ impl Server {
         F: Future<Output = ()> + Send + 'static,
     {
         let (health, drain) = (self.health.clone(), self.settings.drain);
-        let tls = self.settings.tls.clone();
+        let (tls, bounds) = (self.settings.tls.clone(), self.settings.bounds);
         let names = self.names.clone();
         report(&health, &names, ServingStatus::Serving).await;
         report_each(&health, &self.absent, ServingStatus::NotServing).await;
@@ -252,7 +263,7 @@ impl Server {
             begin_drain.send(()).ok();
         };
         let app = app.into_make_service_with_connect_info::<Peer>();
-        let serving = axum::serve(Port::new(listener, tls)?, app).with_graceful_shutdown(stopping);
+        let serving = axum::serve(Port::new(listener, tls, bounds)?, app).with_graceful_shutdown(stopping);
         tokio::select! {
             result = serving.into_future() => Ok(result?),
             () = drained(drain_began, drain) => Ok(()),
@@ -317,7 +328,7 @@ struct ByContentType {
 impl Service<Request> for ByContentType {
     type Response = axum::response::Response<Body>;
     type Error = Infallible;
-    type Future = RouteFuture<Infallible>;
+    type Future = Either<RouteFuture<Infallible>, BoxFuture<'static, Result<Self::Response, Infallible>>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         // A router is always ready.
@@ -329,6 +340,29 @@ impl Service<Request> for ByContentType {
             .headers()
             .get(http::header::CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
-        if is_grpc { self.grpc.call(request) } else { self.http.call(request) }
+        let peer = request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.clone());
+        if request.version() == http::Version::HTTP_2 {
+            // The connection is shared by further requests: it never waits again.
+            if let Some(peer) = peer {
+                peer.serve();
+            }
+            let router = if is_grpc { &mut self.grpc } else { &mut self.http };
+            return Either::Left(router.call(request));
+        }
+        let serving = peer.as_ref().map(Serving::of);
+        if header_bytes(request.headers()) > MAX_HEADER {
+            return Either::Right(Box::pin(ready(Ok(Refusal::HeaderTooLarge.into_response()))));
+        }
+        let answer = if is_grpc { self.grpc.call(request) } else { self.http.call(request) };
+        Either::Right(Box::pin(async move {
+            let answer = answer.await;
+            drop(serving);
+            answer
+        }))
     }
+}
+
+/// The bytes of all names and values.
+fn header_bytes(headers: &http::HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
 }

@@ -1,0 +1,1 @@
+select name, forge, secrets, updated_at, updated_by from hook order by name

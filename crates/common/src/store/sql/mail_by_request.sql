@@ -1,0 +1,1 @@
+select run_id, request_digest from mail where sender = $1 and request_id = $2

@@ -1,0 +1,108 @@
+//! A connection that ends itself: between two requests after its idle time, and when it is closed in favour of another.
+
+use super::bounds::Slot;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+/// A connection whose beginning was read already.
+pub(super) struct Watched<C> {
+    inner: C,
+    /// The bytes that were read, and how many of them were handed on.
+    opening: (Vec<u8>, usize),
+    slot: Arc<Slot>,
+    evicted: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Only HTTP/1 has an idle time: an HTTP/2 client keeps its connection.
+    idle: Option<Pin<Box<Sleep>>>,
+}
+
+impl<C> Watched<C> {
+    pub(super) fn new(inner: C, opening: Vec<u8>, slot: Arc<Slot>, is_http1: bool) -> Self {
+        let evicted = Box::pin(slot.evicted.clone().cancelled_owned());
+        let idle =
+            is_http1.then(|| Box::pin(sleep_until(Instant::now() + slot.bounds().idle)));
+        Self { inner, opening: (opening, 0), slot, evicted, idle }
+    }
+
+    /// Whether the connection has to end while it waits for bytes.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        if self.evicted.as_mut().poll(context).is_ready() {
+            return Poll::Ready(io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "closed in favour of another connection",
+            ));
+        }
+        let Some(idle) = &mut self.idle else { return Poll::Pending };
+        // The idle time does not move when bytes arrive: the next header has to be whole by then. The HTTP server does
+        // not poll again when an answer is written, so the timer also runs while a request is served.
+        while idle.as_mut().poll(context).is_ready() {
+            let (now, since) = (Instant::now(), self.slot.waits_since());
+            let end = since.unwrap_or(now) + self.slot.bounds().idle;
+            if end <= now {
+                return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "idle for too long"));
+            }
+            idle.as_mut().reset(end);
+        }
+        Poll::Pending
+    }
+}
+
+impl<C: AsyncRead + Unpin> AsyncRead for Watched<C> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let (bytes, at) = &mut this.opening;
+        let left = bytes.get(*at..).unwrap_or_default();
+        if !left.is_empty() {
+            let count = left.len().min(buffer.remaining());
+            buffer.put_slice(left.get(..count).unwrap_or_default());
+            *at += count;
+            if *at == bytes.len() {
+                this.opening = (Vec::new(), 0);
+            }
+            return Poll::Ready(Ok(()));
+        }
+        match Pin::new(&mut this.inner).poll_read(context, buffer) {
+            Poll::Pending => this.poll_end(context).map(Err),
+            ready => ready,
+        }
+    }
+}
+
+impl<C: AsyncWrite + Unpin> AsyncWrite for Watched<C> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+}

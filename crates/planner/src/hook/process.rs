@@ -1,0 +1,205 @@
+//! Processes stored deliveries: each becomes tasks, or is marked with the reason why it does not.
+//!
+//! ```text
+//!   take --> read --> admit (tasks) --> end
+//!              |        \-- database away: taken again; another failure: again later, then failed
+//!              \-- ignored, refused, repeated
+//! ```
+//!
+//! A planner that dies after `take` leaves the delivery to the next one, and tasks are admitted once per delivery
+//! and place: nothing is lost and nothing is made twice.
+
+use super::known::Hooks;
+use crate::planner::Planner;
+use crate::task;
+use chrono::{DateTime, TimeDelta, Utc};
+use futures::StreamExt;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use surety_common::crash;
+use surety_common::domain::fault::{Fault, FaultCode, Reason};
+use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::toolchain::{
+    BodyKind, Delivery, DeliveryState, Reading, Rules, ToolchainEvent,
+};
+use surety_common::store::{
+    DeliveryEnd, TakenDelivery, delivery_backlog, end_forge_deliveries, forget_forge_deliveries,
+    take_forge_deliveries,
+};
+use surety_common::telemetry::{count_processed, set_delivery_backlog};
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// How often deliveries of other planners, and those that are due again, are looked for.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// How long a planner that took a delivery has for it.
+const TAKEN_FOR: TimeDelta = TimeDelta::seconds(60);
+/// The deliveries of one round, and those that are processed at the same time: each takes a connection of the pool.
+const AT_ONCE: i64 = 128;
+const IN_PARALLEL: usize = 10;
+/// The attempts after which a delivery has failed, and the first pause between two, which doubles.
+const MAX_ATTEMPTS: i32 = 10;
+const FIRST_PAUSE_S: i64 = 1;
+/// Bodies from this size on are read on a thread for blocking work.
+const LARGE: usize = 64 * 1024;
+/// Old deliveries are deleted after this many rounds without work: about every ten minutes.
+const ROUNDS_PER_CLEANING: u32 = 120;
+
+/// The loop that processes deliveries.
+pub(super) struct Processing {
+    /// The hooks of the process.
+    pub(super) hooks: Arc<Hooks>,
+}
+
+impl Processing {
+    /// Processes until the process shuts down.
+    pub(super) async fn run(self, shutdown: CancellationToken) {
+        let mut rounds = 0_u32;
+        loop {
+            tokio::select! {
+                () = self.hooks.arrived.notified() => {}
+                () = tokio::time::sleep(INTERVAL) => {}
+                () = shutdown.cancelled() => return,
+            }
+            if let Err(error) = self.drain(&shutdown).await {
+                tracing::warn!(%error, "hook: deliveries could not be processed; retrying");
+                // Deliveries that arrive meanwhile must not make it try without a pause.
+                tokio::time::sleep(INTERVAL).await;
+            }
+            rounds = rounds.wrapping_add(1);
+            if rounds % ROUNDS_PER_CLEANING == 0
+                && let Err(error) = self.forget().await
+            {
+                tracing::warn!(%error, "hook: old deliveries were not deleted; retrying later");
+            }
+        }
+    }
+
+    /// Processes what is due, until nothing is.
+    ///
+    /// # Errors
+    /// `database_unavailable`.
+    async fn drain(&self, shutdown: &CancellationToken) -> Result<(), Fault> {
+        let planner = self.hooks.planner().await?;
+        let mut is_idle = true;
+        while !shutdown.is_cancelled() {
+            let now = planner.now();
+            let taken =
+                take_forge_deliveries(&planner.pool, (now, now + TAKEN_FOR), AT_ONCE).await?;
+            if taken.is_empty() {
+                break;
+            }
+            is_idle = false;
+            crash::point("planner.after_take_delivery");
+            let processing = taken.into_iter().map(|delivery| self.process(&planner, delivery));
+            let ended: Vec<DeliveryEnd> =
+                futures::stream::iter(processing).buffer_unordered(IN_PARALLEL).collect().await;
+            end_forge_deliveries(&planner.pool, &ended, planner.now()).await?;
+            ended.iter().for_each(|end| count_processed(end.state.as_str(), &end.reason));
+        }
+        // At rest it sends one statement.
+        if !is_idle {
+            set_delivery_backlog(delivery_backlog(&planner.pool).await?);
+        }
+        Ok(())
+    }
+
+    async fn process(&self, planner: &Planner, delivery: TakenDelivery) -> DeliveryEnd {
+        let (id, attempts) = (delivery.id, delivery.attempts);
+        let end = |state: DeliveryState, reason: &str, problem: String| DeliveryEnd {
+            id,
+            attempts,
+            state,
+            reason: reason.to_owned(),
+            problem,
+            tasks: Vec::new(),
+            again_at: None,
+        };
+        if let Some(first) = delivery.repeats.filter(|_| delivery.replays == 0) {
+            let problem = format!("has the content of the delivery {first}");
+            return end(DeliveryState::Repeated, "same_content", problem);
+        }
+        match read_anywhere(delivery, planner.rules.reading()).await {
+            Ok(Reading::Ignored(reason)) => {
+                end(DeliveryState::Ignored, reason.as_str(), String::new())
+            }
+            Err(problem) => {
+                let code = problem.code.as_str();
+                end(DeliveryState::Refused, code, described(problem))
+            }
+            Ok(Reading::Tasks(events)) => match admit(planner, &id.to_string(), &events).await {
+                Ok(tasks) => {
+                    // Later events left nothing to do.
+                    let reason = if tasks.is_empty() { "superseded" } else { "" };
+                    DeliveryEnd { tasks, ..end(DeliveryState::Processed, reason, String::new()) }
+                }
+                Err(fault) => not_admitted(&fault, attempts, planner.now(), end),
+            },
+        }
+    }
+
+    /// Deletes deliveries that are older than the configured days.
+    async fn forget(&self) -> Result<(), Fault> {
+        let planner = self.hooks.planner().await?;
+        let before = planner.now() - TimeDelta::days(self.hooks.retention_days.into());
+        while forget_forge_deliveries(&planner.pool, before).await? > 0 {}
+        Ok(())
+    }
+}
+
+/// The one place where events become tasks. Returns their runs.
+async fn admit(
+    planner: &Planner,
+    origin_key: &str,
+    events: &[ToolchainEvent],
+) -> Result<Vec<Uuid>, Fault> {
+    let admitted = task::admit(planner, origin_key, events).await?;
+    Ok(admitted.tasks.into_iter().filter_map(|task| task.run_id).collect())
+}
+
+/// A delivery whose events could not become tasks: it is tried again, and has failed after the last attempt. While
+/// the database is away no attempt counts as the last.
+fn not_admitted(
+    fault: &Fault,
+    attempts: i32,
+    now: DateTime<Utc>,
+    end: impl Fn(DeliveryState, &str, String) -> DeliveryEnd,
+) -> DeliveryEnd {
+    let is_away = fault.reason == Reason::Service(FaultCode::DatabaseUnavailable);
+    let code = fault.reason.as_str();
+    if attempts >= MAX_ATTEMPTS && !is_away {
+        tracing::error!(code, why = fault.message, "hook: a delivery made no tasks after ten attempts; replay it with `surety webhooks replay`");
+        return end(DeliveryState::Failed, code, fault.message.clone());
+    }
+    tracing::warn!(code, why = fault.message, attempts, "hook: a delivery made no tasks; it is processed again later");
+    let doublings = u32::try_from(attempts.clamp(1, MAX_ATTEMPTS) - 1).unwrap_or_default();
+    let again_at = Some(now + TimeDelta::seconds(FIRST_PAUSE_S << doublings));
+    DeliveryEnd { again_at, ..end(DeliveryState::Stored, code, fault.message.clone()) }
+}
+
+async fn read_anywhere(delivery: TakenDelivery, rules: Rules) -> Result<Reading, Problem> {
+    if delivery.body.len() < LARGE {
+        return read(&delivery, &rules);
+    }
+    let reading = spawn_blocking(move || read(&delivery, &rules)).await;
+    reading.unwrap_or_else(|error| {
+        Err(Problem::new(Code::TypeMismatch, format!("the delivery could not be read: {error}")))
+    })
+}
+
+fn read(delivery: &TakenDelivery, rules: &Rules) -> Result<Reading, Problem> {
+    let headers: Value = serde_json::from_str(&delivery.headers).unwrap_or_default();
+    let kind = headers.get("content-type").and_then(Value::as_str).and_then(BodyKind::of);
+    // Only deliveries of these kinds are stored.
+    let body = kind.unwrap_or(BodyKind::Json).payload(&delivery.body)?;
+    Delivery { forge: delivery.forge, event: &delivery.event, body: &body }.read(rules)
+}
+
+fn described(problem: Problem) -> String {
+    match problem.field {
+        Some(field) => format!("{field}: {}", problem.message),
+        None => problem.message,
+    }
+}

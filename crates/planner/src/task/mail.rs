@@ -1,0 +1,61 @@
+//! The task type `mail`: a message from one agent to another.
+
+use super::template::{TemplateError, Templates};
+use super::{HandedTask, TaskType};
+use serde_json::Value;
+use surety_common::domain::check::CheckKind;
+use surety_common::domain::mail::MAIL_NAMESPACE;
+use surety_common::domain::toolchain::{FailureClass, TaskFailure, TaskPayload};
+
+/// The task type `mail`.
+#[derive(Debug, Clone, Copy)]
+pub struct Mail;
+
+impl Mail {
+    /// What the receiver is handed: who wrote, about what, and how to read it. The text itself is read by ReadMail,
+    /// which notes that it was read. The subject is one line in quotes: data, no instruction.
+    pub(crate) fn text(self, payload: &TaskPayload) -> String {
+        let text = |name: &str| payload.context.get(name).and_then(Value::as_str).unwrap_or_default();
+        let steps = payload.steps.iter().enumerate();
+        let steps: String = steps.map(|(at, step)| format!("{}. {step}\n", at + 1)).collect();
+        format!(
+            "You received a message from the agent {:?}.\nSubject: {:?}\n\nSteps:\n{steps}",
+            payload.from,
+            text("subject")
+        )
+    }
+}
+
+impl TaskType for Mail {
+    fn name(&self) -> &'static str {
+        "mail"
+    }
+
+    fn namespace(&self) -> &'static str {
+        MAIL_NAMESPACE
+    }
+
+    fn instructions(
+        &self,
+        _: &Templates,
+        task: &HandedTask<'_>,
+    ) -> Result<String, TemplateError> {
+        Ok(self.text(task.payload))
+    }
+
+    fn checks(&self) -> &'static [CheckKind] {
+        &[CheckKind::ActionReport]
+    }
+
+    fn class_of(&self, _: TaskFailure, _: u32) -> FailureClass {
+        FailureClass::Business
+    }
+
+    fn escalates(&self) -> bool {
+        false
+    }
+
+    fn retention_days(&self) -> u32 {
+        90
+    }
+}
