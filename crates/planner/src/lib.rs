@@ -37,6 +37,8 @@ use surety_common::clock::PRIMARY_SHARD;
 use surety_common::config::{
     CommonConfig, ConfigError, ModelDriverConfig, NamespaceDatabase, PlannerConfig, Webhook,
 };
+use surety_common::domain::signature::Service as Signer;
+use surety_common::keys;
 use surety_common::store::{self, Identities, PoolSize, Retention, StoreError};
 use surety_common::wire::client::Transport;
 use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings, announce};
@@ -87,7 +89,7 @@ pub enum ServeError {
     /// A model's profile cannot be used.
     #[error(transparent)]
     Models(#[from] surety_model::ProfileError),
-    /// A prompt cannot be used.
+    /// A prompt or a key file cannot be used.
     #[error(transparent)]
     Prompt(#[from] ConfigError),
     /// The port failed.
@@ -123,6 +125,10 @@ pub async fn serve(
     let webhooks = Webhooks::new(&setup.webhooks, &setup.transport)?;
     let prompts = model::Prompts::load(setup.models.model_prompts_dir.as_deref())?;
     let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
+    let keys = planner::Keys {
+        signing: keys::signing(Signer::Planner, setup.planner.planner_key_file.as_deref())?,
+        trust: keys::trust(setup.common.trusted_keys_file.as_deref())?,
+    };
     // Everything of the configuration was read by now, and an error of it named.
     announce("planner", &listener);
     let size = PoolSize::of(&setup.common);
@@ -138,6 +144,7 @@ pub async fn serve(
         host_label: setup.common.host_label(),
         depths: Arc::default(),
         webhooks,
+        keys,
     };
     let tokens = Tokens { primary: pool.clone(), identities: identities.clone() };
     let name = "the primary database".to_owned();

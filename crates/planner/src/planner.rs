@@ -8,8 +8,8 @@ use surety_common::domain::execution::draft::Write;
 use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::journal::Actor;
 use surety_common::store::{
-    Committer, Creator, Journals, Listener, Observer, Offers, Policies, Topic, WaitHeartbeats,
-    Waker, Wakeups,
+    Committer, Creator, Journals, Listener, Observer, Offers, Policies, Signing, Topic,
+    TrustSource, WaitHeartbeats, Waker, Wakeups,
 };
 use surety_common::telemetry;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +35,16 @@ pub struct Planner {
     pub(crate) model_offers: Offers,
     pub(crate) heartbeats: WaitHeartbeats,
     pub(crate) shutdown: CancellationToken,
+    pub(crate) keys: Keys,
+}
+
+/// What a planner signs with, and what it trusts.
+#[derive(Clone, Default)]
+pub(crate) struct Keys {
+    /// Signs runs, plans, approvals and answers.
+    pub(crate) signing: Signing,
+    /// The keys whose signatures count; none where no file names them.
+    pub(crate) trust: Option<Arc<dyn TrustSource>>,
 }
 
 impl Planner {
@@ -42,9 +52,10 @@ impl Planner {
         pool: PgPool,
         shard_index: usize,
         whose: String,
-        host_label: String,
+        (host_label, keys): (String, Keys),
         shutdown: CancellationToken,
     ) -> Self {
+        let signing = keys.signing.clone();
         let waker = Waker::start(pool.clone());
         let observer: Observer = Arc::new({
             let waker = waker.clone();
@@ -62,8 +73,9 @@ impl Planner {
             shard_index,
             whose,
             host_label,
-            committer: Committer::start(pool.clone(), waker.clone(), observer),
-            creator: Creator::start(pool.clone(), waker.clone()),
+            committer: Committer::start(pool.clone(), waker.clone(), observer, signing.clone()),
+            creator: Creator::start(pool.clone(), waker.clone(), signing),
+            keys,
             journals: Journals::start(pool.clone()),
             policies: Policies::of(pool.clone()),
             waker,

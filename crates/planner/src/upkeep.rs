@@ -1,12 +1,13 @@
 //! Background work in each database.
 
 use crate::depths::Depths;
-use crate::planner::Planner;
+use crate::planner::{Keys, Planner};
 use crate::webhook::Webhooks;
 use crate::{retention, scan};
 use sqlx::PgPool;
 use std::sync::{Arc, Mutex};
 use surety_common::clock;
+use surety_common::keys::keep_registered;
 use surety_common::store::Retention;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +21,8 @@ pub(crate) struct Upkeep {
     pub(crate) depths: Arc<Mutex<Depths>>,
     /// Who is told of events.
     pub(crate) webhooks: Webhooks,
+    /// What signs, and what is trusted.
+    pub(crate) keys: Keys,
 }
 
 impl Upkeep {
@@ -33,7 +36,10 @@ impl Upkeep {
     ) -> Arc<Planner> {
         // Before the first run is created, so that its partition exists.
         retention::prepare(&pool, clock::now_at(shard_index), self.retention).await;
-        Arc::new(Planner::start(pool, shard_index, whose, self.host_label.clone(), shutdown))
+        let signing = self.keys.signing.clone();
+        tokio::spawn(keep_registered(signing, pool.clone(), shutdown.clone()));
+        let with = (self.host_label.clone(), self.keys.clone());
+        Arc::new(Planner::start(pool, shard_index, whose, with, shutdown))
     }
 
     /// Runs until the process shuts down.

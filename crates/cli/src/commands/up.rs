@@ -24,6 +24,8 @@ use surety_common::config::{
     PlannerConfig, Webhook,
 };
 use surety_common::domain::identity::{Identity, IdentityError, Namespaces, Role};
+use surety_common::domain::signature::Service;
+use surety_common::keys::{KeyFile, trust_key};
 use surety_common::telemetry::{self, Guard};
 use surety_common::wire::client::Transport;
 use surety_common::wire::server::{BindError, bind};
@@ -78,6 +80,7 @@ impl Up {
         if matches.value_source("executor_data_dir") == Some(ValueSource::DefaultValue) {
             self.executor.executor_data_dir = folder.executor();
         }
+        self.use_keys(&folder)?;
         let token_file = self.common.token_file.clone().unwrap_or_else(|| folder.token());
         let tokens = self.tokens(&folder)?;
         let databases = self.planner.namespace_databases()?;
@@ -99,6 +102,27 @@ impl Up {
             note(&format!("surety: {error}"));
         }
         ended
+    }
+
+    /// Makes the keys of the services where they are missing. Those in the folder are trusted by its own file; keys that
+    /// are given by file are trusted by the file that the operator names.
+    fn use_keys(&mut self, folder: &DataFolder) -> Result<(), Failure> {
+        let files = [
+            (Service::Planner, &mut self.planner.planner_key_file),
+            (Service::Executor, &mut self.executor.executor_key_file),
+            (Service::Gate, &mut self.gate.gate_key_file),
+        ];
+        let trusted = folder.trusted_keys();
+        let own = self.common.trusted_keys_file.is_none();
+        for (service, file) in files {
+            let path = file.get_or_insert_with(|| folder.key(service));
+            let key = KeyFile::open_or_make(path)?.public();
+            if own {
+                trust_key(&trusted, (service, key), false, chrono::Utc::now())?;
+            }
+        }
+        self.common.trusted_keys_file.get_or_insert(trusted);
+        Ok(())
     }
 
     /// The tokens of the token file; without one those of the folder: a person's, a driver's and the

@@ -3,6 +3,7 @@
 mod executor;
 mod model_driver;
 mod models;
+mod keys;
 mod sessions;
 mod transport;
 
@@ -15,6 +16,7 @@ pub(super) use executor::{
     EXECUTOR_WORKER_TOOL_TTL_S, SANDBOX, SANDBOX_ALLOW_NONE, SANDBOX_DISK_MIB, SANDBOX_MEMORY_MIB,
     SANDBOX_PROCESSES, SANDBOX_READ_ONLY, SANDBOX_WRITABLE,
 };
+pub(super) use keys::{EXECUTOR_KEY_FILE, GATE_KEY_FILE, PLANNER_KEY_FILE, TRUSTED_KEYS_FILE};
 pub(super) use model_driver::{MODEL_PROMPTS_DIR, MODEL_TURNS, MODEL_WAIT_S};
 pub(super) use models::{MODEL_API, MODEL_KEY_FILE, MODEL_NAME, MODEL_PROFILES_FILE, MODEL_URL};
 pub(super) use sessions::{MCP_SESSION_IDLE_S, MCP_SESSIONS};
@@ -170,6 +172,7 @@ pub const fn settings() -> &'static [Setting] {
         TLS_REQUIRE_CLIENT_CERTIFICATE,
         TLS_IDENTITIES_FILE,
         PLAINTEXT_PEERS,
+        TRUSTED_KEYS_FILE,
         MAX_MESSAGE_BYTES,
         REFLECTION,
         DRAIN_TIMEOUT_MS,
@@ -182,6 +185,7 @@ pub const fn settings() -> &'static [Setting] {
         NAMESPACE_DATABASES_FILE,
         WEBHOOKS_FILE,
         RETENTION_DAYS,
+        PLANNER_KEY_FILE,
         EXECUTOR_LISTEN,
         EXECUTOR_GATE_URL,
         EXECUTOR_SLOTS,
@@ -201,6 +205,7 @@ pub const fn settings() -> &'static [Setting] {
         EXECUTOR_WORKER_CALL_TIMEOUT_S,
         EXECUTOR_WORKER_TOOL_TTL_S,
         EXECUTOR_DATA_DIR,
+        EXECUTOR_KEY_FILE,
         SANDBOX,
         SANDBOX_ALLOW_NONE,
         SANDBOX_READ_ONLY,
@@ -210,6 +215,7 @@ pub const fn settings() -> &'static [Setting] {
         SANDBOX_DISK_MIB,
         GATE_LISTEN,
         GATE_PROBE_ALLOW,
+        GATE_KEY_FILE,
         MODEL_PROFILES_FILE,
         MODEL_URL,
         MODEL_NAME,

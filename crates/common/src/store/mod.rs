@@ -39,9 +39,12 @@ mod query_batcher;
 mod queues;
 mod request_outcome;
 mod retention;
+mod roles;
 mod run;
 mod run_row;
 mod scans;
+mod signed_run;
+mod signing;
 mod token;
 mod token_admin;
 mod unread;
@@ -62,7 +65,7 @@ pub use create::{Created, Creator, NewRun, find_request};
 pub use dedicated_connection::DedicatedConnection;
 pub use due::{Cause, due, timer_id};
 pub use error::StoreError;
-pub use evidence_bundle::{EvidenceBundle, EvidenceBundles};
+pub use evidence_bundle::{EvidenceBundle, EvidenceBundles, TrustSource};
 pub use executor::{Backlog, Owner, Pulse, RunLease, backlog, beat, register, retire};
 pub use follow::{Journals, Page};
 pub use identities::{Identities, import_patiently};
@@ -73,7 +76,7 @@ pub use offers::{Offers, Scope};
 pub use open::{connect_with_patience, open};
 pub use output::{OutputParts, find_output, is_hidden_call, output_of_step};
 pub use pages::{ReceiptPages, WorkPage, latest_events, latest_work, receipts, work_page};
-pub use partition::{drop_partitions, prepare_partitions};
+pub use partition::{drop_partitions, prepare_partitions, time_of};
 pub use plan::{StoredPlan, find_plan, plan_of};
 pub use plan_tools::{PlanTool, plan_tools, show_tools};
 pub use pool::{PoolSize, connect, patiently, ping};
@@ -82,11 +85,14 @@ pub use request_outcome::{
     AnsweredChange, Kept, NewOutcome, StoredOutcome, apply_answered, find_outcome, forget_outcomes,
 };
 pub use retention::{Forgotten, Retention, forget_journals, forget_runs, partitions_to_thin};
+pub use roles::{SERVICE_ROLES, make_service_roles};
 pub use run::{
     LIST_BYTES, RunFilter, RunOwner, RunPage, find_owner, find_run, find_wait, list_runs,
     listed_bytes,
 };
 pub use scans::{OfferedIn, Scanner, in_turns, scan_until};
+pub use signed_run::{SignedRow, SignedRun, verdict_signature};
+pub use signing::{CurrentKey, RegisteredKey, Signing, registered_keys};
 pub use token::{StoredToken, TokenHash, copy_tokens, find_token, import_tokens, use_token};
 pub use token_admin::{
     CreatedToken, NewToken, Revocation, create_token, list_tokens, revoke_token, token_by_id,

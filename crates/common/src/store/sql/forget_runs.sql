@@ -34,6 +34,9 @@ forgotten_execution as (
 forgotten_lock as (
     delete from workspace_lock using expired where workspace_lock.run_id = expired.run_id
 ),
+forgotten_verdict as (
+    delete from verdict using expired where verdict.run_id = expired.run_id
+),
 forgotten_plan as (
     delete from plan using expired where plan.run_id = expired.run_id
 ),
