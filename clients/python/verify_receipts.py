@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks what `surety receipts export` wrote, without Surety: verify_receipts.py FILE KEYS (docs/receipts.md).
+"""Checks what `surety receipts export` wrote, without Surety: verify_receipts.py FILE KEYS.
 
-KEYS is what `surety keys export` wrote. Needs PyPI's `cryptography`. Exit code 0: signed; 1: each problem is printed.
+KEYS is what `surety keys export` wrote. Needs PyPI's `cryptography`. Exit code 0: signed; 1: each problem is
+printed. docs/receipts.md has the format.
 """
 
 import base64
@@ -36,10 +37,15 @@ def opened(line: dict[str, Any], keys: list[dict[str, Any]]) -> tuple[dict[str, 
     message = f"DSSEv1 {len(KIND)} {KIND} {len(payload.encode())} {payload}".encode()
     sig = base64.b64decode(signature["sig"], validate=True)
     Ed25519PublicKey.from_public_bytes(public).verify(sig, message)
-    again = {"payload": base64.b64encode(payload.encode()).decode(), "payloadType": KIND,
-             "signatures": [{"keyid": sha256(public).hex()[:32], "sig": base64.b64encode(sig).decode()}]}  # fmt: skip
+    again = {
+        "payload": base64.b64encode(payload.encode()).decode(),
+        "payloadType": KIND,
+        "signatures": [{"keyid": sha256(public).hex()[:32], "sig": base64.b64encode(sig).decode()}],
+    }
     assert line == again and canonical(statement) == payload, "it is not in the canonical form"
-    assert at == "9999" or key["valid_from"] <= at < (key.get("valid_until") or "9999"), "its key is not valid"
+    assert at == "9999" or key["valid_from"] <= at < (key.get("valid_until") or "9999"), (
+        "its key is not valid"
+    )
     return statement, str(key["service"])
 
 
@@ -50,12 +56,14 @@ def tree(leaves: list[bytes], nodes: list[bytes], lo: int, first: int, count: in
     if count == 1:
         return leaves[first - lo]
     left = 1 << (count - 1).bit_length() - 1
-    return sha256(b"\1", tree(leaves, nodes, lo, first, left),
-                  tree(leaves, nodes, lo, first + left, count - left))  # fmt: skip
+    return sha256(
+        b"\1", tree(leaves, nodes, lo, first, left), tree(leaves, nodes, lo, first + left, count - left)
+    )
 
 
 def problems(text: str, keys: list[dict[str, Any]]) -> list[str]:
-    found, lines = [], text.split("\n")
+    found: list[str] = []
+    lines = text.split("\n")
     if lines.pop():
         found.append("the file does not end with a line end")
     run, stored, root, proof, plans, state, ended = "", {}, None, None, {}, None, False
@@ -65,7 +73,9 @@ def problems(text: str, keys: list[dict[str, Any]]) -> list[str]:
     for number, line in enumerate(lines, 1):
         try:
             value = json.loads(line)
-            assert not ended and canonical(value) == line, "it is not in the canonical form, or behind the end"
+            assert not ended and canonical(value) == line, (
+                "it is not in the canonical form, or behind the end"
+            )
             assert tested is None or value.get("payload"), "the test result of the verdict is missing"
             if number == 1:
                 assert value["export"]["form"] == "surety receipts 2", "its form is unknown"
@@ -80,15 +90,27 @@ def problems(text: str, keys: list[dict[str, Any]]) -> list[str]:
                     root = (statement, service)
                 elif kind == VSA:
                     given = predicate["surety"]
-                    assert service == "gate" and awaited == 1, "no row announces it, or the gate did not sign it"
+                    assert service == "gate" and awaited == 1, (
+                        "no row announces it, or the gate did not sign it"
+                    )
                     assert predicate["resourceUri"] == f"urn:surety:run:{run}", "it is of another run"
-                    assert given["receipts"] == seq and given.get("last_receipt_digest", "") == last, "other receipts"
+                    assert given["receipts"] == seq and given.get("last_receipt_digest", "") == last, (
+                        "other receipts"
+                    )
                     plan = plans.get(given["plan_revision"], {})
-                    assert plan.get("digest") == sha256(given["plan_digest"]).hex(), "it is about another plan"
+                    assert plan.get("digest") == sha256(given["plan_digest"]).hex(), (
+                        "it is about another plan"
+                    )
                     verdict, awaited = given, 0
-                    tested = statement["subject"] if any(r["name"] != "output_only" for r in given["results"]) else None
+                    tested = (
+                        statement["subject"]
+                        if any(r["name"] != "output_only" for r in given["results"])
+                        else None
+                    )
                 else:
-                    assert kind == TESTS and service == "gate" and statement["subject"] == tested, "it fits no verdict"
+                    assert kind == TESTS and service == "gate" and statement["subject"] == tested, (
+                        "it fits no verdict"
+                    )
                     tested = None
             elif "proof" in value:
                 assert value["proof"] is not None and root and proof is None, "a row has no signature"
@@ -98,14 +120,23 @@ def problems(text: str, keys: list[dict[str, Any]]) -> list[str]:
                 leaves.append(sha256(b"\0", run, "\n", line))
                 count, rest = statement["predicate"]["leaf_count"], [bytes.fromhex(n) for n in nodes]
                 computed = tree(leaves, rest, proof["first"], 0, count)  # type: ignore[index]
-                expected = {"_type": "https://in-toto.io/Statement/v1", "predicateType": ROOT,
-                            "predicate": {"leaf_count": count, "signed_at": statement["predicate"]["signed_at"]},
-                            "subject": [{"digest": {"sha256": computed.hex()}, "name": "receipts"}]}  # fmt: skip
-                assert statement == expected and not rest, f"journal row {commit['sequence']} is not what was signed"
+                expected = {
+                    "_type": "https://in-toto.io/Statement/v1",
+                    "predicateType": ROOT,
+                    "predicate": {"leaf_count": count, "signed_at": statement["predicate"]["signed_at"]},
+                    "subject": [{"digest": {"sha256": computed.hex()}, "name": "receipts"}],
+                }
+                assert statement == expected and not rest, (
+                    f"journal row {commit['sequence']} is not what was signed"
+                )
                 owner = {(0, 1): "planner", (1, 0): "executor"}.get((machine, stores), service)
                 owner = "gate" if commit["verdicts"] else owner
-                assert service == owner and not (machine and (stores or commit["verdicts"])), "it may not sign that"
-                assert commit["sequence"] - commit["entries"] == event and not awaited, "rows are missing or added"
+                assert service == owner and not (machine and (stores or commit["verdicts"])), (
+                    "it may not sign that"
+                )
+                assert commit["sequence"] - commit["entries"] == event and not awaited, (
+                    "rows are missing or added"
+                )
                 event, awaited, root, proof = commit["sequence"], commit["verdicts"], None, None
             elif "run" in value or "plan" in value:
                 leaves.append(sha256(b"\0", run, "\n", line))
@@ -128,13 +159,17 @@ def problems(text: str, keys: list[dict[str, Any]]) -> list[str]:
                 seq += 1
                 digest = value.pop("digest")
                 leaves.append(sha256(b"\0", f"{run}\n{seq}\n{digest}"))
-                assert sha256(canonical(value)).hex() == digest and value["seq"] == seq, f"receipt {seq} was changed"
+                assert sha256(canonical(value)).hex() == digest and value["seq"] == seq, (
+                    f"receipt {seq} was changed"
+                )
                 assert value.get("prev_digest", "") == last, f"receipt {seq} does not follow the one before"
                 last, machine = digest, machine or value["source"] not in ("approval", "user_reply")
         except InvalidSignature:
             found.append(f"line {number}: it is not what was signed")
         except (AssertionError, ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
             found.append(f"line {number}: {error or type(error).__name__}")
+    if found:
+        return found
     done = bool(verdict and verdict.get("accepted"))
     if not ended or state is None or awaited or root or proof or tested is not None:
         found.append("the file is cut")
@@ -142,14 +177,26 @@ def problems(text: str, keys: list[dict[str, Any]]) -> list[str]:
         found.append("the run's state is not what its evidence says")
     elif state["plan_revision"] != max(plans, default=0) or len(stored["plans"]) != len(plans):
         found.append("a plan was added, or is missing")
-    elif state["state"] not in ("INTAKE", "PLANNING", "EXECUTING", "VERIFYING", "RECOVERING", "BLOCKED", "DONE",
-                                "FAILED", "CANCELLED") or set(state) != {"plan_revision", "sequence", "state"}:  # fmt: skip
+    elif state["state"] not in (
+        "INTAKE",
+        "PLANNING",
+        "EXECUTING",
+        "VERIFYING",
+        "RECOVERING",
+        "BLOCKED",
+        "DONE",
+        "FAILED",
+        "CANCELLED",
+    ) or set(state) != {"plan_revision", "sequence", "state"}:
         found.append("the run's state is unknown")
     return found
 
 
 if __name__ == "__main__":
-    with open(sys.argv[1], encoding="utf-8", newline="") as export, open(sys.argv[2], encoding="utf-8") as trusted:
+    with (
+        open(sys.argv[1], encoding="utf-8", newline="") as export,
+        open(sys.argv[2], encoding="utf-8") as trusted,
+    ):
         everything = problems(export.read(), json.load(trusted)["keys"])
     print("\n".join(everything) or "signed")
     sys.exit(1 if everything else 0)

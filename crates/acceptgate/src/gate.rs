@@ -21,11 +21,11 @@ pub struct Gate {
 
 /// What a gate signs with, and what it trusts.
 #[derive(Clone, Default)]
-pub struct Keys {
+pub(crate) struct Keys {
     /// Signs verdicts.
-    pub signing: Signing,
+    pub(crate) signing: Signing,
     /// The keys whose signatures count.
-    pub trust: Option<Arc<dyn TrustSource>>,
+    pub(crate) trust: Option<Arc<dyn TrustSource>>,
 }
 
 impl Gate {

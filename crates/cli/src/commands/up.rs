@@ -104,8 +104,9 @@ impl Up {
         ended
     }
 
-    /// Makes the keys of the services where they are missing. Those in the folder are trusted by its own file; keys that
-    /// are given by file are trusted by the file that the operator names.
+    /// Makes the keys of the services where they are missing. With the private Postgres, all rows are those of this
+    /// process, so its keys are trusted. Other processes write to a database that is named, with keys of their own:
+    /// there the operator names the file of trusted keys.
     fn use_keys(&mut self, folder: &DataFolder) -> Result<(), Failure> {
         let files = [
             (Service::Planner, &mut self.planner.planner_key_file),
@@ -113,7 +114,8 @@ impl Up {
             (Service::Gate, &mut self.gate.gate_key_file),
         ];
         let trusted = folder.trusted_keys();
-        let own = self.common.trusted_keys_file.is_none();
+        let is_private = self.common.database_url.is_none();
+        let own = is_private && self.common.trusted_keys_file.is_none();
         for (service, file) in files {
             let path = file.get_or_insert_with(|| folder.key(service));
             let key = KeyFile::open_or_make(path)?.public();
@@ -121,7 +123,9 @@ impl Up {
                 trust_key(&trusted, (service, key), false, chrono::Utc::now())?;
             }
         }
-        self.common.trusted_keys_file.get_or_insert(trusted);
+        if own {
+            self.common.trusted_keys_file = Some(trusted);
+        }
         Ok(())
     }
 

@@ -97,7 +97,8 @@ impl<'a> Chain<'a> {
 
     /// The verdicts among the entries, each with its number and its time.
     fn verdicts(&self) -> impl Iterator<Item = (i64, DateTime<Utc>, &VerdictRecord)> {
-        let count = i64::try_from(self.events().len()).unwrap_or(i64::MAX);
+        let count: usize = self.changes().map(|change| change.write.entries.len()).sum();
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
         let before = self.row().sequence.saturating_sub(count);
         let timed = self.changes().flat_map(|change| {
             let at = change.write.execution.updated_at;
@@ -354,6 +355,10 @@ type Applying<'q> = QueryScalar<'q, Postgres, Uuid, PgArguments>;
 impl Columns {
     /// Signs the pushed rows, which are those of these chains.
     fn sign(&mut self, chains: &[Chain<'_>], signing: &Signing) {
+        if !signing.has_key() {
+            self.signature = vec![None; chains.len()];
+            return;
+        }
         let rows = chains.iter().zip(&self.entries).map(|(chain, text)| RowToSign {
             run_id: chain.row().run_id,
             sequence: chain.row().sequence,

@@ -75,6 +75,11 @@ impl Signing {
         Self(Some((service, key)))
     }
 
+    /// Whether rows are signed.
+    pub(super) const fn has_key(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Signs rows that are committed together; the column of each.
     pub(super) fn rows(&self, rows: Vec<RowToSign<'_>>) -> Vec<Option<Vec<u8>>> {
         let Some((_, key)) = &self.0 else { return rows.iter().map(|_| None).collect() };

@@ -10,6 +10,7 @@ pub(in crate::config) const TRUSTED_KEYS_FILE: Setting = Setting {
     accepts: Accepts::Path,
     meaning: "The file with the public keys whose signatures count, as `surety keys export` writes it. The gate refuses a \
               run whose evidence they did not sign as it is stored; the planner and the command line show it. \
+              With its private Postgres, \
               `surety up` keeps one in its data folder. Without one, no signature is checked.",
     secret: false,
 };

@@ -13,7 +13,7 @@ use crate::domain::json::sha256;
 pub type Digest = [u8; 32];
 
 /// The most leaves of a tree. A commit has far fewer.
-pub const MAX_LEAVES: u32 = 1 << 24;
+pub(super) const MAX_LEAVES: u32 = 1 << 24;
 
 /// The digest of a leaf.
 pub fn leaf(data: &[u8]) -> Digest {

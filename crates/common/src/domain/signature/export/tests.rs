@@ -344,3 +344,47 @@ fn a_rolled_back_file_is_named_against_an_earlier_one() {
     let found = compare_exports(&rolled_back, &later).join("\n");
     assert!(found.contains("receipt 3 (line") && found.contains("journal row 10"), "{found}");
 }
+
+#[test]
+fn verifiers_that_others_wrote_agree_on_good_and_changed_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join("files").join(name), text).unwrap();
+    std::fs::create_dir(folder.path().join("files")).unwrap();
+    let keys = folder.path().join("keys.json");
+    std::fs::write(&keys, trusted().to_text()).unwrap();
+    let file = story(RUN).file();
+    write("good-whole", file.as_bytes());
+    let bytes = file.as_bytes();
+    for (number, place) in (0..bytes.len()).step_by(bytes.len() / 100).enumerate() {
+        let mut changed = bytes.to_vec();
+        changed[place] = if bytes[place] == b'0' { b'1' } else { b'0' };
+        if std::str::from_utf8(&changed).is_ok() {
+            write(&format!("bad-byte-{number}"), &changed);
+        }
+    }
+    for (number, (place, _)) in file.match_indices([',', '\n']).step_by(7).enumerate() {
+        let mut changed = file.clone();
+        changed.insert(place, ' ');
+        write(&format!("bad-blank-{number}"), changed.as_bytes());
+    }
+    for count in [1, 3, 9, file.lines().count() - 1] {
+        let cut: String = file.lines().take(count).map(|line| format!("{line}\n")).collect();
+        write(&format!("bad-cut-{count}"), cut.as_bytes());
+    }
+    for (number, line) in file.lines().enumerate().skip(2) {
+        let without = file.replacen(&format!("{line}\n"), "", 1);
+        write(&format!("bad-without-{number}"), without.as_bytes());
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/attestations.sh");
+    let ran = std::process::Command::new(script)
+        .arg(folder.path().join("files"))
+        .arg(&keys)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    match ran.status.code() {
+        Some(0) => println!("{said}"),
+        Some(77) => eprintln!("{said}"),
+        code => panic!("{code:?}: {said}"),
+    }
+}
