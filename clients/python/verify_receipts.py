@@ -66,7 +66,8 @@ def problems(text: str, keys: list[dict[str, Any]]) -> list[str]:
     lines = text.split("\n")
     if lines.pop():
         found.append("the file does not end with a line end")
-    run, stored, root, proof, plans, state, ended = "", {}, None, None, {}, None, False
+    plans: dict[int, dict[str, Any]] = {}
+    run, stored, root, proof, state, ended = "", {}, None, None, None, False
     leaves: list[bytes] = []
     seq, event, last, awaited, tested, machine, stores, verdict = 0, 0, "", 0, None, False, False, None
     signed_run: dict[str, Any] | None = None
