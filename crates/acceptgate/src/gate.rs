@@ -6,7 +6,7 @@ use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::clock;
 use surety_common::domain::journal::Actor;
-use surety_common::store::{Committer, EvidenceBundles, Waker};
+use surety_common::store::{Committer, EvidenceBundles, Signing, TrustSource, Waker};
 use surety_common::telemetry;
 
 /// The gate: the state that its handlers share.
@@ -15,14 +15,29 @@ pub struct Gate {
     pub(crate) committer: Committer,
     pub(crate) bundles: EvidenceBundles,
     pub(crate) probes: Arc<Probes>,
+    /// The keys whose signatures count; none where no file names them.
+    pub(crate) trust: Option<Arc<dyn TrustSource>>,
+}
+
+/// What a gate signs with, and what it trusts.
+#[derive(Clone, Default)]
+pub(crate) struct Keys {
+    /// Signs verdicts.
+    pub(crate) signing: Signing,
+    /// The keys whose signatures count.
+    pub(crate) trust: Option<Arc<dyn TrustSource>>,
 }
 
 impl Gate {
-    pub(crate) fn start(pool: PgPool, probes: Arc<Probes>) -> Self {
+    pub(crate) fn start(pool: PgPool, probes: Arc<Probes>, keys: Keys) -> Self {
         let waker = Waker::start(pool.clone());
+        let Keys { signing, trust } = keys;
+        let bundles = EvidenceBundles::start(pool.clone()).checked_against(trust.clone());
+        let observer = Arc::new(telemetry::observe);
         Self {
-            bundles: EvidenceBundles::start(pool.clone()),
-            committer: Committer::start(pool.clone(), waker, Arc::new(telemetry::observe)),
+            bundles,
+            committer: Committer::start(pool.clone(), waker, observer, signing),
+            trust,
             pool,
             probes,
         }

@@ -25,6 +25,7 @@ use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::{EvidenceReceipt, verify_chain};
 use surety_common::domain::repository::RepositoryOutcome;
 use surety_common::domain::run::{DriverKind, RunRecord};
+use surety_common::domain::signature::{Service, SignatureStatus};
 use surety_common::domain::toolchain::{ReportResult, THIN_REPORT};
 use surety_common::domain::verdict::{Caution, Verdict};
 use surety_common::domain::verification::{probes, wrote_files};
@@ -78,6 +79,7 @@ impl Gate {
                 ));
             }
             check_observed(&bundle)?;
+            self.check_signatures(&bundle)?;
             let decided = self.decide(&bundle).await?;
             let now = self.now();
             if lease_epoch == 0 {
@@ -87,6 +89,28 @@ impl Gate {
             if self.store(&bundle, decided.clone(), now).await? == Outcome::Applied {
                 crash::point("gate.after_verdict");
                 return Ok(decided.question.is_none().then_some((now, decided.verdict)));
+            }
+        }
+    }
+
+    /// Where keys are trusted, the evidence must be what they signed. Evidence without signatures counts only for a run
+    /// that is older than the first of these keys.
+    fn check_signatures(&self, bundle: &EvidenceBundle) -> Result<(), Fault> {
+        let (Some(trust), Some(report)) = (&self.trust, &bundle.signatures) else { return Ok(()) };
+        let refused = |what: String| Err(Fault::new(FaultCode::ReceiptsInvalid, what));
+        match &report.status {
+            SignatureStatus::Signed => Ok(()),
+            SignatureStatus::Broken(place) => {
+                refused(format!("the evidence is not what was signed: {place}"))
+            }
+            SignatureStatus::Unsigned(why) => {
+                let created_at = store::time_of(bundle.run.spec.id);
+                match trust.trusted().since(Service::Planner) {
+                    Some(since) if since <= created_at => {
+                        refused(format!("the evidence is not signed: {why}"))
+                    }
+                    Some(_) | None => Ok(()),
+                }
             }
         }
     }

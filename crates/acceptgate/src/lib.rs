@@ -21,7 +21,9 @@ use check::http_probe::Probes;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use std::sync::Arc;
-use surety_common::config::{CommonConfig, GateConfig};
+use surety_common::config::{CommonConfig, ConfigError, GateConfig};
+use surety_common::domain::signature::Service as Signer;
+use surety_common::keys;
 use surety_common::store::{self, Identities, PoolSize, StoreError};
 use surety_common::wire::client::Transport;
 use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings, announce};
@@ -57,6 +59,9 @@ pub enum ServeError {
     /// The HTTP client for probes could not be created.
     #[error("the HTTP client for http_probe checks could not be created")]
     Probes(#[from] reqwest::Error),
+    /// A key file cannot be used.
+    #[error(transparent)]
+    Keys(#[from] ConfigError),
     /// The port failed.
     #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
@@ -73,11 +78,14 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let probes = Arc::new(Probes::new(setup.gate.probe.gate_probe_allow.as_deref())?);
-    announce("acceptgate", &listener);
     let Some(database_url) = &setup.database_url else {
+        announce("acceptgate", &listener);
         let server = without_database(setup, probes);
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
+    let signing = keys::signing(Signer::Gate, setup.gate.gate_key_file.as_deref())?;
+    let trust = keys::trust(setup.common.trusted_keys_file.as_deref())?;
+    announce("acceptgate", &listener);
     let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
         pool = connecting => pool?,
@@ -85,7 +93,9 @@ pub async fn serve(
     };
     store::import_patiently(&pool, &setup.tokens.known).await?;
     let authentication = Authentication::Store(Arc::new(Identities::of(pool.clone())));
-    let handlers = service::Service::new(Arc::new(Gate::start(pool.clone(), probes)));
+    tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
+    let gate = Gate::start(pool.clone(), probes, gate::Keys { signing, trust });
+    let handlers = service::Service::new(Arc::new(gate));
     let served = Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(AcceptGateServiceServer::new(handlers.clone()))
         .with_service(InternalServiceServer::new(handlers))

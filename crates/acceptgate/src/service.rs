@@ -3,9 +3,13 @@
 use crate::check::http_probe::Probes;
 use crate::gate::Gate;
 use crate::stateless::{self, Evaluated};
+use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::domain::receipt::{ChainFinding, ChainReport, check_chain, check_export};
+use surety_common::domain::receipt::{ChainFinding, ChainReport};
+use surety_common::domain::signature::{
+    EvidenceReport, KeyId, SignatureStatus, TrustedKeys, check_export,
+};
 use surety_common::store;
 use surety_common::wire::caller::Caller;
 use surety_common::wire::run::{DatedVerdict, verdict_of};
@@ -35,6 +39,11 @@ impl Service {
         Self { gate: None, probes }
     }
 
+    /// The keys that this gate trusts.
+    fn trusted(&self) -> Option<Arc<TrustedKeys>> {
+        self.gate.as_ref()?.trust.as_ref().map(|trust| trust.trusted())
+    }
+
     fn gate(&self, rpc: &str) -> Result<&Gate, Status> {
         self.gate.as_deref().ok_or_else(|| needs_database(rpc))
     }
@@ -60,8 +69,12 @@ impl AcceptGateService for Service {
         let v1::GetVerdictRequest { run_id, plan_revision } = request.into_inner();
         let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
         let (at, record) = gate.verdict(&caller, run_id, plan_revision).await.map_err(status)?;
-        let verdict = Some(verdict_of(run_id, at, record));
-        Ok(Response::new(v1::GetVerdictResponse { verdict }))
+        let signature = gate.verdict_signature(run_id, at).await.map_err(status)?;
+        let mut verdict = verdict_of(run_id, at, record);
+        if let Some((key_id, signature)) = signature {
+            (verdict.key_id, verdict.signature) = (key_id.to_string(), signature);
+        }
+        Ok(Response::new(v1::GetVerdictResponse { verdict: Some(verdict) }))
     }
 
     async fn verify_receipts(
@@ -75,8 +88,8 @@ impl AcceptGateService for Service {
                 let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
                 gate.verify_receipts(&caller, run_id).await.map_err(status)?
             }
-            Some(Source::Export(export)) => check_export(&export),
-            Some(Source::Receipts(chain)) => stateless::check_receipts(chain),
+            Some(Source::Export(export)) => check_export(&export, self.trusted().as_deref()),
+            Some(Source::Receipts(chain)) => unsigned(stateless::check_receipts(chain)),
             None => return Err(status(missing("source"))),
         };
         Ok(Response::new(verified(report)))
@@ -121,31 +134,46 @@ impl Gate {
         })
     }
 
+    /// The key and the signature of the verdict that was given at a time.
+    async fn verdict_signature(
+        &self,
+        run_id: uuid::Uuid,
+        at: DateTime<Utc>,
+    ) -> Result<Option<(KeyId, Vec<u8>)>, Fault> {
+        Ok(store::verdict_signature(&self.pool, run_id, at).await?)
+    }
+
     async fn verify_receipts(
         &self,
         caller: &Caller,
         run_id: uuid::Uuid,
-    ) -> Result<ChainReport, Fault> {
-        // The row is read first, because the journal only grows.
-        let counters = self.find_for(caller, run_id).await?.execution.counters;
-        let mut receipts = store::receipts(&self.pool, run_id).await?;
-        receipts.retain(|receipt| receipt.seq <= counters.receipts.into());
-        let receipts: Vec<_> = receipts.into_iter().map(Ok).collect();
-        let report = check_chain(&receipts);
-        Ok(report.ending(counters.receipts.into(), &counters.last_receipt_digest))
+    ) -> Result<EvidenceReport, Fault> {
+        self.find_for(caller, run_id).await?;
+        let signed = store::SignedRun::find(&self.pool, run_id).await?;
+        let keys = self.trust.as_ref().map(|trust| trust.trusted());
+        let not_found =
+            || Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}"));
+        Ok(signed.ok_or_else(not_found)?.check(keys.as_deref(), |_| ()).await?)
     }
 }
 
-fn verified(report: ChainReport) -> v1::VerifyReceiptsResponse {
-    let valid = report.is_whole();
-    let ChainReport { receipt_count, chain_digest, findings } = report;
+/// The report of a chain that came without signatures.
+fn unsigned(chain: ChainReport) -> EvidenceReport {
+    let status = SignatureStatus::Unsigned("the receipts came without signatures".to_owned());
+    EvidenceReport { chain, signed_receipt_count: 0, status }
+}
+
+fn verified(report: EvidenceReport) -> v1::VerifyReceiptsResponse {
+    let EvidenceReport { chain, signed_receipt_count, .. } = report;
+    let valid = chain.is_whole();
+    let ChainReport { receipt_count, chain_digest, findings } = chain;
     let finding = |ChainFinding { seq, message }| v1::ReceiptFinding { seq, message };
     v1::VerifyReceiptsResponse {
         valid,
         receipt_count,
         chain_digest,
         findings: findings.into_iter().map(finding).collect(),
-        signed_receipt_count: 0,
+        signed_receipt_count,
     }
 }
 

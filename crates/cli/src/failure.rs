@@ -98,13 +98,15 @@ pub enum Code {
     PersonNeeded,
     /// A verification round of the workspace is at work.
     RoundRunning,
+    /// A database cannot be used.
+    DatabaseUnusable,
     /// Any other failure; a defect.
     Internal,
 }
 
 impl Code {
     /// Every code, in the order of the documentation.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Usage,
         Self::FileUnusable,
         Self::OrderUnreadable,
@@ -133,6 +135,7 @@ impl Code {
         Self::PlanWeakened,
         Self::PersonNeeded,
         Self::RoundRunning,
+        Self::DatabaseUnusable,
         Self::Internal,
     ];
 
@@ -168,6 +171,7 @@ impl Code {
             Self::PlanWeakened => "plan_weakened",
             Self::PersonNeeded => "person_needed",
             Self::RoundRunning => "round_running",
+            Self::DatabaseUnusable => "database_unusable",
             Self::Internal => "internal",
         }
     }

@@ -6,6 +6,7 @@
 //!         +- driver-token, service-token   those of a driver and of the services themselves, 0600
 //!         +- postgres/   the private database
 //!         +- executor/   the workspaces of runs that name none
+//!         +- keys/       the private keys of the services, 0600, and the file of trusted keys
 //! ```
 
 use std::fs::{self, DirBuilder, File};
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::geteuid;
 use surety_common::config::{DataDirConfig, Secret};
+use surety_common::domain::signature::Service;
 
 use crate::failure::{Code, Failure};
 
@@ -99,6 +101,18 @@ impl DataFolder {
     #[must_use]
     pub fn service_token(&self) -> PathBuf {
         self.path.join("service-token")
+    }
+
+    /// The file with the private key of a service.
+    #[must_use]
+    pub fn key(&self, service: Service) -> PathBuf {
+        self.path.join("keys").join(format!("{service}.pem"))
+    }
+
+    /// The file of trusted keys.
+    #[must_use]
+    pub fn trusted_keys(&self) -> PathBuf {
+        self.path.join("keys").join("trusted-keys.json")
     }
 
     /// The file with the planner's address.

@@ -47,6 +47,18 @@ pub fn whole(run: &v1::Run, journal: &Journal<'_>, extent: Extent) -> String {
     filled.join("\n\n")
 }
 
+/// What the signatures of a run say, on one line.
+#[must_use]
+pub fn signatures(report: &v1::SignatureReport) -> String {
+    let detail = one_line(&report.detail);
+    match report.state() {
+        v1::SignatureState::Signed => "  signed".to_owned(),
+        v1::SignatureState::Unsigned => format!("  unsigned: {detail}"),
+        v1::SignatureState::Broken => format!("  broken: {detail}"),
+        v1::SignatureState::Unspecified => "  not checked".to_owned(),
+    }
+}
+
 /// The end of a followed run: the verdict with every check, and the stop reason.
 #[must_use]
 pub fn ending(run: &v1::Run) -> String {

@@ -300,6 +300,30 @@ fn compare_with_the_run(place: &Place, workspace: &Path, run: &str) {
     fs::remove_file(workspace.join("later.txt")).expect("the file");
 }
 
+/// The evidence of the last run is signed, also after the executor's key was replaced while it ran.
+fn signed_evidence(place: &Place, plan: &str) {
+    let shown = place.run(&["show", "last"]);
+    assert!(shown.out.contains("Signatures\n  signed"), "{}", shown.out);
+    let keys = place.file("keys.json", &place.run(&["keys", "export"]).out);
+    let keys = keys.to_str().expect("a path").to_owned();
+    let exported = place.run(&["receipts", "export", "last"]).out;
+    let verify = ["receipts", "verify", "--keys", &keys];
+    let whole = check(place, &verify, "run.ndjson", &exported);
+    whole.says(0, &[]);
+    assert!(whole.out.contains("signed by trusted keys"), "{}", whole.out);
+    let changed = exported.replacen("\"success\":true", "\"success\":false", 1);
+    let changed = check(place, &verify, "changed.ndjson", &changed);
+    changed.says(2, &[]);
+    assert!(changed.out.contains("receipt 1"), "{}", changed.out);
+
+    place.run(&["keys", "rotate", "executor"]).says(0, &[]);
+    let listed = place.run(&["keys", "list"]).out;
+    assert_eq!(listed.lines().filter(|line| line.contains("executor")).count(), 2, "{listed}");
+    place.run(&["run", plan, "--workspace", "work"]).says(0, &[]);
+    let shown = place.run(&["show", "last"]);
+    assert!(shown.out.contains("Signatures\n  signed"), "{}", shown.out);
+}
+
 #[test]
 fn a_run_goes_from_its_file_to_its_verdict_and_up_leaves_nothing_behind() {
     let place = Place::new();
@@ -327,6 +351,7 @@ fn a_run_goes_from_its_file_to_its_verdict_and_up_leaves_nothing_behind() {
     let digest = shown.out.lines().any(|line| line.trim_start().starts_with("digest "));
     assert!(digest, "{}", shown.out);
     compare_with_the_run(&place, &workspace, "last");
+    signed_evidence(&place, file);
     let prefix = id.get(..13).expect("a prefix");
     place.run(&["watch", prefix, "--json"]).says(0, &[]);
     assert!(place.run(&["runs", "--state", "done"]).out.contains(&id));

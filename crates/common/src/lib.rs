@@ -16,6 +16,8 @@ pub mod config;
 #[cfg(feature = "store")]
 pub mod crash;
 pub mod domain;
+#[cfg(all(feature = "config", feature = "store", feature = "wire"))]
+pub mod keys;
 #[cfg(feature = "schema")]
 pub mod schema;
 #[cfg(feature = "store")]

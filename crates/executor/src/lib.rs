@@ -39,10 +39,12 @@ use surety_common::config::{
     CommonConfig, ConfigError, ExecutorConfig, ModelDriverConfig, PROMPTS, Prompt, check_prompts,
 };
 use surety_common::domain::journal::Actor;
+use surety_common::domain::signature::Service as Signer;
 use surety_common::domain::workspace::Reserved;
+use surety_common::keys;
 use surety_common::store::{
-    self, Committer, Identities, Listener, Observer, PlanTool, PoolSize, StoreError, Topic, Waker,
-    Wakeups,
+    self, Committer, Identities, Listener, Observer, PlanTool, PoolSize, Signing, StoreError,
+    Topic, Waker, Wakeups,
 };
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError, Transport};
@@ -176,6 +178,7 @@ pub async fn serve(
     sweep(&sandbox, git_host(&setup.executor).clones).await;
     warn_of_open_files(setup.executor.executor_slots);
     let gate = gate::Gate::new(gate_channel(&setup)?);
+    let signing = keys::signing(Signer::Executor, setup.executor.executor_key_file.as_deref())?;
     // Everything of the configuration was read by now, and an error of it named.
     announce("executor", &listener);
     let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
@@ -185,7 +188,8 @@ pub async fn serve(
     };
     store::import_patiently(&pool, &setup.tokens.known).await?;
     show_tools(&pool, &tools).await;
-    let means = Means { tools, servers, sandbox, secrets, gate };
+    tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
+    let means = Means { tools, servers, sandbox, secrets, gate, signing };
     let (news, known) = (participant::News::default(), worker::KnownRuns::default());
     let observers = (news.clone(), known.clone());
     let engine = engine(&setup, pool.clone(), means, (observers, &shutdown));
@@ -271,6 +275,7 @@ struct Means {
     sandbox: tool::Sandbox,
     secrets: tool::Secrets,
     gate: gate::Gate,
+    signing: Signing,
 }
 
 fn engine(
@@ -279,7 +284,7 @@ fn engine(
     means: Means,
     (observers, shutdown): (Observers, &CancellationToken),
 ) -> Arc<step::Engine> {
-    let Means { tools, servers, sandbox, secrets, gate } = means;
+    let Means { tools, servers, sandbox, secrets, gate, signing } = means;
     let waker = Waker::start(pool.clone());
     let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
     let observer = observer(waker.clone(), wakeups.clone(), observers);
@@ -287,7 +292,7 @@ fn engine(
     Arc::new(step::Engine {
         id,
         actor: Actor(format!("executor/{}", id.simple()).into()),
-        committer: Committer::start(pool.clone(), waker.clone(), observer),
+        committer: Committer::start(pool.clone(), waker.clone(), observer, signing),
         waker,
         wakeups,
         tools: Arc::new(toolbox(tools, &pool, &setup.executor).with_servers(servers)),
@@ -433,6 +438,7 @@ async fn confine(setup: &Setup, key_files: Vec<PathBuf>) -> Result<tool::Sandbox
     let mut hidden = key_files;
     hidden.extend(setup.hidden.clone());
     hidden.extend(setup.common.token_file.clone());
+    hidden.extend(setup.executor.executor_key_file.clone());
     let listed = setup.executor.executor_secrets.iter().flat_map(|secrets| &secrets.0);
     hidden.extend(listed.filter_map(tool::secret_file));
     let servers = setup.executor.mcp_servers()?;

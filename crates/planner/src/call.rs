@@ -280,6 +280,7 @@ impl Planner {
             span_id: span_id.as_deref(),
             plan: plan.as_ref(),
             outcome: outcome.as_ref(),
+            signing: Some(self.committer.signing()),
         };
         match store::apply_answered(&self.pool, change).await? {
             Kept::Applied => {

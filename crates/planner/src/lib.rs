@@ -41,6 +41,8 @@ use surety_common::clock::PRIMARY_SHARD;
 use surety_common::config::{
     CommonConfig, ConfigError, ModelDriverConfig, NamespaceDatabase, PlannerConfig, Webhook,
 };
+use surety_common::domain::signature::Service as Signer;
+use surety_common::keys;
 use surety_common::store::{self, Identities, PoolSize, Retention, StoreError};
 use surety_common::wire::client::Transport;
 use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings, announce};
@@ -94,7 +96,7 @@ pub enum ServeError {
     /// The rules for tasks cannot be used.
     #[error(transparent)]
     Tasks(#[from] task::TaskRulesError),
-    /// A prompt, or a file of the configuration, cannot be used.
+    /// A prompt, a key file, or a file of the configuration, cannot be used.
     #[error(transparent)]
     Prompt(#[from] ConfigError),
     /// The port failed.
@@ -140,6 +142,10 @@ pub async fn serve(
     let prompts = model::Prompts::load(setup.models.model_prompts_dir.as_deref())?;
     let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
     let rules = Arc::new(task::TaskRules::load(setup.planner.toolchain()?)?);
+    let keys = planner::Keys {
+        signing: keys::signing(Signer::Planner, setup.planner.planner_key_file.as_deref())?,
+        trust: keys::trust(setup.common.trusted_keys_file.as_deref())?,
+    };
     // Everything of the configuration was read by now, and an error of it named.
     announce("planner", &listener);
     let size = PoolSize::of(&setup.common);
@@ -156,6 +162,7 @@ pub async fn serve(
         depths: Arc::default(),
         webhooks,
         tasks: TaskSetup { rules, escalations: Arc::new(task::NoForge) },
+        keys,
     };
     let tokens = Tokens { primary: pool.clone(), identities: identities.clone() };
     let name = "the primary database".to_owned();

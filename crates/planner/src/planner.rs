@@ -9,8 +9,8 @@ use surety_common::domain::execution::draft::Write;
 use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::journal::Actor;
 use surety_common::store::{
-    Committer, Creator, Journals, Listener, Observer, Offers, Policies, Topic, WaitHeartbeats,
-    Waker, Wakeups,
+    Committer, Creator, Journals, Listener, Observer, Offers, Policies, Signing, Topic,
+    TrustSource, WaitHeartbeats, Waker, Wakeups,
 };
 use surety_common::telemetry;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +40,16 @@ pub struct Planner {
     /// Writes on forges.
     pub(crate) escalations: Arc<dyn EscalationPort>,
     pub(crate) shutdown: CancellationToken,
+    pub(crate) keys: Keys,
+}
+
+/// What a planner signs with, and what it trusts.
+#[derive(Clone, Default)]
+pub(crate) struct Keys {
+    /// Signs runs, plans, approvals and answers.
+    pub(crate) signing: Signing,
+    /// The keys whose signatures count; none where no file names them.
+    pub(crate) trust: Option<Arc<dyn TrustSource>>,
 }
 
 /// What a planner is told about its database and its process.
@@ -67,10 +77,12 @@ impl Planner {
         pool: PgPool,
         place: Place,
         tasks: TaskSetup,
+        keys: Keys,
         shutdown: CancellationToken,
     ) -> Self {
         let Place { shard_index, whose, host_label } = place;
         let TaskSetup { rules, escalations } = tasks;
+        let signing = keys.signing.clone();
         let waker = Waker::start(pool.clone());
         let observer: Observer = Arc::new({
             let waker = waker.clone();
@@ -90,8 +102,9 @@ impl Planner {
             host_label,
             rules,
             escalations,
-            committer: Committer::start(pool.clone(), waker.clone(), observer),
-            creator: Creator::start(pool.clone(), waker.clone()),
+            committer: Committer::start(pool.clone(), waker.clone(), observer, signing.clone()),
+            creator: Creator::start(pool.clone(), waker.clone(), signing),
+            keys,
             journals: Journals::start(pool.clone()),
             policies: Policies::of(pool.clone()),
             waker,

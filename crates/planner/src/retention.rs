@@ -124,6 +124,10 @@ mod tests {
             from generate_series(1, 1000) as n
             returning id
         ),
+        given as (
+            insert into verdict (run_id, sequence, plan_revision, accepted, decided_at)
+            select id, 1, 1, true, $1 from made
+        ),
         executing as (
             insert into execution (run_id, namespace, state, version, sequence, priority,
                                    lease_epoch, plan_revision, step_states, progress, terminal,

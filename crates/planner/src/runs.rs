@@ -25,7 +25,7 @@ use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::schema::check_answer;
-use surety_common::store::{self, Commit, Outcome, ReceiptPages, Topic};
+use surety_common::store::{self, Commit, Outcome, SignedRun, Topic};
 use surety_common::telemetry::trace;
 use surety_common::wire::run::DatedVerdict;
 use surety_common::wire::v1;
@@ -51,13 +51,14 @@ impl Planner {
         }
     }
 
-    /// The receipts that a run has now, in the order of their chain, page by page.
+    /// The rows of a run with their signatures, from its beginning.
     ///
     /// # Errors
     /// `run_not_found`, `database_unavailable`.
-    pub async fn receipts(&self, run_id: Uuid) -> Result<ReceiptPages, Fault> {
-        let until = self.find(run_id).await?.execution.sequence;
-        Ok(ReceiptPages::new(self.pool.clone(), run_id, until))
+    pub(crate) async fn signed(&self, record: &RunRecord) -> Result<SignedRun, Fault> {
+        let run_id = record.spec.id;
+        let signed = SignedRun::find(&self.pool, run_id).await?;
+        signed.ok_or_else(|| not_found(run_id))
     }
 
     /// Cancels a run. A cancelled run does not change.

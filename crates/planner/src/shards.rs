@@ -427,7 +427,7 @@ fn whose(namespaces: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planner::{Place, TaskSetup};
+    use crate::planner::{Keys, Place, TaskSetup};
     use sqlx::postgres::PgPoolOptions;
 
     fn named(namespaces: &[&str], url: &str) -> NamespaceDatabase {
@@ -441,7 +441,8 @@ mod tests {
         let pool = PgPoolOptions::new().connect_lazy(primary_url).unwrap();
         let (whose, host_label) = ("the primary one".into(), "here".into());
         let place = Place { shard_index: PRIMARY_SHARD, whose, host_label };
-        let primary = Planner::start(pool, place, TaskSetup::for_tests(), CancellationToken::new());
+        let (tasks, keys) = (TaskSetup::for_tests(), Keys::default());
+        let primary = Planner::start(pool, place, tasks, keys, CancellationToken::new());
         let databases = [
             named(&["a", "b"], "postgres://127.0.0.1:1/ab"),
             named(&["c"], primary_url),

@@ -1,13 +1,14 @@
 //! Background work in each database.
 
 use crate::depths::Depths;
-use crate::planner::{Place, Planner, TaskSetup};
+use crate::planner::{Keys, Place, Planner, TaskSetup};
 use crate::task;
 use crate::webhook::Webhooks;
 use crate::{mail, retention, scan};
 use sqlx::PgPool;
 use std::sync::{Arc, Mutex};
 use surety_common::clock;
+use surety_common::keys::keep_registered;
 use surety_common::store::Retention;
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +24,8 @@ pub(crate) struct Upkeep {
     pub(crate) webhooks: Webhooks,
     /// What is configured about tasks.
     pub(crate) tasks: TaskSetup,
+    /// What signs, and what is trusted.
+    pub(crate) keys: Keys,
 }
 
 impl Upkeep {
@@ -36,8 +39,10 @@ impl Upkeep {
     ) -> Arc<Planner> {
         // Before the first run is created, so that its partition exists.
         retention::prepare(&pool, clock::now_at(shard_index), self.retention).await;
+        tokio::spawn(keep_registered(self.keys.signing.clone(), pool.clone(), shutdown.clone()));
         let place = Place { shard_index, whose, host_label: self.host_label.clone() };
-        Arc::new(Planner::start(pool, place, self.tasks.clone(), shutdown))
+        let (tasks, keys) = (self.tasks.clone(), self.keys.clone());
+        Arc::new(Planner::start(pool, place, tasks, keys, shutdown))
     }
 
     /// Runs until the process shuts down.

@@ -31,8 +31,13 @@ const WAITING: [(&str, &str); 6] = [
     ("deadline_at", "now() + interval '1 day'"),
 ];
 /// The tables of a run, each with its column of the run's id.
-const TABLES: [(&str, &str); 4] =
-    [("run", "id"), ("plan", "run_id"), ("execution", "run_id"), ("journal", "run_id")];
+const TABLES: [(&str, &str); 5] = [
+    ("run", "id"),
+    ("plan", "run_id"),
+    ("verdict", "run_id"),
+    ("execution", "run_id"),
+    ("journal", "run_id"),
+];
 
 /// Copies runs until there are so many; answers how many bytes they take.
 pub(crate) async fn fill(

@@ -1,7 +1,7 @@
 //! Receipts outside Surety: exported, checked by the gate and by the command line.
 
 use anyhow::{Context, Result};
-use surety_common::domain::receipt::check_export;
+use surety_common::domain::signature::check_export;
 use surety_common::wire::v1;
 use surety_common::wire::v1::export_receipts_response::Line;
 use surety_common::wire::v1::verify_receipts_request::Source;
@@ -14,8 +14,10 @@ async fn export(deployment: &Deployment, run_id: &str) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     while let Some(item) = stream.message().await? {
         match item.line.context("an answer without a line")? {
-            Line::ReceiptJson(line) | Line::EndJson(line) => lines.push(line),
-            Line::EnvelopeJson(line) => anyhow::bail!("nothing is signed yet: {line}"),
+            Line::ReceiptJson(line)
+            | Line::EndJson(line)
+            | Line::EvidenceJson(line)
+            | Line::EnvelopeJson(line) => lines.push(line + "\n"),
         }
     }
     Ok(lines)
@@ -36,20 +38,23 @@ async fn what_a_run_exports_holds_and_every_change_of_it_is_found() -> Result<()
     assert!(lines.len() > 2, "{lines:#?}");
 
     let stored = verify(&deployment, Source::RunId(run.id.clone())).await?;
-    assert!(stored.valid && stored.receipt_count as usize == lines.len() - 1, "{stored:?}");
-    let exported = verify(&deployment, Source::Export(lines.join("\n"))).await?;
+    let receipts = lines.iter().filter(|line| line.contains("\"prev_digest\":")).count() + 1;
+    assert!(stored.valid && stored.receipt_count as usize == receipts, "{stored:?}");
+    let exported = verify(&deployment, Source::Export(lines.concat())).await?;
     assert_eq!(exported, stored);
-    assert!(check_export(&lines.join("\n")).is_whole());
+    assert!(check_export(&lines.concat(), None).chain.is_whole());
 
     let mut changed = lines.clone();
-    changed[1] = changed[1].replacen("true", "false", 1);
-    let found = verify(&deployment, Source::Export(changed.join("\n"))).await?;
+    let second = changed.iter_mut().find(|line| line.contains("\"seq\":2,"));
+    let second = second.context("a second receipt")?;
+    *second = second.replacen("true", "false", 1);
+    let found = verify(&deployment, Source::Export(changed.concat())).await?;
     assert!(!found.valid);
     assert_eq!(found.findings.iter().map(|finding| finding.seq).collect::<Vec<_>>(), [2]);
 
     let mut cut = lines;
     cut.pop();
-    let found = verify(&deployment, Source::Export(cut.join("\n"))).await?;
+    let found = verify(&deployment, Source::Export(cut.concat())).await?;
     assert!(!found.valid && found.findings[0].message.contains("missing"), "{found:?}");
     deployment.finish().await
 }

@@ -8,6 +8,7 @@ use surety_common::config::{
     McpSessionsConfig, ModelDriverConfig, NamespaceDatabase, PlannerConfig, effective,
 };
 use surety_common::domain::json::Value;
+use surety_common::store::SERVICE_ROLES;
 use surety_common::tls::Tls;
 use surety_sandbox::{Missing, Wanted, machine};
 
@@ -77,10 +78,29 @@ impl Config {
             let shown = servers.iter().map(|server| text(server.to_string()));
             values.push(object([("mcp_servers", Value::Array(shown.collect()))]));
         }
+        let rights = rights(&common);
+        values.push(object([("database_rights", text(&rights))]));
         output.either(&Value::Array(values), || {
-            as_table(&in_force, &databases) + &sandbox.as_text() + &servers_as_text(&servers)
+            let rights = format!("\ndatabase rights: {rights}\n");
+            as_table(&in_force, &databases)
+                + &sandbox.as_text()
+                + &servers_as_text(&servers)
+                + &rights
         })?;
         Ok(Exit::Done)
+    }
+}
+
+/// Whether the services share one role of the database, by the role in its URL.
+fn rights(common: &CommonConfig) -> String {
+    let Some(url) = &common.database_url else {
+        return "one role for all services, in the private Postgres of `surety up`".to_owned();
+    };
+    let user = url.expose().split_once("://").map_or("", |(_, rest)| rest);
+    let user = user.split(['@', ':', '/']).next().unwrap_or_default();
+    match SERVICE_ROLES.iter().find(|role| **role == user) {
+        Some(role) => format!("the role {role} of one service"),
+        None => "one role for all services; `surety migrate --roles` makes one for each".to_owned(),
     }
 }
 

@@ -14,8 +14,10 @@ mod fork;
 mod gate;
 mod grants;
 mod health;
+mod keys;
 mod mail;
 mod mcp;
+mod migrate;
 mod named_run;
 mod plan;
 mod policy;
@@ -54,8 +56,10 @@ pub use fork::Fork;
 pub use gate::Gate;
 pub use grants::{Grants, Revoke};
 pub use health::Health;
+pub use keys::Keys;
 pub use mail::Mail;
 pub use mcp::Mcp;
+pub use migrate::Migrate;
 pub use named_run::NamedRun;
 pub use plan::Plan;
 pub use policy::Policy;
@@ -159,6 +163,10 @@ pub enum Command {
     /// Export a run's receipts, and check an export without a service.
     #[command(after_help = Exit::help())]
     Receipts(Receipts),
+    /// List, replace and trust the keys that services sign with.
+    Keys(Keys),
+    /// Migrate the schema of a database, and make a role for each service.
+    Migrate(Migrate),
     /// Check the settings without a service.
     Config(Box<Config>),
     /// Ask a service whether it is serving.
@@ -223,6 +231,8 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         | Command::Mail(_)
         | Command::Gate(_)
         | Command::Receipts(_)
+        | Command::Keys(_)
+        | Command::Migrate(_)
         | Command::Config(_)
         | Command::Health(_)
         | Command::DevPostgres(_) => None,
@@ -265,6 +275,8 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
         Command::Mail(command) => command.run(output).await,
         Command::Gate(command) => command.run(output).await,
         Command::Receipts(command) => command.run(output).await,
+        Command::Keys(command) => command.run(output).await,
+        Command::Migrate(command) => command.run(output).await,
         Command::Config(command) => command.run(innermost(matches), output),
         Command::Health(command) => command.run(output).await,
         Command::DevPostgres(command) => command.run().await,

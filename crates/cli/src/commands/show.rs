@@ -36,12 +36,17 @@ impl Show {
         let events = connection.journal(&run_id).await?;
         let extent = if self.full { Extent::Full } else { Extent::Short };
         let plan = answer.plan.map(|plan| wire_json::message("Plan", &plan));
+        let signatures = answer.signatures.unwrap_or_default();
         let value = wire_json::object([
+            ("signatures", wire_json::message("SignatureReport", &signatures)),
             ("run", wire_json::message("Run", &run)),
             ("plan", plan.unwrap_or(surety_common::domain::json::Value::Null)),
             ("events", wire_json::list("Event", &events)),
         ]);
-        output.either(&value, || report::whole(&run, &Journal(&events), extent))?;
+        output.either(&value, || {
+            let whole = report::whole(&run, &Journal(&events), extent);
+            format!("{whole}\n\nSignatures\n{}", report::signatures(&signatures))
+        })?;
         Ok(Exit::Done)
     }
 }

@@ -24,6 +24,8 @@ use surety_common::config::{
     PlannerConfig, Webhook,
 };
 use surety_common::domain::identity::{Identity, IdentityError, Namespaces, Role};
+use surety_common::domain::signature::Service;
+use surety_common::keys::{KeyFile, trust_key};
 use surety_common::telemetry::{self, Guard};
 use surety_common::wire::client::Transport;
 use surety_common::wire::server::{BindError, bind};
@@ -78,6 +80,7 @@ impl Up {
         if matches.value_source("executor_data_dir") == Some(ValueSource::DefaultValue) {
             self.executor.executor_data_dir = folder.executor();
         }
+        self.use_keys(&folder)?;
         let token_file = self.common.token_file.clone().unwrap_or_else(|| folder.token());
         let tokens = self.tokens(&folder)?;
         let databases = self.planner.namespace_databases()?;
@@ -99,6 +102,31 @@ impl Up {
             note(&format!("surety: {error}"));
         }
         ended
+    }
+
+    /// Makes the keys of the services where they are missing. With the private Postgres, all rows are those of this
+    /// process, so its keys are trusted. Other processes write to a database that is named, with keys of their own:
+    /// there the operator names the file of trusted keys.
+    fn use_keys(&mut self, folder: &DataFolder) -> Result<(), Failure> {
+        let files = [
+            (Service::Planner, &mut self.planner.planner_key_file),
+            (Service::Executor, &mut self.executor.executor_key_file),
+            (Service::Gate, &mut self.gate.gate_key_file),
+        ];
+        let trusted = folder.trusted_keys();
+        let is_private = self.common.database_url.is_none();
+        let own = is_private && self.common.trusted_keys_file.is_none();
+        for (service, file) in files {
+            let path = file.get_or_insert_with(|| folder.key(service));
+            let key = KeyFile::open_or_make(path)?.public();
+            if own {
+                trust_key(&trusted, (service, key), false, chrono::Utc::now())?;
+            }
+        }
+        if own {
+            self.common.trusted_keys_file = Some(trusted);
+        }
+        Ok(())
     }
 
     /// The tokens of the token file; without one those of the folder: a person's, a driver's and the

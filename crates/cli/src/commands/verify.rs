@@ -160,7 +160,8 @@ impl Verify {
         }
         let root = scene.workspace.root();
         let subject = Subject { root, rules: &rules, origin, command, cautions };
-        let verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
+        let mut verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
+        verdict.sign(&self.client.folder)?;
         verdict.write(&file)?;
         Ok((verdict, file))
     }
@@ -250,7 +251,9 @@ impl Verify {
     async fn recorded(&self, still: &str) -> Result<Recorded, Failure> {
         let path = Path::new(still);
         if path.exists() {
-            return Ok(VerdictFile::read(path)?.workspace);
+            let verdict = VerdictFile::read(path)?;
+            verdict.check_signature(&self.client.folder)?;
+            return Ok(verdict.workspace);
         }
         if is_path(still) {
             let message = format!("there is no verdict file {still:?}");

@@ -81,7 +81,8 @@ pub async fn judge_contract(judging: Judging<'_>) -> Result<Judgement, Failure> 
     let participant = Traces { is_unconfined: true, lives: true, listener, ..Traces::default() };
     let judged = judge(scene, start, &plan, participant, allowed).await?;
     let subject = Subject { root, rules: &rules, origin, command: None, cautions };
-    let verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
+    let mut verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
+    verdict.sign(data)?;
     let file = if writes { Some(default_verdict_file(root, data)?) } else { None };
     if let Some(file) = &file {
         verdict.write(file)?;

@@ -57,6 +57,9 @@ pub struct VerdictFile {
     pub approvals: Vec<Approved>,
     /// The receipts of the round.
     pub receipts: Receipts,
+    /// A DSSE envelope in which a key of the user's signs everything above; none where no key could be made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
 }
 
 /// The file with the checks.

@@ -82,6 +82,7 @@ impl VerdictFile {
             results: results(&plan.plan.verify, &verdict.results, carried),
             cautions: subject.cautions.into_iter().chain(own).collect(),
             approvals: approvals.collect(),
+            signature: None,
             receipts: Receipts {
                 count: receipts.len() as u64,
                 chain_digest: receipts.last().map_or_else(String::new, |last| last.digest.clone()),

@@ -48,6 +48,11 @@ pub struct CommonConfig {
     #[command(flatten)]
     pub tls: TlsConfig,
 
+    /// The file with the public keys whose signatures count.
+    #[arg(long = s::TRUSTED_KEYS_FILE.flag, env = s::TRUSTED_KEYS_FILE.env, help = s::TRUSTED_KEYS_FILE.meaning,
+          value_parser = s::TRUSTED_KEYS_FILE.reads::<PathBuf>())]
+    pub trusted_keys_file: Option<PathBuf>,
+
     /// The largest gRPC message in bytes, 2 MiB..256 MiB.
     #[arg(long = s::MAX_MESSAGE_BYTES.flag, env = s::MAX_MESSAGE_BYTES.env,
           default_value = s::MAX_MESSAGE_BYTES.default, help = s::MAX_MESSAGE_BYTES.meaning,

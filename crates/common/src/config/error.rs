@@ -15,6 +15,39 @@ pub enum ConfigError {
         /// What is wrong, and what to do.
         why: String,
     },
+    /// A private key cannot be made or read. Its text is not shown.
+    #[error(
+        "the key file {path} cannot be used: {why}. Name another one with the flag or the variable of the \
+         service's key file, such as --executor-key-file (SURETY_EXECUTOR_KEY_FILE)"
+    )]
+    KeyUnusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// Other users can read a private key.
+    #[error(
+        "the key file {path} can be read by other users of this machine (mode {mode:03o}), so its key proves \
+         nothing. Run: chmod 600 {path}, and rotate the key with `surety keys rotate`"
+    )]
+    KeyExposed {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The file of trusted keys cannot be used.
+    #[error(
+        "the file {path} of --trusted-keys-file (SURETY_TRUSTED_KEYS_FILE) {why}. `surety keys pin` writes such \
+         a file"
+    )]
+    TrustedKeysUnusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// A setting without a default was not given.
     #[error("--{flag} ({env}) is missing. Set it, for example to {example}")]
     Missing {

@@ -48,6 +48,11 @@ pub struct PlannerConfig {
           value_parser = s::RETENTION_DAYS.reads::<u32>())]
     pub retention_days: u32,
 
+    /// The file with the key that the planner signs with.
+    #[arg(long = s::PLANNER_KEY_FILE.flag, env = s::PLANNER_KEY_FILE.env, help = s::PLANNER_KEY_FILE.meaning,
+          value_parser = s::PLANNER_KEY_FILE.reads::<PathBuf>())]
+    pub planner_key_file: Option<PathBuf>,
+
     /// Hooks of forges.
     #[command(flatten)]
     pub hooks: HooksConfig,
@@ -208,6 +213,11 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_DATA_DIR.reads::<PathBuf>())]
     pub executor_data_dir: PathBuf,
 
+    /// The file with the key that the executor signs with.
+    #[arg(long = s::EXECUTOR_KEY_FILE.flag, env = s::EXECUTOR_KEY_FILE.env, help = s::EXECUTOR_KEY_FILE.meaning,
+          value_parser = s::EXECUTOR_KEY_FILE.reads::<PathBuf>())]
+    pub executor_key_file: Option<PathBuf>,
+
     /// What confines commands.
     #[command(flatten)]
     pub sandbox: SandboxConfig,
@@ -261,6 +271,11 @@ pub struct GateConfig {
           default_value = s::GATE_LISTEN.default, help = s::GATE_LISTEN.meaning,
           value_parser = s::GATE_LISTEN.reads::<SocketAddr>())]
     pub gate_listen: SocketAddr,
+
+    /// The file with the key that the gate signs with.
+    #[arg(long = s::GATE_KEY_FILE.flag, env = s::GATE_KEY_FILE.env, help = s::GATE_KEY_FILE.meaning,
+          value_parser = s::GATE_KEY_FILE.reads::<PathBuf>())]
+    pub gate_key_file: Option<PathBuf>,
 
     /// What `http_probe` checks may call.
     #[command(flatten)]

@@ -3,6 +3,7 @@
 mod connections;
 mod executor;
 mod hooks;
+mod keys;
 mod model_driver;
 mod models;
 mod sessions;
@@ -21,6 +22,7 @@ pub(super) use executor::{
     SANDBOX_PROCESSES, SANDBOX_READ_ONLY, SANDBOX_WRITABLE,
 };
 pub(super) use hooks::{DELIVERY_RETENTION_DAYS, HOOK_SECRETS, UNSIGNED_HOOKS};
+pub(super) use keys::{EXECUTOR_KEY_FILE, GATE_KEY_FILE, PLANNER_KEY_FILE, TRUSTED_KEYS_FILE};
 pub(super) use model_driver::{MODEL_PROMPTS_DIR, MODEL_TURNS, MODEL_WAIT_S};
 pub(super) use models::{MODEL_API, MODEL_KEY_FILE, MODEL_NAME, MODEL_PROFILES_FILE, MODEL_URL};
 pub(super) use sessions::{MCP_SESSION_IDLE_S, MCP_SESSIONS};
@@ -176,6 +178,7 @@ pub const fn settings() -> &'static [Setting] {
         TLS_REQUIRE_CLIENT_CERTIFICATE,
         TLS_IDENTITIES_FILE,
         PLAINTEXT_PEERS,
+        TRUSTED_KEYS_FILE,
         MAX_MESSAGE_BYTES,
         REFLECTION,
         WAITING_CONNECTIONS,
@@ -196,6 +199,7 @@ pub const fn settings() -> &'static [Setting] {
         HOOK_SECRETS,
         UNSIGNED_HOOKS,
         DELIVERY_RETENTION_DAYS,
+        PLANNER_KEY_FILE,
         EXECUTOR_LISTEN,
         EXECUTOR_GATE_URL,
         EXECUTOR_SLOTS,
@@ -215,6 +219,7 @@ pub const fn settings() -> &'static [Setting] {
         EXECUTOR_WORKER_CALL_TIMEOUT_S,
         EXECUTOR_WORKER_TOOL_TTL_S,
         EXECUTOR_DATA_DIR,
+        EXECUTOR_KEY_FILE,
         SANDBOX,
         SANDBOX_ALLOW_NONE,
         SANDBOX_READ_ONLY,
@@ -224,6 +229,7 @@ pub const fn settings() -> &'static [Setting] {
         SANDBOX_DISK_MIB,
         GATE_LISTEN,
         GATE_PROBE_ALLOW,
+        GATE_KEY_FILE,
         MODEL_PROFILES_FILE,
         MODEL_URL,
         MODEL_NAME,

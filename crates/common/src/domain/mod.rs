@@ -40,6 +40,7 @@ pub mod run;
 pub mod scope;
 pub mod secret;
 pub mod shown_call;
+pub mod signature;
 pub mod source_tests;
 pub mod step;
 pub mod step_checks;

@@ -2,11 +2,13 @@
 
 use super::StoreError;
 use super::execution::{blocked_from, letters, plan_revision, progress, to_text, wait_ids};
+use super::plan::StoredPlan;
+use super::signing::{RowToSign, Signing, plan_columns};
 use super::wake::{Notices, Topic};
 use crate::domain::execution::Execution;
 use crate::domain::execution::draft::Write;
 use crate::domain::execution::wait_rows::WaitChanges;
-use crate::domain::journal::{Recorded, write_changes};
+use crate::domain::journal::{Entry, Recorded, VerdictRecord, write_changes};
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgArguments;
 use sqlx::query::QueryScalar;
@@ -48,11 +50,18 @@ pub(super) struct Chain<'a> {
     later: Vec<Change<'a>>,
     /// Topics that the statement itself notifies.
     notified: Vec<Topic>,
+    /// The plan revision that is stored in the same transaction.
+    plan: Option<&'a StoredPlan>,
 }
 
 impl<'a> Chain<'a> {
     pub(super) fn new(first: Change<'a>, later: Vec<Change<'a>>) -> Self {
-        Self { first, later, notified: Vec::new() }
+        Self { first, later, notified: Vec::new(), plan: None }
+    }
+
+    /// Signs a plan revision with the row of the changes.
+    pub(super) fn with_plan(self, plan: Option<&'a StoredPlan>) -> Self {
+        Self { plan, ..self }
     }
 
     /// Notifies the subscribers of these topics in the statement's own transaction. The commit then
@@ -79,6 +88,26 @@ impl<'a> Chain<'a> {
         let mut waits = self.first.write.waits.clone();
         self.later.iter().for_each(|change| waits.and_then(&change.write.waits));
         waits
+    }
+
+    /// Every entry, in order.
+    pub(super) fn events(&self) -> Vec<&Entry> {
+        self.changes().flat_map(|change| &change.write.entries).collect()
+    }
+
+    /// The verdicts among the entries, each with its number and its time.
+    fn verdicts(&self) -> impl Iterator<Item = (i64, DateTime<Utc>, &VerdictRecord)> {
+        let count: usize = self.changes().map(|change| change.write.entries.len()).sum();
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let before = self.row().sequence.saturating_sub(count);
+        let timed = self.changes().flat_map(|change| {
+            let at = change.write.execution.updated_at;
+            change.write.entries.iter().map(move |entry| (at, entry))
+        });
+        (before.saturating_add(1)..).zip(timed).filter_map(|(sequence, (at, entry))| {
+            let Entry::Verdict(record) = entry else { return None };
+            Some((sequence, at, &**record))
+        })
     }
 
     /// The column `entries`; empty when no event is journalled.
@@ -128,6 +157,7 @@ pub(super) struct Columns {
     pub(super) at: Vec<DateTime<Utc>>,
     pub(super) entries: Vec<String>,
     pub(super) actor: Vec<String>,
+    signature: Vec<Option<Vec<u8>>>,
 }
 
 impl Columns {
@@ -155,6 +185,35 @@ impl Columns {
         self.at.push(row.updated_at);
         self.entries.push(chain.entries());
         self.actor.push(chain.first.write.actor.0.to_string());
+        Ok(())
+    }
+}
+
+/// The verdicts of many changes, as arrays.
+#[derive(Default)]
+struct VerdictColumns {
+    run_id: Vec<Uuid>,
+    sequence: Vec<i64>,
+    plan_revision: Vec<i32>,
+    accepted: Vec<bool>,
+    decided_at: Vec<DateTime<Utc>>,
+    key_id: Vec<Option<Vec<u8>>>,
+    signature: Vec<Option<Vec<u8>>>,
+}
+
+impl VerdictColumns {
+    fn push(&mut self, chain: &Chain<'_>, signing: &Signing) -> Result<(), StoreError> {
+        let run_id = chain.row().run_id;
+        for (sequence, at, record) in chain.verdicts() {
+            let (key_id, signature) = signing.verdict(run_id, at, record).unzip();
+            self.run_id.push(run_id);
+            self.sequence.push(sequence);
+            self.plan_revision.push(plan_revision(record.plan_revision)?);
+            self.accepted.push(record.verdict.accepted);
+            self.decided_at.push(at);
+            self.key_id.push(key_id.map(|id| id.0.to_vec()));
+            self.signature.push(signature);
+        }
         Ok(())
     }
 }
@@ -232,7 +291,23 @@ const APPLY_WITH_WAITS: &str = concat!(
     include_str!("sql/apply_end.sql"),
 );
 
-/// Writes chains of changes of different runs in one statement. Returns one outcome per chain, in
+/// The statement for changes that store verdicts, which only the gate may.
+const APPLY_WITH_VERDICTS: &str = concat!(
+    "with ",
+    include_str!("sql/apply_fenced.sql"),
+    ",\n",
+    include_str!("sql/apply_change.sql"),
+    include_str!("sql/apply_unfenced.sql"),
+    "),\n",
+    include_str!("sql/apply_moved.sql"),
+    ",\n",
+    include_str!("sql/apply_waits.sql"),
+    ",\n",
+    include_str!("sql/apply_verdicts.sql"),
+    include_str!("sql/apply_end.sql"),
+);
+
+/// Writes chains of changes of different runs in one statement, under one signature. Returns one outcome per chain, in
 /// the same order.
 ///
 /// # Errors
@@ -241,18 +316,29 @@ const APPLY_WITH_WAITS: &str = concat!(
 pub(super) async fn apply(
     connection: &mut PgConnection,
     chains: &[Chain<'_>],
+    signing: &Signing,
 ) -> Result<Vec<Outcome>, StoreError> {
     let (mut columns, mut waits, mut waiting) = (Columns::default(), WaitColumns::default(), false);
+    let mut verdicts = VerdictColumns::default();
     for chain in chains {
         columns.push(chain)?;
+        verdicts.push(chain, signing)?;
         let changed = chain.waits();
         waiting |= !changed.is_empty();
         waits.push(chain.row().run_id, &changed);
     }
     let Notices { channels, texts } = Notices::of(chains.iter().flat_map(|chain| &chain.notified));
-    let statement = if waiting { APPLY_WITH_WAITS } else { APPLY };
+    columns.sign(chains, signing);
+    let deciding = !verdicts.run_id.is_empty();
+    let statement = match (deciding, waiting) {
+        (true, _) => APPLY_WITH_VERDICTS,
+        (false, true) => APPLY_WITH_WAITS,
+        (false, false) => APPLY,
+    };
     let applying = columns.bind_to(sqlx::query_scalar(statement)).bind(channels).bind(texts);
-    let applying = if waiting { waits.bind_to(applying) } else { applying };
+    let applying = applying.bind(&columns.signature);
+    let applying = if waiting || deciding { waits.bind_to(applying) } else { applying };
+    let applying = if deciding { verdicts.bind_to(applying) } else { applying };
     let moved: HashSet<Uuid> = applying.fetch_all(connection).await?.into_iter().collect();
     Ok(chains
         .iter()
@@ -267,6 +353,25 @@ pub(super) async fn apply(
 type Applying<'q> = QueryScalar<'q, Postgres, Uuid, PgArguments>;
 
 impl Columns {
+    /// Signs the pushed rows, which are those of these chains.
+    fn sign(&mut self, chains: &[Chain<'_>], signing: &Signing) {
+        if !signing.has_key() {
+            self.signature = vec![None; chains.len()];
+            return;
+        }
+        let rows = chains.iter().zip(&self.entries).map(|(chain, text)| RowToSign {
+            run_id: chain.row().run_id,
+            sequence: chain.row().sequence,
+            at: chain.row().updated_at,
+            actor: &chain.first.write.actor.0,
+            text,
+            entries: chain.events(),
+            run: None,
+            plan: chain.plan.map(plan_columns),
+        });
+        self.signature = signing.rows(rows.collect());
+    }
+
     fn bind_to<'q>(&'q self, statement: Applying<'q>) -> Applying<'q> {
         statement
             .bind(&self.run_id)
@@ -290,6 +395,19 @@ impl Columns {
             .bind(&self.at)
             .bind(&self.entries)
             .bind(&self.actor)
+    }
+}
+
+impl VerdictColumns {
+    fn bind_to<'q>(&'q self, statement: Applying<'q>) -> Applying<'q> {
+        statement
+            .bind(&self.run_id)
+            .bind(&self.sequence)
+            .bind(&self.plan_revision)
+            .bind(&self.accepted)
+            .bind(&self.decided_at)
+            .bind(&self.key_id)
+            .bind(&self.signature)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::StoreError;
 use super::pool::{pauses, within_at_most};
+use crate::domain::json::sha256_hex;
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::time::Duration;
@@ -63,7 +64,15 @@ pub async fn keep(pool: &PgPool, run_id: Uuid, artifact: Artifact<'_>) -> Result
 /// [`StoreError`]
 pub async fn artifact_body(pool: &PgPool, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let found = sqlx::query_scalar(include_str!("sql/find_artifact.sql")).bind(digest);
-    within_at_most(LARGEST, async { Ok(found.fetch_optional(pool).await?) }).await
+    let body: Option<Vec<u8>> =
+        within_at_most(LARGEST, async { Ok(found.fetch_optional(pool).await?) }).await?;
+    match body {
+        // A receipt names the content by its digest: other content under it was put there later.
+        Some(body) if sha256_hex(&body) != digest => {
+            Err(StoreError::corrupt(format!("artifact {digest}"), "its body has another digest"))
+        }
+        body => Ok(body),
+    }
 }
 
 async fn store(pool: &PgPool, run_id: Uuid, artifact: Artifact<'_>) -> Result<(), StoreError> {

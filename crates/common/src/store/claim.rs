@@ -8,6 +8,7 @@ use super::execution::to_letter;
 use super::executor::{Owner, RunLease};
 use super::pool::within;
 use super::queues::{MAX_QUEUES, Queues, Scan};
+use super::signing::Signing;
 use super::unread::{self, Unread};
 use crate::crash;
 use crate::domain::run::RunRecord;
@@ -34,14 +35,18 @@ impl Claimed {
     /// # Errors
     /// [`StoreError`]: none of the changes is stored or, after a broken connection, the outcome is
     /// unknown. The next heartbeat finds a lease that was stored unnoticed: see [`forgotten`].
-    pub async fn commit(mut self, commits: &[Commit]) -> Result<Vec<Outcome>, StoreError> {
+    pub async fn commit(
+        mut self,
+        commits: &[Commit],
+        signing: &Signing,
+    ) -> Result<Vec<Outcome>, StoreError> {
         let changes: Vec<_> = commits.iter().map(|commit| commit.change().into()).collect();
         if changes.is_empty() {
             within(async { Ok(self.transaction.rollback().await?) }).await?;
             return Ok(Vec::new());
         }
         within(async {
-            let outcomes = apply(&mut self.transaction, &changes).await?;
+            let outcomes = apply(&mut self.transaction, &changes, signing).await?;
             self.transaction.commit().await?;
             Ok(outcomes)
         })

@@ -6,6 +6,7 @@ use super::apply::{Chain, Change, Outcome, apply};
 use super::dedicated_connection::DedicatedConnection;
 use super::group::{self, Writer};
 use super::pool::{pauses, within};
+use super::signing::Signing;
 use super::wake::{Topic, Waker};
 use crate::crash;
 use crate::domain::execution::draft::Write;
@@ -140,14 +141,21 @@ impl Pending {
 pub struct Committer {
     jobs: mpsc::Sender<Job>,
     hurry: Arc<Notify>,
+    signing: Signing,
 }
 
 impl Committer {
-    /// Starts the writer on a dedicated connection.
-    pub fn start(pool: PgPool, waker: Waker, observer: Observer) -> Self {
+    /// Starts the writer on a dedicated connection. It signs what it writes.
+    pub fn start(pool: PgPool, waker: Waker, observer: Observer, signing: Signing) -> Self {
         let hurry = Arc::default();
-        let changes = Changes { dedicated: DedicatedConnection::new(pool), waker, observer };
-        Self { jobs: group::start(changes, Arc::clone(&hurry)), hurry }
+        let dedicated = DedicatedConnection::new(pool);
+        let changes = Changes { dedicated, waker, observer, signing: signing.clone() };
+        Self { jobs: group::start(changes, Arc::clone(&hurry)), hurry, signing }
+    }
+
+    /// What signs the changes, for those that are written in a transaction of their caller.
+    pub const fn signing(&self) -> &Signing {
+        &self.signing
     }
 
     /// Writes one change and returns its outcome. While the database is unavailable it waits; the
@@ -186,6 +194,7 @@ struct Changes {
     dedicated: DedicatedConnection,
     waker: Waker,
     observer: Observer,
+    signing: Signing,
 }
 
 impl Writer for Changes {
@@ -238,7 +247,7 @@ impl Changes {
         if batch.is_empty() {
             return;
         }
-        match write_until_known(&mut self.dedicated, &batch).await {
+        match write_until_known(&mut self.dedicated, &batch, &self.signing).await {
             Ok(outcomes) => {
                 let notified = batch.len() == 1;
                 for (chain, outcome) in batch.into_iter().zip(outcomes) {
@@ -310,11 +319,12 @@ fn reply(
 async fn write_until_known(
     dedicated: &mut DedicatedConnection,
     batch: &[Vec<Job>],
+    signing: &Signing,
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut pauses = pauses();
     let mut in_doubt = false;
     loop {
-        match within(write_once(dedicated, batch, in_doubt)).await {
+        match within(write_once(dedicated, batch, (signing, in_doubt))).await {
             Err(error) if error.is_transient() => {
                 in_doubt = true;
                 let pause = pauses.next().unwrap_or(Duration::from_secs(2));
@@ -329,13 +339,13 @@ async fn write_until_known(
 async fn write_once(
     dedicated: &mut DedicatedConnection,
     batch: &[Vec<Job>],
-    in_doubt: bool,
+    (signing, in_doubt): (&Signing, bool),
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut connection = dedicated.lend().await?;
     let alone = batch.len() == 1;
     let chains: Vec<Chain<'_>> = batch.iter().filter_map(|chain| chain_of(chain, alone)).collect();
     crash::point("committer.before_write");
-    let mut outcomes = apply(&mut connection, &chains).await?;
+    let mut outcomes = apply(&mut connection, &chains, signing).await?;
     crash::point("committer.after_write");
     if in_doubt {
         // An earlier attempt may have been committed although its answer was lost.

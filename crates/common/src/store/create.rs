@@ -7,10 +7,12 @@ use super::execution::{plan_revision, to_text};
 use super::group::{self, Writer};
 use super::plan::StoredPlan;
 use super::pool::within;
+use super::signing::{RowToSign, Signing, plan_columns};
 use super::wake::{Notices, Topic, Waker};
 use crate::crash;
 use crate::domain::execution::draft::Write;
 use crate::domain::run::RunSpec;
+use crate::domain::signature::{RunColumns, instant};
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool};
 use std::collections::{HashSet, VecDeque};
@@ -55,11 +57,11 @@ pub struct Creator {
 }
 
 impl Creator {
-    /// Starts the creator on a dedicated connection.
-    pub fn start(pool: PgPool, waker: Waker) -> Self {
+    /// Starts the creator on a dedicated connection. It signs what it creates.
+    pub fn start(pool: PgPool, waker: Waker, signing: Signing) -> Self {
         Self {
             jobs: group::start(
-                Orders { dedicated: DedicatedConnection::new(pool), waker },
+                Orders { dedicated: DedicatedConnection::new(pool), waker, signing },
                 Arc::default(),
             ),
         }
@@ -100,6 +102,7 @@ impl Job {
 struct Orders {
     dedicated: DedicatedConnection,
     waker: Waker,
+    signing: Signing,
 }
 
 impl Writer for Orders {
@@ -116,7 +119,7 @@ impl Writer for Orders {
 
 impl Orders {
     async fn make(&mut self, jobs: Vec<Job>) {
-        match make_runs(&mut self.dedicated, &jobs).await {
+        match make_runs(&mut self.dedicated, &jobs, &self.signing).await {
             Ok(created) => {
                 if jobs.len() > 1 && jobs.iter().any(Job::is_ready) {
                     self.waker.wake_now(Topic::Ready);
@@ -145,11 +148,13 @@ impl Orders {
 async fn make_runs(
     dedicated: &mut DedicatedConnection,
     jobs: &[Job],
+    signing: &Signing,
 ) -> Result<Vec<Created>, StoreError> {
     let mut columns = NewColumns::default();
     for job in jobs {
         columns.push(&job.new, job.span_id.as_deref())?;
     }
+    columns.sign(jobs, signing);
     let notified = (jobs.len() == 1 && jobs.iter().any(Job::is_ready)).then_some(Topic::Ready);
     crash::point("planner.before_create");
     let made = columns.insert(dedicated, Notices::of(notified.iter())).await?;
@@ -224,6 +229,7 @@ struct NewColumns {
     artifact_digest: Vec<String>,
     artifact_body: Vec<Vec<u8>>,
     waits: WaitColumns,
+    signature: Vec<Option<Vec<u8>>>,
 }
 
 /// The statement for runs that begin without waiting.
@@ -265,6 +271,53 @@ impl NewColumns {
             self.artifact_body.push(body.clone());
         }
         Ok(())
+    }
+
+    /// Signs the pushed runs, which are those of these jobs, with their first plans and rows.
+    fn sign(&mut self, jobs: &[Job], signing: &Signing) {
+        if !signing.has_key() {
+            self.signature = vec![None; jobs.len()];
+            return;
+        }
+        let rows = jobs.iter().enumerate().map(|(place, job)| {
+            let NewRun { spec, plan, write, submitter, .. } = &*job.new;
+            let text = |column: &[String]| column.get(place).cloned().unwrap_or_default();
+            let optional = |column: &[Option<String>]| {
+                column.get(place).cloned().flatten().unwrap_or_default()
+            };
+            let run = RunColumns::of([
+                &instant(spec.created_at),
+                spec.driver.as_str(),
+                &optional(&self.forked_from),
+                &spec.goal,
+                &text(&self.limits),
+                &spec.namespace,
+                &text(&self.policy),
+                &optional(&self.repository),
+                submitter,
+                &spec.workspace,
+            ]);
+            // The statement stores it as the first revision, at the time of the run.
+            let first = plan.as_ref().map(|plan| {
+                plan_columns(&StoredPlan {
+                    revision: 1,
+                    parent_digest: String::new(),
+                    created_at: spec.created_at,
+                    ..plan.clone()
+                })
+            });
+            RowToSign {
+                run_id: spec.id,
+                sequence: write.execution.sequence,
+                at: spec.created_at,
+                actor: &write.actor.0,
+                text: self.rows.entries.get(place).map_or("", String::as_str),
+                entries: write.entries.iter().collect(),
+                run: Some(run),
+                plan: first,
+            }
+        });
+        self.signature = signing.rows(rows.collect());
     }
 
     /// Returns the ids of the created runs.
@@ -313,7 +366,8 @@ impl NewColumns {
             .bind(&self.artifact_digest)
             .bind(&self.artifact_body)
             .bind(&self.forked_from)
-            .bind(&self.repository);
+            .bind(&self.repository)
+            .bind(&self.signature);
         let making = match waiting {
             true => making.bind(&waits.opened_run).bind(&waits.opened_id).bind(&waits.opened_kind),
             false => making,

@@ -50,6 +50,17 @@ pub enum StoreError {
         /// The newest schema version that this program supports.
         known: i64,
     },
+    /// The role of one service may not migrate a schema that an earlier version of this program made.
+    #[error(
+        "the database's schema has version {found}, this program needs {known}, and its role may not change the \
+         schema; run `surety migrate --roles` as the schema's owner"
+    )]
+    OlderSchema {
+        /// The schema version of the database.
+        found: i64,
+        /// The schema version that this program needs.
+        known: i64,
+    },
     /// The database's migrations differ from this program's.
     #[error("the schema migration failed: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
@@ -83,6 +94,7 @@ impl StoreError {
             | Self::Refused { .. }
             | Self::Unstorable
             | Self::NewerSchema { .. }
+            | Self::OlderSchema { .. }
             | Self::Migration(_)
             | Self::TooLarge { .. }
             | Self::ShuttingDown => false,
@@ -140,6 +152,7 @@ impl From<StoreError> for Fault {
             | StoreError::Corrupt { .. }
             | StoreError::Refused { .. }
             | StoreError::NewerSchema { .. }
+            | StoreError::OlderSchema { .. }
             | StoreError::Migration(_) => {
                 // The details describe internals: they go to the log, not to the caller.
                 tracing::error!(%error, "store: a request failed because of a defect; report the error");

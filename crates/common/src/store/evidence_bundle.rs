@@ -2,11 +2,19 @@
 
 use super::StoreError;
 use super::pages::{MAX_HELD, Pages};
+use super::plan::StoredPlan;
 use super::query_batcher::QueryBatcher;
 use super::run_row::RunRow;
-use crate::domain::journal::{Evidence, StoredError, StoredRow, Turn};
+use super::signed_run::{SignedRun, counted};
+use super::signing::plan_columns;
+use crate::domain::journal::{Evidence, Extent, StoredError, StoredRow, Turn};
+use crate::domain::json::sha256;
 use crate::domain::machine::run::RunState;
+use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::run::RunRecord;
+use crate::domain::signature::{
+    CommitLine, EvidenceReport, Row, RowSignature, StoredState, TrustedKeys, Verifier,
+};
 use chrono::{DateTime, Utc};
 use sqlx::{FromRow, PgPool};
 use std::sync::Arc;
@@ -31,9 +39,30 @@ struct CaseRow {
     times: Vec<DateTime<Utc>>,
     actors: Vec<String>,
     entries: Vec<String>,
+    signatures: Vec<Option<Vec<u8>>>,
+    submitter: String,
+    plan_created_at: Option<DateTime<Utc>>,
+    plan_parent_digest: Option<String>,
+    plan_reason: Option<String>,
 }
 
 impl CaseRow {
+    /// A check of the signatures of a run with at most one plan, whose rows are all in the bundle.
+    fn verifier<'k>(&self, keys: &'k TrustedKeys, run_id: Uuid) -> Verifier<'k> {
+        let plan = self.run.plan().and_then(|(body, digest)| {
+            Some(plan_columns(&StoredPlan {
+                revision: 1,
+                digest: digest.to_owned(),
+                parent_digest: self.plan_parent_digest.clone()?,
+                reason: self.plan_reason.clone()?,
+                body: body.to_owned(),
+                created_at: self.plan_created_at?,
+            }))
+        });
+        let run = self.run.signed_columns(&self.submitter);
+        Verifier::new(Some(keys), run_id.to_string(), run, plan)
+    }
+
     fn rows(&self) -> impl Iterator<Item = StoredRow<'_>> {
         let places = self.sequences.iter().zip(&self.times).zip(&self.actors).zip(&self.entries);
         places.map(|(((sequence, at), actor), text)| StoredRow {
@@ -52,8 +81,16 @@ pub struct EvidenceBundle {
     pub run: RunRecord,
     /// Its receipts, and the last turn of the requested kind.
     pub evidence: Evidence,
+    /// What the signatures of its rows say; none where no keys are trusted.
+    pub signatures: Option<EvidenceReport>,
     /// The permit for a large bundle, released when it is dropped.
     permit: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+/// Where the trusted keys are read from: not from the database that is judged.
+pub trait TrustSource: Send + Sync {
+    /// The keys that are trusted now.
+    fn trusted(&self) -> Arc<TrustedKeys>;
 }
 
 /// The process's single reader of evidence bundles. One statement reads all that are requested at a
@@ -65,6 +102,7 @@ pub struct EvidenceBundles {
     permit: Arc<Semaphore>,
     /// The limit of stored receipts in a bundle, in bytes.
     most: usize,
+    trust: Option<Arc<dyn TrustSource>>,
 }
 
 impl EvidenceBundles {
@@ -82,7 +120,14 @@ impl EvidenceBundles {
                 .bind(BEGINNING.0)
                 .bind(BEGINNING.1)
         });
-        Self { beginnings, pool, permit: Arc::new(Semaphore::new(LARGE_AT_ONCE)), most }
+        let permit = Arc::new(Semaphore::new(LARGE_AT_ONCE));
+        Self { beginnings, pool, permit, most, trust: None }
+    }
+
+    /// The same reader, which checks the signatures of what it reads against trusted keys.
+    #[must_use]
+    pub fn checked_against(self, trust: Option<Arc<dyn TrustSource>>) -> Self {
+        Self { trust, ..self }
     }
 
     /// The bundle of a run, with the last of its turns that is `wanted`. For a run that is not
@@ -97,13 +142,45 @@ impl EvidenceBundles {
     ) -> Result<Option<EvidenceBundle>, StoreError> {
         let Some(row) = self.beginnings.ask(run_id).await?.pop() else { return Ok(None) };
         let row = CaseRow::from_row(&row)?;
+        let keys = self.trust.as_ref().map(|trust| trust.trusted());
+        let mut check = keys.as_deref().map(|keys| row.verifier(keys, run_id));
         let mut evidence = Evidence::default();
-        let bytes = evidence.read_on(row.rows(), wanted).map_err(|error| unread(run_id, error))?;
+        let mut signatures = row.signatures.iter();
+        let bytes = evidence.read_on(row.rows(), wanted, |stored, extent, receipts| {
+            let signature = signatures.next().and_then(Option::as_deref);
+            check_row(&mut check, (stored, extent), receipts, signature);
+        });
+        let bytes = bytes.map_err(|error| unread(run_id, error))?;
         let read = row.sequences.last().copied().unwrap_or_default();
-        let mut bundle = EvidenceBundle { run: row.run.into_record()?, evidence, permit: None };
-        if bundle.run.execution.state == RunState::Verifying {
-            self.read_on(&mut bundle, (read, bytes), wanted).await?;
+        let run = row.run.into_record()?;
+        let mut bundle = EvidenceBundle { run, evidence, signatures: None, permit: None };
+        if bundle.run.execution.state != RunState::Verifying {
+            return Ok(Some(bundle));
         }
+        self.read_on(&mut bundle, (read, bytes), wanted, &mut check).await?;
+        let counters = &bundle.run.execution.counters;
+        let counted = counted(run_id, counters);
+        bundle.signatures = match (check, keys.as_deref()) {
+            // Earlier plans and verdicts are rows of their own.
+            (Some(_), Some(keys))
+                if bundle.run.execution.plan_revision > 1 || counters.verdict_sequence > 0 =>
+            {
+                match SignedRun::find(&self.pool, run_id).await? {
+                    Some(signed) => Some(signed.check(Some(keys), |_| ()).await?),
+                    None => None,
+                }
+            }
+            (Some(check), Some(_)) => {
+                let execution = &bundle.run.execution;
+                let state = StoredState {
+                    state: execution.state.as_str().to_owned(),
+                    plan_revision: execution.plan_revision,
+                    sequence: execution.sequence,
+                };
+                Some(check.finish(&state, (counted.receipt_count, &counted.chain_digest)))
+            }
+            _ => None,
+        };
         Ok(Some(bundle))
     }
 
@@ -114,14 +191,18 @@ impl EvidenceBundles {
         bundle: &mut EvidenceBundle,
         (read, mut bytes): (i64, usize),
         wanted: fn(&Turn) -> bool,
+        check: &mut Option<Verifier<'_>>,
     ) -> Result<(), StoreError> {
         let run_id = bundle.run.spec.id;
         // The journal only grows: this is its end when the run was read.
         let mut pages = Pages::new(self.pool.clone(), run_id, read, bundle.run.execution.sequence);
         while let Some(rows) = pages.next().await? {
-            let rows = rows.iter().map(|row| row.stored());
-            bytes +=
-                bundle.evidence.read_on(rows, wanted).map_err(|error| unread(run_id, error))?;
+            let mut signatures = rows.iter().map(|row| row.signature.as_deref());
+            let stored = rows.iter().map(|row| row.stored());
+            let more = bundle.evidence.read_on(stored, wanted, |stored, extent, receipts| {
+                check_row(check, (stored, extent), receipts, signatures.next().flatten());
+            });
+            bytes += more.map_err(|error| unread(run_id, error))?;
             if bytes > self.most {
                 return Err(StoreError::TooLarge {
                     what: format!("the size of the receipts of run {run_id}"),
@@ -136,6 +217,32 @@ impl EvidenceBundles {
         }
         Ok(())
     }
+}
+
+/// Checks the signature of one row.
+fn check_row(
+    check: &mut Option<Verifier<'_>>,
+    (stored, extent): (StoredRow<'_>, Extent),
+    receipts: &[EvidenceReceipt],
+    signature: Option<&[u8]>,
+) {
+    let Some(check) = check else { return };
+    let line = CommitLine {
+        sequence: stored.sequence,
+        entries: extent.entries,
+        at: stored.at,
+        actor: stored.actor.to_owned(),
+        entries_digest: sha256(&[stored.text.as_bytes()]),
+        verdicts: extent.verdicts,
+    };
+    let read = signature.map(RowSignature::from_bytes);
+    if let Some(None) = read {
+        let sequence = line.sequence;
+        check.find(0, format!("journal row {sequence}: its signature is in no known form"));
+    }
+    let signature = read.flatten();
+    let receipts = receipts.iter().map(Ok).collect();
+    check.commit(&Row { line: &line, receipts, signature: signature.as_ref() });
 }
 
 fn unread(run_id: Uuid, error: StoredError) -> StoreError {

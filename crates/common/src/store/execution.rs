@@ -52,6 +52,12 @@ pub(super) struct Progress {
     finished: Vec<FinishedStep>,
 }
 
+impl Progress {
+    pub(super) const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
 /// The same, for an execution that is to be written.
 #[derive(Serialize)]
 struct NewProgress<'a> {
@@ -95,6 +101,10 @@ impl FinishedStep {
 }
 
 impl ExecutionRow {
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     pub(super) fn into_execution(self) -> Result<Execution, StoreError> {
         let what = |column: &str| format!("execution {} column {column}", self.run_id);
         let state = read_state(self.run_id, &self.state, self.blocked_from.as_deref())?;

@@ -22,11 +22,14 @@ pub(super) struct JournalRow {
     at: DateTime<Utc>,
     actor: String,
     pub(super) entries: String,
+    /// Read only where signatures are checked or exported.
+    #[sqlx(default)]
+    pub(super) signature: Option<Vec<u8>>,
 }
 
 impl JournalRow {
     pub(super) fn stored(&self) -> StoredRow<'_> {
-        let Self { sequence, at, actor, entries } = self;
+        let Self { sequence, at, actor, entries, signature: _ } = self;
         StoredRow { sequence: *sequence, at: *at, actor, text: entries }
     }
 

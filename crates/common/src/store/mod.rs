@@ -43,9 +43,12 @@ mod query_batcher;
 mod queues;
 mod request_outcome;
 mod retention;
+mod roles;
 mod run;
 mod run_row;
 mod scans;
+mod signed_run;
+mod signing;
 mod task;
 mod token;
 mod token_admin;
@@ -68,7 +71,7 @@ pub use create::{Created, Creator, NewRun, find_request};
 pub use dedicated_connection::DedicatedConnection;
 pub use due::{Cause, due, timer_id};
 pub use error::StoreError;
-pub use evidence_bundle::{EvidenceBundle, EvidenceBundles};
+pub use evidence_bundle::{EvidenceBundle, EvidenceBundles, TrustSource};
 pub use executor::{Backlog, Owner, Pulse, RunLease, backlog, beat, register, retire};
 pub use follow::{Journals, Page};
 pub use forge_delivery::{
@@ -80,8 +83,8 @@ pub use hook::{HookChange, StoredHook, delete_hook, list_hooks, put_hook};
 pub use identities::{Identities, import_patiently};
 pub use journal::{events, output_text, verdict, verdict_about};
 pub use mail::{
-    MailFilter, NewMail, SentMail, StoredMail, fail_overdue_mail, find_mail, list_mail, mail_is_due, mail_thread,
-    read_mail, reply_mail, send_mail, unended_mail,
+    MailFilter, NewMail, SentMail, StoredMail, fail_overdue_mail, find_mail, list_mail,
+    mail_is_due, mail_thread, read_mail, reply_mail, send_mail, unended_mail,
 };
 pub use migrate::{migrate, schema_version};
 pub use namespace_policy::{NewPolicy, Policies, SetPolicy, StoredPolicy, find_policy, set_policy};
@@ -89,7 +92,7 @@ pub use offers::{Offers, Scope};
 pub use open::{connect_with_patience, open};
 pub use output::{OutputParts, find_output, is_hidden_call, output_of_step};
 pub use pages::{ReceiptPages, WorkPage, latest_events, latest_work, receipts, work_page};
-pub use partition::{drop_partitions, prepare_partitions};
+pub use partition::{drop_partitions, prepare_partitions, time_of};
 pub use plan::{StoredPlan, find_plan, plan_of};
 pub use plan_tools::{PlanTool, plan_tools, show_tools};
 pub use pool::{PoolSize, connect, patiently, ping};
@@ -98,11 +101,14 @@ pub use request_outcome::{
     AnsweredChange, Kept, NewOutcome, StoredOutcome, apply_answered, find_outcome, forget_outcomes,
 };
 pub use retention::{Forgotten, Retention, forget_journals, forget_runs, partitions_to_thin};
+pub use roles::{SERVICE_ROLES, make_service_roles};
 pub use run::{
     LIST_BYTES, RunFilter, RunOwner, RunPage, find_owner, find_run, find_wait, list_runs,
     listed_bytes,
 };
 pub use scans::{OfferedIn, Scanner, in_turns, scan_until};
+pub use signed_run::{SignedRow, SignedRun, verdict_signature};
+pub use signing::{CurrentKey, RegisteredKey, Signing, registered_keys};
 pub use task::{
     Admission, Assigned, DecisionWait, EndedTask, EntryRow, Escalation, EscalationAction,
     EscalationEnd, Inserted, KnownTask, NewEntry, NewEscalation, NewTask, StoredTask, TaskCause,

@@ -6,6 +6,7 @@ use super::apply::{Chain, Change, Outcome, apply};
 use super::create::store_plan;
 use super::plan::StoredPlan;
 use super::pool::within;
+use super::signing::Signing;
 use super::wake::Topic;
 use crate::crash;
 use crate::domain::execution::draft::Write;
@@ -47,7 +48,7 @@ pub struct NewOutcome {
 }
 
 /// A change of a run, the plan revision that it stores, and the answer of its call.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct AnsweredChange<'a> {
     /// The change; none when the call found nothing to change.
     pub write: Option<&'a Write>,
@@ -57,6 +58,8 @@ pub struct AnsweredChange<'a> {
     pub plan: Option<&'a StoredPlan>,
     /// The answer; none when the caller sent no request id.
     pub outcome: Option<&'a NewOutcome>,
+    /// Signs the change and its plan.
+    pub signing: Option<&'a Signing>,
 }
 
 /// The result of storing a change with its answer.
@@ -98,7 +101,8 @@ pub async fn apply_answered(pool: &PgPool, change: AnsweredChange<'_>) -> Result
 }
 
 async fn store_and_apply(pool: &PgPool, change: AnsweredChange<'_>) -> Result<Kept, StoreError> {
-    let AnsweredChange { write, span_id, plan, outcome } = change;
+    let AnsweredChange { write, span_id, plan, outcome, signing } = change;
+    let unsigned = Signing::default();
     let mut transaction = pool.begin().await?;
     if let Some(outcome) = outcome
         && !store_outcome(&mut transaction, outcome).await?
@@ -112,7 +116,9 @@ async fn store_and_apply(pool: &PgPool, change: AnsweredChange<'_>) -> Result<Ke
         }
         let moved = vec![Topic::Moved(write.execution.run_id)];
         let chain = Chain::from(Change { write, span_id }).notify_on_commit(moved);
-        if apply(&mut transaction, &[chain]).await?.first() != Some(&Outcome::Applied) {
+        let chain = chain.with_plan(plan);
+        let signing = signing.unwrap_or(&unsigned);
+        if apply(&mut transaction, &[chain], signing).await?.first() != Some(&Outcome::Applied) {
             transaction.rollback().await?;
             return Ok(Kept::Lost);
         }

@@ -4,6 +4,7 @@ use super::StoreError;
 use super::execution::ExecutionRow;
 use super::plan;
 use crate::domain::run::{DriverKind, RunRecord, RunSpec};
+use crate::domain::signature::{RunColumns, instant};
 use chrono::{DateTime, Utc};
 
 /// One row of a statement that reads whole runs, such as `load.sql`, `list.sql` or `claim.sql`. The
@@ -28,6 +29,28 @@ pub(super) struct RunRow {
 }
 
 impl RunRow {
+    /// The columns of the run as they are signed.
+    pub(super) fn signed_columns(&self, submitter: &str) -> RunColumns {
+        let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
+        RunColumns::of([
+            &instant(self.created_at),
+            &self.driver,
+            &text(&self.forked_from),
+            &self.goal,
+            &self.limits,
+            self.execution.namespace(),
+            &self.policy,
+            &text(&self.repository),
+            submitter,
+            &self.workspace,
+        ])
+    }
+
+    /// The plan's text and its digest.
+    pub(super) fn plan(&self) -> Option<(&str, &str)> {
+        self.plan_body.as_deref().zip(self.plan_digest.as_deref())
+    }
+
     pub(super) fn into_record(self) -> Result<RunRecord, StoreError> {
         let id = self.execution.run_id;
         let what = |column: &str| format!("run {id} column {column}");

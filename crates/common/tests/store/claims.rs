@@ -12,7 +12,7 @@ use std::sync::Arc;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::run::RunSpec;
-use surety_common::store::{self, Claimed, Outcome, Owner, Queues, RunLease, Scan, Want};
+use surety_common::store::{self, Claimed, Outcome, Owner, Queues, RunLease, Scan, Signing, Want};
 use uuid::Uuid;
 
 fn ids(claimed: &Claimed) -> Vec<u128> {
@@ -298,7 +298,7 @@ async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
     let orphans = |limit| store::orphans(&pool, &gone, limit, &[]);
     let all = orphans(9).await.unwrap();
     let mut found = ids(&all);
-    all.commit(&[]).await.unwrap();
+    all.commit(&[], &Signing::default()).await.unwrap();
     found.sort_unstable();
     assert_eq!(found, [2, 3], "not of one that has beaten since it was looked at");
     let one = orphans(1).await.unwrap();
@@ -412,7 +412,10 @@ async fn a_lease_that_a_process_does_not_know_of_is_found_again(pool: PgPool) {
     let forgotten = store::forgotten(&pool, me, &leases).await.unwrap();
     assert_eq!(ids(&forgotten), [1], "the third is under another lease by now");
     let write = remark(&forgotten.runs[0].execution, "found");
-    assert_eq!(forgotten.commit(&[commit(write)]).await.unwrap(), [Outcome::Applied]);
+    assert_eq!(
+        forgotten.commit(&[commit(write)], &Signing::default()).await.unwrap(),
+        [Outcome::Applied]
+    );
     let left = store::left_over(&pool, me).await.unwrap();
     let mut left = ids(&left);
     left.sort_unstable();

@@ -275,6 +275,9 @@ const MANY: &str = "
                at
         from born
         returning id, namespace
+    ), given as (
+        insert into verdict (run_id, sequence, plan_revision, accepted, decided_at)
+        select id, 1, 1, true, $1 from made
     )
     insert into execution (run_id, namespace, state, blocked_from, version, sequence, priority,
                            lease_epoch, plan_revision, step_states, progress, wait, wait_ids,

@@ -11,6 +11,7 @@ mod journal;
 mod lists;
 mod retention;
 mod schema;
+mod signatures;
 mod support;
 mod tokens;
 mod unresponsive;

@@ -17,8 +17,8 @@ use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
 use surety_common::domain::run::{DriverKind, Policy, RunRecord, RunSpec};
 use surety_common::domain::stop::WaitingOn;
 use surety_common::store::{
-    self, Commit, Committer, Created, Creator, DedicatedConnection, NewRun, Outcome, StoreError,
-    StoredPlan, Waker,
+    self, Commit, Committer, Created, Creator, DedicatedConnection, NewRun, Outcome, Signing,
+    StoreError, StoredPlan, Waker,
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite, copy};
@@ -110,7 +110,7 @@ pub(crate) async fn make_from(pool: &PgPool, spec: RunSpec, steps: usize) -> Exe
 }
 
 pub(crate) fn creator(pool: &PgPool) -> Creator {
-    Creator::start(pool.clone(), Waker::start(pool.clone()))
+    Creator::start(pool.clone(), Waker::start(pool.clone()), Signing::default())
 }
 
 pub(crate) fn dedicated(pool: &PgPool) -> DedicatedConnection {
@@ -196,7 +196,8 @@ pub(crate) fn wait(id: u128) -> Wait {
 }
 
 pub(crate) fn committer(pool: &PgPool) -> Committer {
-    Committer::start(pool.clone(), Waker::start(pool.clone()), Arc::new(|_, _| {}))
+    let waker = Waker::start(pool.clone());
+    Committer::start(pool.clone(), waker, Arc::new(|_, _| {}), Signing::default())
 }
 
 pub(crate) fn commit(write: Write) -> Commit {

@@ -145,6 +145,7 @@ impl Participants {
                 write: Some(&write),
                 span_id: span_id.as_deref(),
                 outcome: Some(&outcome),
+                signing: Some(self.claimer.engine().committer.signing()),
                 ..AnsweredChange::default()
             };
             match store::apply_answered(&self.pool, change).await? {

@@ -135,7 +135,7 @@ impl Claimer {
         // written here, and for their release.
         let _under_way = self.tasks.token();
         if self.engine.drain.is_cancelled() {
-            return claimed.commit(&[]).await.map(drop);
+            return claimed.commit(&[], self.engine.committer.signing()).await.map(drop);
         }
         let mut held = Vec::new();
         let mut commits = Vec::new();
@@ -153,7 +153,7 @@ impl Claimer {
         if !commits.is_empty() {
             crash::point("executor.before_take_over");
         }
-        let outcomes = claimed.commit(&commits).await?;
+        let outcomes = claimed.commit(&commits, self.engine.committer.signing()).await?;
         if !commits.is_empty() {
             crash::point("executor.after_take_over");
         }
@@ -298,7 +298,7 @@ impl Claimer {
         if !commits.is_empty() {
             crash::point("executor.before_give_back");
         }
-        let outcomes = left.commit(&commits).await?;
+        let outcomes = left.commit(&commits, self.engine.committer.signing()).await?;
         if !commits.is_empty() {
             crash::point("executor.after_give_back");
         }

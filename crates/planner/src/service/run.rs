@@ -14,10 +14,10 @@ use surety_common::domain::fault::{Fault, FaultClass, FaultCode};
 use surety_common::domain::identity::Object;
 use surety_common::domain::journal::{Entry, Wanted};
 use surety_common::domain::problem::{Code, Problem, Warning};
-use surety_common::domain::receipt::{ChainEnd, export_line};
 use surety_common::domain::run::RunRecord;
+use surety_common::domain::signature::{EvidenceReport, SignatureStatus};
 use surety_common::domain::verification::Sight;
-use surety_common::store::{self, ReceiptPages, RunFilter, RunOwner, StoreError};
+use surety_common::store::{self, RunFilter, RunOwner, SignedRun, StoreError};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::event::event;
 use surety_common::wire::run::{read_run_state, run, trace_id};
@@ -96,11 +96,19 @@ impl RunService for Service {
         let NamedRun { id, planner, sight, .. } = self.of_run(&caller, &run_id).await?;
         let record = planner.find(id).await.map_err(status)?;
         let verdict = planner.verdict(&record).await.map_err(status)?;
-        let mut response = match view == i32::from(v1::RunView::Full) {
+        let decided_at = verdict.as_ref().map(|(at, _)| *at);
+        let full = view == i32::from(v1::RunView::Full);
+        let mut response = match full {
             true => full_view(&planner, &record, sight).await.map_err(status)?,
             false => v1::GetRunResponse::default(),
         };
         let mut run = run(record, verdict);
+        if let (true, Some(at), Some(verdict)) = (full, decided_at, &mut run.verdict) {
+            let signature = store::verdict_signature(&planner.pool, id, at).await;
+            if let Some((key_id, signature)) = signature.map_err(Fault::from).map_err(status)? {
+                (verdict.key_id, verdict.signature) = (key_id.to_string(), signature);
+            }
+        }
         run.steps.iter_mut().for_each(|step| count_turns(step, &response.turns));
         response.run = Some(run);
         Ok(Response::new(response))
@@ -299,8 +307,8 @@ impl RunService for Service {
         if checks.any(|check| check.is_hidden() && !sight.covers(check.owner)) {
             return Err(status(overlays::hidden("a part of the evidence")));
         }
-        let receipts = planner.receipts(id).await.map_err(status)?;
-        let lines = stream::try_unfold(Some((receipts, ChainEnd::of(id, &[]))), exported);
+        let signed = planner.signed(&record).await.map_err(status)?;
+        let lines = stream::try_unfold(Some((signed, true)), exported);
         let lines = lines.map_err(status).try_flatten();
         let answers = lines.map_ok(|line| v1::ExportReceiptsResponse { line: Some(line) });
         Ok(Response::new(answers.boxed()))
@@ -342,24 +350,35 @@ pub(super) fn no_namespace(namespace: &str) -> Fault {
     Fault::new(FaultCode::NamespaceNotFound, message).with_field("namespace")
 }
 
-/// The state of an export; none after its last line.
-type Exporting = Option<(ReceiptPages, ChainEnd)>;
+/// The state of an export, and whether it is at its first line; none after its last line.
+type Exporting = Option<(SignedRun, bool)>;
 
 /// The next lines of an export.
 async fn exported(
     exporting: Exporting,
 ) -> Result<Option<(impl Stream<Item = Result<Line, Status>>, Exporting)>, StoreError> {
-    let Some((mut receipts, end)) = exporting else { return Ok(None) };
-    let (lines, exporting) = match receipts.next().await? {
-        Some(page) => {
-            let lines: Vec<_> =
-                page.iter().map(|receipt| Line::ReceiptJson(export_line(receipt))).collect();
-            let end = end.after(&page);
-            (lines, Some((receipts, end)))
-        }
-        None => (vec![Line::EndJson(end.to_line())], None),
+    let Some((mut run, begins)) = exporting else { return Ok(None) };
+    let (lines, exporting) = if begins {
+        (run.head().map(Line::EvidenceJson).to_vec(), Some((run, false)))
+    } else if let Some(row) = run.next().await? {
+        (run.lines(&row).into_iter().map(kind_of_line).collect(), Some((run, false)))
+    } else {
+        let [state, end] = run.tail();
+        (vec![Line::EvidenceJson(state), Line::EndJson(end)], None)
     };
     Ok(Some((stream::iter(lines.into_iter().map(Ok)), exporting)))
+}
+
+/// The lines begin with their first key, because they are canonical.
+fn kind_of_line(line: String) -> Line {
+    if line.starts_with("{\"payload\":") {
+        return Line::EnvelopeJson(line);
+    }
+    let others = ["{\"proof\":", "{\"run\":", "{\"plan\":", "{\"commit\":", "{\"verdict\":"];
+    match others.iter().any(|other| line.starts_with(other)) {
+        true => Line::EvidenceJson(line),
+        false => Line::ReceiptJson(line),
+    }
 }
 
 /// A run in its current state.
@@ -394,7 +413,19 @@ async fn full_view(
         digest: record.plan_digest.clone(),
         ..Arc::unwrap_or_clone(plan).into()
     });
-    Ok(v1::GetRunResponse { run: None, plan, receipts, turns })
+    let keys = planner.keys.trust.as_ref().map(|trust| trust.trusted());
+    let report = planner.signed(record).await?.check(keys.as_deref(), |_| ()).await?;
+    let signatures = Some(signature_report(report));
+    Ok(v1::GetRunResponse { run: None, plan, receipts, turns, signatures })
+}
+
+fn signature_report(report: EvidenceReport) -> v1::SignatureReport {
+    let (state, detail) = match report.status {
+        SignatureStatus::Signed => (v1::SignatureState::Signed, String::new()),
+        SignatureStatus::Unsigned(why) => (v1::SignatureState::Unsigned, why),
+        SignatureStatus::Broken(place) => (v1::SignatureState::Broken, place),
+    };
+    v1::SignatureReport { state: state.into(), detail }
 }
 
 /// A settled step's counters are no longer in the run's row, so they are computed from the turns.

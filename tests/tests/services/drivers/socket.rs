@@ -9,7 +9,7 @@ use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::{SuppliedReply, Wait};
 use surety_common::domain::journal::Actor;
 use surety_common::domain::stop::WaitingOn;
-use surety_common::store::{self, Committer, Listener, Waker, Wakeups};
+use surety_common::store::{self, Committer, Listener, Signing, Waker, Wakeups};
 use surety_executor::driver::{Driver, Need, Next, Situation};
 use surety_executor::step::{Replies, SupplyError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -116,7 +116,8 @@ pub(crate) struct Participant {
 impl Participant {
     pub(crate) fn new(pool: sqlx::PgPool, socket: PathBuf) -> Self {
         let waker = Waker::start(pool.clone());
-        let committer = Committer::start(pool.clone(), waker.clone(), Arc::new(|_, _| {}));
+        let committer =
+            Committer::start(pool.clone(), waker.clone(), Arc::new(|_, _| {}), Signing::default());
         let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
         Self { replies: Replies::new(pool.clone(), committer, wakeups), pool, socket }
     }

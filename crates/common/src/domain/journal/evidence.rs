@@ -1,7 +1,7 @@
 //! The evidence for a verdict. A journal consists mostly of turns, of which only the last one
 //! counts, so the others are skipped without decoding.
 
-use super::stored::{RECEIPT, StoredError, StoredRow, TURN, kind_of, read_entry};
+use super::stored::{RECEIPT, StoredError, StoredRow, TURN, VERDICT, kind_of, read_entry};
 use super::{Actor, Entry, Turn};
 use crate::domain::receipt::EvidenceReceipt;
 use serde_json::value::RawValue;
@@ -16,8 +16,8 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Reads the receipts of more rows, and the last of their turns that is `wanted`. Returns the
-    /// bytes of text that the receipts were read from.
+    /// Reads the receipts of more rows, and the last of their turns that is `wanted`. Shows each row to
+    /// `seen` with its receipts. Returns the bytes of text that the receipts were read from.
     ///
     /// # Errors
     /// [`StoredError`] with the row when a text has another format.
@@ -25,12 +25,16 @@ impl Evidence {
         &mut self,
         rows: impl IntoIterator<Item = StoredRow<'a>>,
         wanted: impl Fn(&Turn) -> bool,
+        mut seen: impl FnMut(StoredRow<'a>, Extent, &[EvidenceReceipt]),
     ) -> Result<usize, StoredError> {
         let mut bytes = 0;
         let mut turns = Vec::new();
         for row in rows {
-            bytes += read_row(row, &mut self.receipts, &mut turns)
+            let before = self.receipts.len();
+            let (read, extent) = read_row(row, &mut self.receipts, &mut turns)
                 .map_err(|error| error.at(row.sequence))?;
+            bytes += read;
+            seen(row, extent, self.receipts.get(before..).unwrap_or_default());
         }
         while let Some((sequence, text)) = turns.pop() {
             let read = read(text).map_err(|error| error.at(sequence))?;
@@ -44,17 +48,27 @@ impl Evidence {
     }
 }
 
+/// What a row holds besides its receipts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extent {
+    /// The number of its entries.
+    pub entries: u32,
+    /// How many of them are verdicts.
+    pub verdicts: u32,
+}
+
 /// Reads the receipts of a row, and keeps the text of its turns with the row's number.
 fn read_row<'a>(
     row: StoredRow<'a>,
     receipts: &mut Vec<EvidenceReceipt>,
     turns: &mut Vec<(i64, &'a str)>,
-) -> Result<usize, StoredError> {
+) -> Result<(usize, Extent), StoredError> {
     let changes: Vec<Vec<&'a RawValue>> =
         serde_json::from_str(row.text).map_err(|error| StoredError(error.to_string()))?;
-    let mut bytes = 0;
+    let (mut bytes, mut extent) = (0, Extent::default());
     // A change begins with its time and its span; its entries follow.
     for entry in changes.into_iter().flat_map(|change| change.into_iter().skip(2)) {
+        extent.entries = extent.entries.saturating_add(1);
         match kind_of(entry.get())? {
             RECEIPT => {
                 let read = read(entry.get())?;
@@ -63,10 +77,11 @@ fn read_row<'a>(
                 receipts.push(*receipt);
             }
             TURN => turns.push((row.sequence, entry.get())),
+            VERDICT => extent.verdicts = extent.verdicts.saturating_add(1),
             _ => {}
         }
     }
-    Ok(bytes)
+    Ok((bytes, extent))
 }
 
 /// Neither kind of entry names its author.

@@ -6,9 +6,10 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-pub use evidence::Evidence;
+pub use evidence::{Evidence, Extent};
 pub use stored::{
-    Recorded, StoredError, StoredRow, Wanted, read_changes, read_measured, write_changes,
+    Recorded, StoredError, StoredRow, Wanted, read_changes, read_measured, read_verdict_text,
+    verdict_text, write_changes,
 };
 
 use crate::domain::decision::{ExecuteDecision, Usage, UsageSource};

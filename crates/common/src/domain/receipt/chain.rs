@@ -47,23 +47,23 @@ pub fn verify_chain(receipts: &[EvidenceReceipt]) -> Result<(), ChainBreak> {
 
 /// The position in a chain that is being checked.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(in crate::domain) struct Place {
     expected: u64,
     /// None after a receipt that could not be parsed, because its digest is unknown.
-    prev_digest: Option<&'a str>,
+    prev_digest: Option<String>,
 }
 
-impl Default for Place<'_> {
+impl Default for Place {
     fn default() -> Self {
-        Self { expected: 1, prev_digest: Some("") }
+        Self { expected: 1, prev_digest: Some(String::new()) }
     }
 }
 
-impl<'a> Place<'a> {
+impl Place {
     /// All faults of the next receipt.
-    pub(super) fn breaks(&self, receipt: &EvidenceReceipt) -> [Option<BreakKind>; 3] {
+    pub(in crate::domain) fn breaks(&self, receipt: &EvidenceReceipt) -> [Option<BreakKind>; 3] {
         let expected = self.expected;
-        let follows = self.prev_digest.is_none_or(|digest| digest == receipt.prev_digest);
+        let follows = self.prev_digest.as_ref().is_none_or(|digest| *digest == receipt.prev_digest);
         [
             (receipt.seq != expected).then_some(BreakKind::SeqUnexpected { expected }),
             (!follows).then_some(BreakKind::PrevDigestDiffers),
@@ -72,19 +72,19 @@ impl<'a> Place<'a> {
     }
 
     /// Moves past a receipt, trusting its own digest, so that one fault is reported once.
-    pub(super) fn follow(&mut self, receipt: &'a EvidenceReceipt) {
+    pub(in crate::domain) fn follow(&mut self, receipt: &EvidenceReceipt) {
         self.expected = receipt.seq.saturating_add(1);
-        self.prev_digest = Some(&receipt.digest);
+        self.prev_digest = Some(receipt.digest.clone());
     }
 
     /// Moves past a receipt that could not be parsed.
-    pub(super) fn skip(&mut self) {
+    pub(in crate::domain) fn skip(&mut self) {
         self.expected = self.expected.saturating_add(1);
         self.prev_digest = None;
     }
 
     /// The number the next receipt should have.
-    pub(super) const fn expected(&self) -> u64 {
+    pub(in crate::domain) const fn expected(&self) -> u64 {
         self.expected
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The digests detect a changed line. They cannot detect a file that was written anew as a whole:
-//! that needs a signature, which these lines do not have.
+//! that needs a signature, which the lines of an earlier version do not have; `domain::signature` has the present form.
 
 use super::chain::Place;
 use super::{EvidenceReceipt, read_stored};
@@ -50,11 +50,6 @@ pub struct ChainFinding {
     pub message: String,
 }
 
-/// A receipt as a line of an export, without a line end.
-pub fn export_line(receipt: &EvidenceReceipt) -> String {
-    receipt.to_text()
-}
-
 impl ChainEnd {
     /// The end of these receipts.
     pub fn of(run_id: impl Into<String>, receipts: &[EvidenceReceipt]) -> Self {
@@ -85,7 +80,7 @@ impl ChainEnd {
         Value::Object(vec![(CHAIN_END.to_owned(), Value::Object(members))]).to_canonical()
     }
 
-    fn read(value: &Value) -> Option<Self> {
+    pub(in crate::domain) fn read(value: &Value) -> Option<Self> {
         let text = |key| value.get(key).and_then(Value::as_str).map(str::to_owned);
         Some(Self {
             run_id: text("run_id")?,
@@ -142,8 +137,9 @@ pub fn check_chain(receipts: &[Result<EvidenceReceipt, String>]) -> ChainReport 
     report
 }
 
-/// Checks the bytes of an export: every line, every link, and the end. Blank lines are skipped.
-pub fn check_export(text: &str) -> ChainReport {
+/// Checks an export of an earlier version, which has no signatures: every line, every link, and the end. Blank
+/// lines are skipped.
+pub(in crate::domain) fn check_plain(text: &str) -> ChainReport {
     let mut receipts = Vec::new();
     let mut end = None;
     let mut after_end = false;
@@ -179,7 +175,9 @@ fn read_line(line: &str) -> Result<Line, String> {
             .ok_or_else(|| "the line that states the chain's end cannot be parsed".to_owned());
     }
     if value.get(ENVELOPE_KEY).is_some() {
-        return Err("the line is a signed envelope, which this version cannot check".to_owned());
+        return Err(
+            "the line is a signed envelope, and the file's first line names no form".to_owned()
+        );
     }
     let receipt =
         read_stored(&value).map_err(|problem| format!("the line is not a receipt: {problem}"))?;

@@ -1,10 +1,10 @@
 -- The waits that are answered under their present lease. A lease that was lost, and a wait that has an answer,
 -- match none. The run's row is locked first, as every other change of waits does.
 answer as (
-    select * from unnest($24::uuid[], $25::uuid[], $26::bigint[]) as answer (run_id, wait_id, lease_epoch)
+    select * from unnest($25::uuid[], $26::uuid[], $27::bigint[]) as answer (run_id, wait_id, lease_epoch)
 ),
 locked as (
-    select run_id from execution where run_id = any($24) for update
+    select run_id from execution where run_id = any($25) for update
 ),
 fenced as (
     select wait.id, wait.run_id

@@ -24,11 +24,12 @@ moved as (
       -- The lease of these changes is still the latest. A paused executor whose runs were taken
       -- over names an earlier one.
       and execution.lease_epoch = change.read_epoch
-    returning execution.run_id, change.sequence, change.at, change.actor, change.entries
+    returning execution.run_id, change.sequence, change.at, change.actor, change.entries,
+              change.signature
 ),
 written as (
-    insert into journal (run_id, sequence, at, actor, entries)
-    select run_id, sequence, at, actor, entries
+    insert into journal (run_id, sequence, at, actor, entries, signature)
+    select run_id, sequence, at, actor, entries, signature
     from moved
     where entries <> ''
 )

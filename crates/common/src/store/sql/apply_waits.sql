@@ -7,11 +7,11 @@ answered as (
     join change on change.run_id = fenced.run_id
     where wait.id = fenced.id
       -- One that also ends is deleted below: a statement changes a row once.
-      and wait.id <> all($28)
+      and wait.id <> all($29)
 ),
 closed as (
     delete from wait
-    using unnest($27::uuid[], $28::uuid[]) as gone (run_id, id)
+    using unnest($28::uuid[], $29::uuid[]) as gone (run_id, id)
     join moved on moved.run_id = gone.run_id
     where wait.id = gone.id
     returning wait.id, wait.lease_holder, wait.lease_epoch, wait.lease_expires_at,
@@ -27,8 +27,8 @@ opened as (
            greatest(closed.lease_expires_at,
                     change.at + make_interval(secs => closed.lease_ms / 1000.0)),
            closed.lease_ms, new.expires_at, change.at, new.tool, new.offered_at
-    from unnest($29::uuid[], $30::uuid[], $31::text[], $32::uuid[], $33::boolean[], $36::timestamptz[],
-                $37::text[], $38::timestamptz[])
+    from unnest($30::uuid[], $31::uuid[], $32::text[], $33::uuid[], $34::boolean[], $37::timestamptz[],
+                $38::text[], $39::timestamptz[])
          as new (run_id, id, kind, follows, withheld, expires_at, tool, offered_at)
     join moved on moved.run_id = new.run_id
     join change on change.run_id = new.run_id
@@ -43,9 +43,9 @@ withheld as (
                        then wait.free_ms + greatest(0, extract(epoch from change.at - wait.free_since) * 1000)::bigint
                        else wait.free_ms end,
         free_since = case when changed.withheld then wait.free_since else change.at end
-    from unnest($34::uuid[], $35::boolean[]) as changed (run_id, withheld)
+    from unnest($35::uuid[], $36::boolean[]) as changed (run_id, withheld)
     join moved on moved.run_id = changed.run_id
     join change on change.run_id = changed.run_id
     where wait.run_id = changed.run_id
-      and wait.id <> all($28)
+      and wait.id <> all($29)
 )

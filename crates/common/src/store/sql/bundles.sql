@@ -11,6 +11,8 @@ select wanted.place, execution.run_id, execution.namespace, execution.state, exe
        run.forked_from::text as forked_from,
        run.repository::text as repository,
        plan.body::text as plan_body, plan.digest as plan_digest,
+       run.submitter, plan.created_at as plan_created_at, plan.parent_digest as plan_parent_digest,
+       plan.reason as plan_reason, found.signatures,
        found.sequences, found.times, found.actors, found.entries
 from unnest($1::uuid[]) with ordinality as wanted (run_id, place)
 join execution on execution.run_id = wanted.run_id
@@ -20,12 +22,13 @@ cross join lateral (
     select coalesce(array_agg(row.sequence), '{}') as sequences,
            coalesce(array_agg(row.at), '{}') as times,
            coalesce(array_agg(row.actor), '{}') as actors,
-           coalesce(array_agg(row.entries), '{}') as entries
+           coalesce(array_agg(row.entries), '{}') as entries,
+           coalesce(array_agg(row.signature), '{}') as signatures
     from (
-        select sequence, at, actor, entries,
+        select sequence, at, actor, entries, signature,
                sum(octet_length(entries)) over (order by sequence rows unbounded preceding) as bytes
         from (
-            select sequence, at, actor, entries
+            select sequence, at, actor, entries, signature
             from journal
             where journal.run_id = wanted.run_id
               and execution.state = $2

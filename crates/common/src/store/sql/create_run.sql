@@ -6,14 +6,16 @@ with new as (
         $13::text[], $14::text[], $15::text[],
         $16::bigint[], $17::text[], $18::text[], $19::bigint[], $20::smallint[],
         $21::timestamptz[], $22::integer[], $23::text[], $24::text[], $25::text[], $26::text[],
-        $27::text[], $28::timestamptz[], $29::text[], $30::text[], $33::text[], $37::text[], $38::text[]
+        $27::text[], $28::timestamptz[], $29::text[], $30::text[], $33::text[], $37::text[], $38::text[],
+        $39::bytea[]
     ) as new (
         id, namespace, request_id, request_digest, goal, driver, workspace,
         limits, policy, labels, trace_parent, created_at,
         plan_digest, plan_reason, plan_body,
         version, state, blocked_from, sequence, priority,
         ready_at, plan_revision, step_states, progress, wait, wait_ids,
-        terminal, deadline_at, entries, actor, submitter, forked_from, repository)
+        terminal, deadline_at, entries, actor, submitter, forked_from, repository,
+        signature)
 ),
 made as (
     insert into run (id, namespace, request_id, request_digest, goal, driver, workspace,
@@ -58,7 +60,7 @@ used as (
     select distinct run_id, digest from content join made on made.id = content.run_id
 ),
 written as (
-    insert into journal (run_id, sequence, at, actor, entries)
-    select id, sequence, created_at, actor, entries
+    insert into journal (run_id, sequence, at, actor, entries, signature)
+    select id, sequence, created_at, actor, entries, signature
     from new join made using (id)
 )

@@ -46,6 +46,9 @@ forgotten_mail as (
 forgotten_escalation as (
     delete from escalation using expired where escalation.run_id = expired.run_id
 ),
+forgotten_verdict as (
+    delete from verdict using expired where verdict.run_id = expired.run_id
+),
 forgotten_plan as (
     delete from plan using expired where plan.run_id = expired.run_id
 ),

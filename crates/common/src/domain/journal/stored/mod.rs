@@ -10,7 +10,7 @@ mod turn;
 
 pub use error::StoredError;
 
-use super::{Actor, Entry, Event};
+use super::{Actor, Entry, Event, VerdictRecord};
 use crate::domain::json::{self, ObjectText, write_list};
 use crate::domain::receipt::read_stored;
 use call::{read_intent, read_output, write_intent, write_output};
@@ -80,6 +80,7 @@ impl Wanted {
 
 pub(super) const RECEIPT: &str = "receipt";
 pub(super) const TURN: &str = "turn";
+pub(super) const VERDICT: &str = "verdict";
 const OUTPUT: &str = "output";
 
 /// A row of the journal as it is stored.
@@ -146,6 +147,22 @@ pub(super) fn kind_of(entry: &str) -> Result<&str, StoredError> {
     key.map(|(kind, _)| kind).ok_or_else(|| missing("an entry's kind"))
 }
 
+/// A verdict as JSON text, as it is stored and signed.
+pub fn verdict_text(record: &VerdictRecord) -> String {
+    let mut out = String::with_capacity(512);
+    write_verdict(&mut out, record);
+    out
+}
+
+/// Reads the output of [`verdict_text`].
+///
+/// # Errors
+/// [`StoredError`] when the text has another format.
+pub fn read_verdict_text(text: &str) -> Result<VerdictRecord, StoredError> {
+    let parsed = json::parse_stored(text).map_err(|error| StoredError(error.to_string()))?;
+    read_verdict(&Fields::of(&parsed.value)?)
+}
+
 fn write_entry(out: &mut String, entry: &Entry, actor: &Actor) {
     let object = ObjectText::begin(out);
     match entry {
@@ -157,7 +174,7 @@ fn write_entry(out: &mut String, entry: &Entry, actor: &Actor) {
         Entry::Intent(intent) => object.with("intent", |out| write_intent(out, intent)),
         Entry::Receipt(receipt) => object.with(RECEIPT, |out| receipt.write(out)),
         Entry::Output(output) => object.with(OUTPUT, |out| write_output(out, output)),
-        Entry::Verdict(record) => object.with("verdict", |out| write_verdict(out, record)),
+        Entry::Verdict(record) => object.with(VERDICT, |out| write_verdict(out, record)),
         Entry::Answer(answer) => object.with("answer", |out| write_answer(out, answer)),
         Entry::Forked(fork) => object.with("forked", |out| write_fork(out, fork)),
     }
@@ -180,7 +197,7 @@ pub(super) fn read_entry(text: &str, actor: &Actor) -> Result<Entry, StoredError
             read_stored(body.0).map_err(|error| StoredError(error.to_string()))?,
         )),
         OUTPUT => Entry::Output(read_output(&body)?),
-        "verdict" => Entry::Verdict(Box::new(read_verdict(&body)?)),
+        VERDICT => Entry::Verdict(Box::new(read_verdict(&body)?)),
         "answer" => Entry::Answer(read_answer(&body)?),
         "forked" => Entry::Forked(Box::new(read_fork(&body)?)),
         other => return Err(StoredError(format!("the kind {other:?} is unknown"))),

@@ -36,13 +36,13 @@ fn chain(length: u32) -> Vec<EvidenceReceipt> {
 }
 
 fn lines(receipts: &[EvidenceReceipt]) -> Vec<String> {
-    let mut lines: Vec<String> = receipts.iter().map(export_line).collect();
+    let mut lines: Vec<String> = receipts.iter().map(EvidenceReceipt::to_text).collect();
     lines.push(ChainEnd::of(RUN, receipts).to_line());
     lines
 }
 
 fn findings(lines: &[String]) -> Vec<(u64, String)> {
-    let report = check_export(&lines.join("\n"));
+    let report = check_plain(&lines.join("\n"));
     report.findings.into_iter().map(|finding| (finding.seq, finding.message)).collect()
 }
 
@@ -50,7 +50,7 @@ fn findings(lines: &[String]) -> Vec<(u64, String)> {
 fn an_untouched_export_holds_and_names_its_end() {
     for length in [0, 1, 5] {
         let receipts = chain(length);
-        let report = check_export(&(lines(&receipts).join("\n") + "\n"));
+        let report = check_plain(&(lines(&receipts).join("\n") + "\n"));
         assert!(report.is_whole(), "{report:?}");
         assert_eq!(report.receipt_count, u64::from(length));
         let last = receipts.last().map_or("", |last| last.digest.as_str());
@@ -131,6 +131,6 @@ fn no_text_makes_the_reader_panic() {
     let odd =
         ["", "\n\n", "[]", "{}", "null", r#"{"chain_end":{}}"#, r#"{"chain_end":7}"#, "\u{0}"];
     for text in odd {
-        assert!(!check_export(text).is_whole(), "{text:?}");
+        assert!(!check_plain(text).is_whole(), "{text:?}");
     }
 }

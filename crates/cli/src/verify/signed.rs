@@ -1,0 +1,67 @@
+//! The signature of a verdict file, by a key of the user's.
+
+use surety_common::clock;
+use surety_common::config::DataDirConfig;
+use surety_common::domain::json::{Value, parse_stored};
+use surety_common::domain::signature::{Service, sign_document, verify_document};
+use surety_common::keys::{KeyFile, read_secret_key, read_trusted_keys, trust_key};
+
+use super::VerdictFile;
+use crate::failure::{Code, Failure};
+use crate::folder::DataFolder;
+use crate::output::note;
+
+impl VerdictFile {
+    /// Signs the verdict with the user's key in the data folder, which is made at the first time. Where there is no
+    /// folder for a key, the verdict stays unsigned, and a note says so.
+    ///
+    /// # Errors
+    /// The key can be read by others, or is none; the verdict is no JSON.
+    pub fn sign(&mut self, data: &DataDirConfig) -> Result<(), Failure> {
+        let folder =
+            match DataFolder::choose(data).and_then(|folder| folder.make().map(|()| folder)) {
+                Ok(folder) => folder,
+                Err(error) => {
+                    note(&format!("surety: the verdict is not signed: {error}"));
+                    return Ok(());
+                }
+            };
+        let path = folder.key(Service::User);
+        let is_new = !path.exists();
+        let public = match KeyFile::open_or_make(&path) {
+            Ok(key) => key.public(),
+            Err(error) if is_new => {
+                note(&format!("surety: the verdict is not signed: {error}"));
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        trust_key(&folder.trusted_keys(), (Service::User, public), false, clock::now())?;
+        let key = read_secret_key(&path)?;
+        self.signature = Some(sign_document(&key, clock::now(), &self.document()?));
+        Ok(())
+    }
+
+    /// Checks the signature, where the verdict has one.
+    ///
+    /// # Errors
+    /// The verdict is not what was signed, or no trusted key signed it.
+    pub fn check_signature(&self, data: &DataDirConfig) -> Result<(), Failure> {
+        let Some(signature) = &self.signature else { return Ok(()) };
+        let keys = read_trusted_keys(&DataFolder::choose(data)?.trusted_keys())?;
+        verify_document(&keys, signature, &self.document()?).map_err(|why| {
+            let message = format!("the verdict's signature does not hold: {why}");
+            let advice =
+                "Trust the key of its author with `surety keys pin`, or make the verdict again.";
+            Failure::new(Code::ValueInvalid, message, advice).at("signature")
+        })
+    }
+
+    /// What is signed: everything but the signature.
+    fn document(&self) -> Result<Value, Failure> {
+        let unsigned = Self { signature: None, ..self.clone() };
+        let parsed = parse_stored(&unsigned.compact()?);
+        let value = parsed.map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
+        Ok(value.value)
+    }
+}

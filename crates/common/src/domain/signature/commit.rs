@@ -1,0 +1,240 @@
+//! The leaves of a journal row: its receipts, the run or the plans that were stored with it, and the row itself.
+
+use super::envelope::{number, object, text};
+use super::key::{from_hex, to_hex};
+use super::merkle::{Digest, leaf};
+use super::row::{RowLeaves, RowSignature};
+use crate::domain::json::{Value, sha256};
+use crate::domain::receipt::EvidenceReceipt;
+use chrono::{DateTime, SecondsFormat, Utc};
+
+/// A journal row and what was stored with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// What the row itself says.
+    pub line: CommitLine,
+    /// Its receipts; an error replaces one that does not read.
+    pub receipts: Vec<Result<EvidenceReceipt, String>>,
+    /// Its signature; none for a row that was written without.
+    pub signature: Option<RowSignature>,
+}
+
+/// A journal row as it is checked: [`Commit`], without owning its parts.
+#[derive(Debug, Clone)]
+pub struct Row<'r> {
+    /// What the row itself says.
+    pub line: &'r CommitLine,
+    /// Its receipts; an error replaces one that does not read.
+    pub receipts: Vec<Result<&'r EvidenceReceipt, &'r str>>,
+    /// Its signature; none for a row that was written without.
+    pub signature: Option<&'r RowSignature>,
+}
+
+impl Row<'_> {
+    /// The leaves that its signature covers, in a run.
+    pub(super) fn leaves_in(&self, run_id: &str) -> Vec<Digest> {
+        let run = self.signature.and_then(|signed| signed.run.clone());
+        let plans = self.signature.map(|signed| signed.plans.clone()).unwrap_or_default();
+        let receipts = self.receipts.iter().flatten().copied();
+        RowLeaves::of(run_id, receipts, (run, plans), self.line).leaves
+    }
+}
+
+/// What a journal row says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitLine {
+    /// The number of its last entry.
+    pub sequence: i64,
+    /// The number of its entries.
+    pub entries: u32,
+    /// When it was written.
+    pub at: DateTime<Utc>,
+    /// What wrote it.
+    pub actor: String,
+    /// The SHA-256 of its entries.
+    pub entries_digest: Digest,
+    /// How many verdicts are among its entries.
+    pub verdicts: u32,
+}
+
+impl CommitLine {
+    /// The canonical line of an export.
+    pub fn to_line(&self) -> String {
+        let Self { sequence, entries, at, actor, entries_digest, verdicts } = self;
+        let commit = object([
+            ("actor", text(actor)),
+            ("at", text(instant(*at))),
+            ("entries", number(entries)),
+            ("entries_digest", text(to_hex(entries_digest))),
+            ("sequence", number(sequence)),
+            ("verdicts", number(verdicts)),
+        ]);
+        object([("commit", commit)]).to_canonical()
+    }
+
+    /// Reads the value of the key `commit`.
+    pub fn read(value: &Value) -> Option<Self> {
+        let at = value.get("at")?.as_str()?;
+        Some(Self {
+            sequence: value.get("sequence")?.as_number()?.parse().ok()?,
+            entries: value.get("entries")?.as_number()?.parse().ok()?,
+            at: DateTime::parse_from_rfc3339(at).ok()?.to_utc(),
+            actor: value.get("actor")?.as_str()?.to_owned(),
+            entries_digest: digest(value.get("entries_digest")?)?,
+            verdicts: value.get("verdicts")?.as_number()?.parse().ok()?,
+        })
+    }
+}
+
+/// The digests of the columns of a run, in the order of [`RunColumns::NAMES`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunColumns(pub [Digest; 10]);
+
+impl RunColumns {
+    /// The columns of the table `run` that feed a verdict.
+    pub const NAMES: [&'static str; 10] = [
+        "created_at",
+        "driver",
+        "forked_from",
+        "goal",
+        "limits",
+        "namespace",
+        "policy",
+        "repository",
+        "submitter",
+        "workspace",
+    ];
+
+    /// Of the texts of these columns; a column without a value is empty.
+    pub fn of(texts: [&str; 10]) -> Self {
+        Self(texts.map(|text| sha256(&[text.as_bytes()])))
+    }
+
+    /// The canonical line of an export.
+    pub fn to_line(&self) -> String {
+        object([("run", columns(&Self::NAMES, &self.0, None))]).to_canonical()
+    }
+
+    /// Reads the value of the key `run`.
+    pub fn read(value: &Value) -> Option<Self> {
+        read_columns(value, &Self::NAMES).map(Self)
+    }
+}
+
+/// The digests of the columns of a plan revision, in the order of [`PlanColumns::NAMES`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanColumns {
+    /// The revision, from 1.
+    pub revision: u32,
+    /// The digests.
+    pub columns: [Digest; 5],
+}
+
+impl PlanColumns {
+    /// The columns of the table `plan` that feed a verdict.
+    pub const NAMES: [&'static str; 5] =
+        ["body", "created_at", "digest", "parent_digest", "reason"];
+
+    /// Of the texts of these columns.
+    pub fn of(revision: u32, texts: [&str; 5]) -> Self {
+        Self { revision, columns: texts.map(|text| sha256(&[text.as_bytes()])) }
+    }
+
+    /// The canonical line of an export.
+    pub fn to_line(&self) -> String {
+        let Self { revision, columns: digests } = self;
+        let plan = columns(&Self::NAMES, digests, Some(("revision", number(revision))));
+        object([("plan", plan)]).to_canonical()
+    }
+
+    /// Reads the value of the key `plan`.
+    pub fn read(value: &Value) -> Option<Self> {
+        let revision = value.get("revision")?.as_number()?.parse().ok()?;
+        Some(Self { revision, columns: read_columns(value, &Self::NAMES)? })
+    }
+}
+
+fn columns(names: &[&str], digests: &[Digest], more: Option<(&str, Value)>) -> Value {
+    let named = names.iter().zip(digests).map(|(name, digest)| (*name, text(to_hex(digest))));
+    let members = named.chain(more).map(|(name, value)| (name.to_owned(), value));
+    Value::Object(members.collect())
+}
+
+fn read_columns<const N: usize>(value: &Value, names: &[&str; N]) -> Option<[Digest; N]> {
+    let mut digests = [[0; 32]; N];
+    for (place, name) in digests.iter_mut().zip(names) {
+        *place = digest(value.get(name)?)?;
+    }
+    Some(digests)
+}
+
+pub(super) fn digest(value: &Value) -> Option<Digest> {
+    from_hex(value.as_str()?)?.try_into().ok()
+}
+
+/// An instant as every signed text has it: RFC 3339 in UTC with microseconds.
+pub fn instant(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Micros, true)
+}
+
+/// The leaf of a receipt of a run.
+pub(super) fn receipt_leaf(run_id: &str, seq: u64, digest: &str) -> Digest {
+    leaf(format!("{run_id}\n{seq}\n{digest}").as_bytes())
+}
+
+/// The leaf of any other line of an export.
+pub(super) fn line_leaf(run_id: &str, line: &str) -> Digest {
+    leaf(format!("{run_id}\n{line}").as_bytes())
+}
+
+impl RowLeaves {
+    /// The leaves of a row, in the order in which an export has them.
+    pub fn of<'r>(
+        run_id: &str,
+        receipts: impl IntoIterator<Item = &'r EvidenceReceipt>,
+        (run, plans): (Option<RunColumns>, Vec<PlanColumns>),
+        line: &CommitLine,
+    ) -> Self {
+        let receipts = receipts.into_iter();
+        let receipts = receipts.map(|receipt| receipt_leaf(run_id, receipt.seq, &receipt.digest));
+        let mut leaves: Vec<Digest> = receipts.collect();
+        leaves.extend(run.iter().map(|run| line_leaf(run_id, &run.to_line())));
+        leaves.extend(plans.iter().map(|plan| line_leaf(run_id, &plan.to_line())));
+        leaves.push(line_leaf(run_id, &line.to_line()));
+        Self { leaves, run, plans }
+    }
+}
+
+impl Commit {
+    /// The row, without owning its parts.
+    pub fn as_row(&self) -> Row<'_> {
+        let receipts = self.receipts.iter();
+        let receipts = receipts.map(|receipt| receipt.as_ref().map_err(String::as_str));
+        Row { line: &self.line, receipts: receipts.collect(), signature: self.signature.as_ref() }
+    }
+
+    /// The lines of an export, in their order.
+    pub fn to_lines(&self, run_id: &str) -> Vec<String> {
+        let mut lines = Vec::with_capacity(self.receipts.len() + 4);
+        match &self.signature {
+            Some(signature) => {
+                let leaves = self.as_row().leaves_in(run_id);
+                // A proof that does not fit its leaves has no root: the line that follows shows it.
+                lines.extend(signature.envelope(&leaves).map(|envelope| envelope.to_line()));
+                let nodes = signature.proof.nodes.iter().map(|node| text(to_hex(node)));
+                let proof = object([
+                    ("first", number(signature.proof.first)),
+                    ("nodes", Value::Array(nodes.collect())),
+                ]);
+                lines.push(object([("proof", proof)]).to_canonical());
+            }
+            None => lines.push(object([("proof", Value::Null)]).to_canonical()),
+        }
+        lines.extend(self.receipts.iter().flatten().map(EvidenceReceipt::to_text));
+        let signed = self.signature.iter();
+        lines.extend(signed.clone().flat_map(|signed| &signed.run).map(RunColumns::to_line));
+        lines.extend(signed.flat_map(|signed| &signed.plans).map(PlanColumns::to_line));
+        lines.push(self.line.to_line());
+        lines
+    }
+}

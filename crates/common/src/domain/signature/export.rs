@@ -1,0 +1,424 @@
+//! A run's evidence as a file, one canonical line of JSON each, and the check of such a file.
+//!
+//! ```text
+//!   {"export":{"form":...,"run_id":...}}
+//!   {"stored":{"plans":[...],"run":{...}}}          digests of the columns as the database has them
+//!   of each journal row:
+//!     {"payload":...}                               the signed root; absent for a row without a signature
+//!     {"proof":{"first":...,"nodes":[...]}}         null for a row without a signature
+//!     {...receipt...} {"run":...} {"plan":...}      the leaves
+//!     {"commit":{...}}                              the last leaf
+//!     {"payload":...}                               the statements about its verdict, or {"verdict":...} unsigned
+//!   {"state":{...}}
+//!   {"chain_end":{...}}
+//! ```
+
+use super::commit::{Commit, CommitLine, PlanColumns, RunColumns, instant};
+use super::envelope::{Envelope, Statement, number, object, text};
+use super::key::SIGNATURE_BYTES;
+use super::merkle::{Digest, RangeProof};
+use super::row::{ROOT, RowSignature};
+use super::summary::{SUMMARY, SignedVerdict, TEST_RESULT, verdict_statements};
+use super::trust::TrustedKeys;
+use super::verifier::{EvidenceReport, SignatureStatus, StoredState, Verifier};
+use crate::domain::journal::{read_verdict_text, verdict_text};
+use crate::domain::json::{Value, parse_stored};
+use crate::domain::receipt::{ChainEnd, EvidenceReceipt, check_plain, read_stored};
+use chrono::DateTime;
+use std::collections::HashSet;
+
+/// Names the form of the file; another form has another name.
+const FORM: &str = "surety receipts 2";
+
+/// The first line of an export.
+pub fn header_line(run_id: &str) -> String {
+    let header = object([("form", text(FORM)), ("run_id", text(run_id))]);
+    object([("export", header)]).to_canonical()
+}
+
+/// The second line of an export: the columns as they are stored.
+pub fn stored_line(run: &RunColumns, plans: &[PlanColumns]) -> String {
+    let inner = |line: String, key: &str| {
+        let value = parse_stored(&line).map(|parsed| parsed.value).ok();
+        value.and_then(|value| value.get(key).cloned()).unwrap_or(Value::Null)
+    };
+    let plans = plans.iter().map(|plan| inner(plan.to_line(), "plan")).collect();
+    let stored = object([("plans", Value::Array(plans)), ("run", inner(run.to_line(), "run"))]);
+    object([("stored", stored)]).to_canonical()
+}
+
+/// The line before the last one.
+pub fn state_line(state: &StoredState) -> String {
+    let StoredState { state, plan_revision, sequence } = state;
+    let state = object([
+        ("plan_revision", number(plan_revision)),
+        ("sequence", number(sequence)),
+        ("state", text(state)),
+    ]);
+    object([("state", state)]).to_canonical()
+}
+
+impl SignedVerdict {
+    /// The lines of an export, in their order.
+    pub fn to_lines(&self, run_id: &str) -> Vec<String> {
+        if let Some(envelopes) = self.envelopes(run_id) {
+            return envelopes.iter().map(Envelope::to_line).collect();
+        }
+        let record = parse_stored(&verdict_text(&self.record)).map(|parsed| parsed.value);
+        let verdict =
+            object([("at", text(instant(self.at))), ("record", record.unwrap_or(Value::Null))]);
+        vec![object([("verdict", verdict)]).to_canonical()]
+    }
+}
+
+/// Checks the bytes of an export. Without keys only digests and the chain are checked.
+pub fn check_export(file: &str, keys: Option<&TrustedKeys>) -> EvidenceReport {
+    let mut lines = (1..).zip(file.split_terminator('\n'));
+    let head = lines.next().and_then(|(_, line)| read_header(line));
+    let (Some(run_id), Some((run, plans))) =
+        (head, lines.next().and_then(|(_, line)| read_stored_line(line)))
+    else {
+        return plain(file);
+    };
+    let mut reader = Reader {
+        verifier: Verifier::new(keys, run_id.as_str(), run.clone(), plans.clone()),
+        run_id,
+        group: Group::default(),
+        verdict: None,
+        state: None,
+        end: None,
+    };
+    let canonical = [header_line(&reader.run_id), stored_line(&run, &plans)];
+    reader.compare(1, file.split_terminator('\n'), &canonical);
+    if !file.ends_with('\n') {
+        reader.verifier.find(0, "the file does not end with a line end: it was cut or changed");
+    }
+    for (number, line) in lines {
+        reader.line(number, line);
+    }
+    reader.finish()
+}
+
+/// A file of an earlier version, or none that is known.
+fn plain(file: &str) -> EvidenceReport {
+    let chain = check_plain(file);
+    let status = match chain.findings.first() {
+        Some(found) => SignatureStatus::Broken(found.message.clone()),
+        None => SignatureStatus::Unsigned("the file has no signatures".to_owned()),
+    };
+    EvidenceReport { chain, signed_receipt_count: 0, status }
+}
+
+fn read_header(line: &str) -> Option<String> {
+    let value = parse_stored(line).ok()?.value;
+    let header = value.get("export")?;
+    let form = header.get("form").and_then(Value::as_str);
+    (form == Some(FORM)).then_some(())?;
+    header.get("run_id").and_then(Value::as_str).map(str::to_owned)
+}
+
+fn read_stored_line(line: &str) -> Option<(RunColumns, Vec<PlanColumns>)> {
+    let value = parse_stored(line).ok()?.value;
+    let stored = value.get("stored")?;
+    let plans = stored.get("plans")?.as_array()?.iter().map(PlanColumns::read);
+    Some((RunColumns::read(stored.get("run")?)?, plans.collect::<Option<_>>()?))
+}
+
+/// The lines of one journal row, as far as they were read.
+#[derive(Debug, Default)]
+struct Group<'f> {
+    first: usize,
+    lines: Vec<&'f str>,
+    root: Option<(Envelope, Root)>,
+    proof: Option<Option<(u32, Vec<Digest>)>>,
+    receipts: Vec<Result<EvidenceReceipt, String>>,
+    run: Option<RunColumns>,
+    plans: Vec<PlanColumns>,
+}
+
+/// What a signed root says of its tree.
+#[derive(Debug)]
+struct Root {
+    leaf_count: u32,
+    signed_at: DateTime<chrono::Utc>,
+}
+
+/// The envelopes of a verdict, as far as they were read.
+#[derive(Debug)]
+struct Announced<'f> {
+    first: usize,
+    lines: Vec<&'f str>,
+    expected: usize,
+    signatures: Vec<[u8; SIGNATURE_BYTES]>,
+    verdict: SignedVerdict,
+}
+
+struct Reader<'k, 'f> {
+    verifier: Verifier<'k>,
+    run_id: String,
+    group: Group<'f>,
+    verdict: Option<Announced<'f>>,
+    state: Option<StoredState>,
+    end: Option<ChainEnd>,
+}
+
+impl<'f> Reader<'_, 'f> {
+    fn line(&mut self, number: usize, line: &'f str) {
+        if self.end.is_some() {
+            return self
+                .verifier
+                .find(0, format!("line {number}: there are more lines after the chain's end"));
+        }
+        let read = parse_stored(line).map_err(|error| format!("it is not JSON: {error}"));
+        let done = read.and_then(|parsed| self.value(number, line, &parsed.value));
+        if let Err(why) = done {
+            // A line of a row that does not read leaves the row without a leaf, which its signature shows.
+            self.verifier.find(0, format!("line {number}: {why}"));
+        }
+    }
+
+    fn value(&mut self, number: usize, line: &'f str, value: &Value) -> Result<(), String> {
+        let key = |name: &str| value.get(name);
+        if self.verdict.is_some() && key("payload").is_none() {
+            self.verdict_is_over();
+        }
+        if self.group.lines.is_empty() {
+            self.group.first = number;
+        }
+        if key("payload").is_some() || key("payloadType").is_some() {
+            return self.envelope(number, line, value);
+        }
+        if let Some(proof) = key("proof") {
+            self.group.lines.push(line);
+            self.group.proof = Some(read_proof(proof)?);
+        } else if let Some(run) = key("run") {
+            self.group.lines.push(line);
+            self.group.run = Some(RunColumns::read(run).ok_or("the columns of a run do not read")?);
+        } else if let Some(plan) = key("plan") {
+            self.group.lines.push(line);
+            let plan = PlanColumns::read(plan).ok_or("the columns of a plan do not read")?;
+            self.group.plans.push(plan);
+        } else if let Some(commit) = key("commit") {
+            self.group.lines.push(line);
+            let commit = CommitLine::read(commit).ok_or("a journal row does not read")?;
+            self.commit(commit);
+        } else if let Some(verdict) = key("verdict") {
+            self.unsigned_verdict(number, line, verdict)?;
+        } else if let Some(state) = key("state") {
+            let state = read_state(state).ok_or("the state does not read")?;
+            self.compare(number, [line], &[state_line(&state)]);
+            self.state = Some(state);
+        } else if let Some(end) = key("chain_end") {
+            let end = ChainEnd::read(end).ok_or("the chain's end does not read")?;
+            self.compare(number, [line], &[end.to_line()]);
+            self.end = Some(end);
+        } else {
+            self.group.lines.push(line);
+            let receipt = read_stored(value).map_err(|why| format!("it is no receipt: {why}"));
+            self.group.receipts.push(receipt);
+        }
+        Ok(())
+    }
+
+    fn envelope(&mut self, number: usize, line: &'f str, value: &Value) -> Result<(), String> {
+        let envelope = Envelope::read(value)?;
+        let statement = envelope.statement()?;
+        match statement.predicate_type.as_str() {
+            ROOT => {
+                if self.verdict.is_some() {
+                    self.verdict_is_over();
+                }
+                let root = read_root(&statement).ok_or("the statement of a root does not read")?;
+                self.group.lines.push(line);
+                self.group.root = Some((envelope, root));
+            }
+            SUMMARY => {
+                if self.verdict.is_some() {
+                    self.verdict_is_over();
+                }
+                let (at, record) = SignedVerdict::of_summary(&statement)
+                    .ok_or("the summary of a verdict does not read")?;
+                let expected = verdict_statements(&self.run_id, at, &record).len();
+                let verdict = SignedVerdict { at, record, signed: None };
+                let signatures = vec![envelope.signature];
+                let announced =
+                    Announced { first: number, lines: vec![line], expected, signatures, verdict };
+                self.awaited(announced, &envelope);
+            }
+            TEST_RESULT => {
+                let mut announced =
+                    self.verdict.take().ok_or("a test result stands without its verdict")?;
+                announced.lines.push(line);
+                announced.signatures.push(envelope.signature);
+                self.awaited(announced, &envelope);
+            }
+            unknown => return Err(format!("the predicate {unknown:?} is unknown")),
+        }
+        Ok(())
+    }
+
+    /// Checks a verdict once all of its envelopes are there.
+    fn awaited(&mut self, mut announced: Announced<'f>, envelope: &Envelope) {
+        if announced.signatures.len() < announced.expected {
+            self.verdict = Some(announced);
+            return;
+        }
+        let signatures = std::mem::take(&mut announced.signatures);
+        let verdict =
+            SignedVerdict { signed: Some((envelope.key_id, signatures)), ..announced.verdict };
+        self.compare(announced.first, announced.lines, &verdict.to_lines(&self.run_id));
+        self.verifier.verdict(&verdict);
+    }
+
+    fn verdict_is_over(&mut self) {
+        if let Some(announced) = self.verdict.take() {
+            let line = announced.first;
+            self.verifier
+                .find(0, format!("line {line}: the test result of the verdict is missing"));
+            self.verifier.verdict(&announced.verdict);
+        }
+    }
+
+    fn unsigned_verdict(
+        &mut self,
+        number: usize,
+        line: &'f str,
+        value: &Value,
+    ) -> Result<(), String> {
+        let at = value.get("at").and_then(Value::as_str).unwrap_or_default();
+        let at = DateTime::parse_from_rfc3339(at).map_err(|_| "the verdict has no time")?.to_utc();
+        let record = value.get("record").map(Value::to_canonical).unwrap_or_default();
+        let record = read_verdict_text(&record).map_err(|_| "the verdict does not read")?;
+        let verdict = SignedVerdict { at, record, signed: None };
+        self.compare(number, [line], &verdict.to_lines(&self.run_id));
+        self.verifier.verdict(&verdict);
+        Ok(())
+    }
+
+    /// Ends the lines of a journal row.
+    fn commit(&mut self, line: CommitLine) {
+        let Group { first, lines, root, proof, receipts, run, plans } =
+            std::mem::take(&mut self.group);
+        let sequence = line.sequence;
+        let signature = match (root, proof) {
+            (Some((envelope, root)), Some(Some((place, nodes)))) => Some(RowSignature {
+                key_id: envelope.key_id,
+                signed_at: root.signed_at,
+                proof: RangeProof { leaf_count: root.leaf_count, first: place, nodes },
+                signature: envelope.signature,
+                run,
+                plans,
+            }),
+            (None, Some(None)) if run.is_none() && plans.is_empty() => None,
+            _ => {
+                self.verifier.find(0, format!("journal row {sequence}: its signed root and its proof do not belong together"));
+                None
+            }
+        };
+        let commit = Commit { line, receipts, signature };
+        self.compare(first, lines, &commit.to_lines(&self.run_id));
+        self.verifier.commit(&commit.as_row());
+    }
+
+    /// An export has one form: what was read, written again, is the same bytes.
+    fn compare<'l>(
+        &mut self,
+        first: usize,
+        lines: impl IntoIterator<Item = &'l str>,
+        again: &[String],
+    ) {
+        let mut lines = lines.into_iter();
+        for (number, again) in (first..).zip(again) {
+            if lines.next() != Some(again) {
+                self.verifier.find(0, format!("line {number}: it is not in the canonical form, or belongs to another run or row"));
+            }
+        }
+    }
+
+    fn finish(mut self) -> EvidenceReport {
+        self.verdict_is_over();
+        if !self.group.lines.is_empty() {
+            let first = self.group.first;
+            self.verifier.find(0, format!("line {first}: the journal row that begins here is cut"));
+        }
+        if self.state.is_none() {
+            self.verifier.find(0, "the line with the run's state is missing");
+        }
+        let Some(end) = self.end.take() else {
+            self.verifier.find(0, "the last line, which states the chain's end, is missing");
+            let state = self.state.unwrap_or_else(unknown_state);
+            return self.verifier.finish(&state, (u64::MAX, ""));
+        };
+        if end.run_id != self.run_id {
+            self.verifier.find(0, "the chain's end belongs to another run");
+        }
+        let state = self.state.unwrap_or_else(unknown_state);
+        self.verifier.finish(&state, (end.receipt_count, &end.chain_digest))
+    }
+}
+
+fn unknown_state() -> StoredState {
+    StoredState { state: String::new(), plan_revision: 0, sequence: 0 }
+}
+
+fn read_state(value: &Value) -> Option<StoredState> {
+    Some(StoredState {
+        state: value.get("state")?.as_str()?.to_owned(),
+        plan_revision: value.get("plan_revision")?.as_number()?.parse().ok()?,
+        sequence: value.get("sequence")?.as_number()?.parse().ok()?,
+    })
+}
+
+fn read_root(statement: &Statement) -> Option<Root> {
+    let predicate = &statement.predicate;
+    let at = predicate.get("signed_at")?.as_str()?;
+    Some(Root {
+        leaf_count: predicate.get("leaf_count")?.as_number()?.parse().ok()?,
+        signed_at: DateTime::parse_from_rfc3339(at).ok()?.to_utc(),
+    })
+}
+
+fn read_proof(value: &Value) -> Result<Option<(u32, Vec<Digest>)>, String> {
+    if *value == Value::Null {
+        return Ok(None);
+    }
+    let first = value.get("first").and_then(Value::as_number).and_then(|first| first.parse().ok());
+    let nodes = value.get("nodes").and_then(Value::as_array);
+    let nodes = nodes.and_then(|nodes| nodes.iter().map(super::commit::digest).collect());
+    let both = first.zip(nodes);
+    both.map(Some).ok_or_else(|| "an inclusion proof does not read".to_owned())
+}
+
+/// What an earlier export of the same run has and a later one lacks: a run's rows are only added to, so the later
+/// state was rolled back or its tail was deleted. Both files must have been checked.
+pub fn compare_exports(later: &str, earlier: &str) -> Vec<String> {
+    let has: HashSet<&str> = later.split_terminator('\n').collect();
+    let mut findings = Vec::new();
+    for (number, line) in (1..).zip(earlier.split_terminator('\n')) {
+        let Ok(parsed) = parse_stored(line) else { continue };
+        let changes =
+            ["stored", "state", "chain_end"].iter().any(|key| parsed.value.get(key).is_some());
+        if !changes && !has.contains(line) {
+            let what = what_is(&parsed.value);
+            findings.push(format!("{what} (line {number} of the earlier file) is missing: the run was rolled back, cut or changed"));
+        }
+    }
+    findings
+}
+
+fn what_is(value: &Value) -> String {
+    let number = |value: &Value, key: &str| {
+        value.get(key).and_then(Value::as_number).unwrap_or_default().to_owned()
+    };
+    if let Some(commit) = value.get("commit") {
+        return format!("journal row {}", number(commit, "sequence"));
+    }
+    match (value.get("seq"), value.get("export")) {
+        (Some(_), _) => format!("receipt {}", number(value, "seq")),
+        (None, Some(_)) => "the same run".to_owned(),
+        (None, None) => "a signed statement".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! Signatures over what a verdict rests on.
+//!
+//! ```text
+//!   journal rows of one group commit --leaves--> Merkle root --statement--> one DSSE signature of the service
+//!   each row keeps key, signature and the proof of its own leaves
+//!   verdict --statement (SLSA VSA, test-result)--> one DSSE signature of the gate each
+//!
+//!   Verifier: a run's rows, or the lines of an export, against trusted keys -> signed | unsigned | broken(where)
+//! ```
+//!
+//! Who signs: the executor its receipts, the planner runs, plans, approvals and answers, the gate verdicts. The
+//! trusted keys come from a file of the reader, never from the database that is judged.
+
+mod commit;
+mod envelope;
+mod export;
+mod key;
+mod merkle;
+mod row;
+mod summary;
+mod trust;
+mod user;
+mod verifier;
+
+pub use commit::{Commit, CommitLine, PlanColumns, Row, RunColumns, instant};
+pub use envelope::{Envelope, PAYLOAD_TYPE, message_of};
+pub use export::{check_export, compare_exports, header_line, state_line, stored_line};
+pub use key::{
+    KEY_BYTES, KeyError, KeyId, PublicKey, SIGNATURE_BYTES, SecretKey, from_hex, to_hex,
+};
+pub use merkle::{Digest, RangeProof, leaf, prove, root, root_of_path};
+pub use row::{RowLeaves, RowSignature, root_statement};
+pub use summary::{SignedVerdict, verdict_statements};
+pub use trust::{Service, TrustError, TrustedKey, TrustedKeys};
+pub use user::{sign_document, verify_document};
+pub use verifier::{EvidenceReport, SignatureStatus, StoredState, Verifier};

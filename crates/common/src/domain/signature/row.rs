@@ -1,0 +1,157 @@
+//! The signature of a journal row, as its column keeps it.
+//!
+//! ```text
+//!   1 | key id 16 | signed at 8 | leaves 4 | first 4 | signature 64 | flags 1 | plans 1
+//!     | columns of the run 32 each, if flagged | (revision 4, columns 32 each) of each plan | nodes 32 each
+//! ```
+
+use super::commit::{PlanColumns, RunColumns};
+use super::envelope::{Envelope, Statement, message_of, number, object, subject, text};
+use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
+use super::merkle::{self, Digest, RangeProof};
+use chrono::{DateTime, SecondsFormat, Utc};
+
+/// The predicate of a signed root.
+pub(super) const ROOT: &str = "urn:surety:predicate:receipts-root:v1";
+const VERSION: u8 = 1;
+const HAS_RUN: u8 = 1;
+
+/// What signs the leaves of one journal row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowSignature {
+    /// The key.
+    pub key_id: KeyId,
+    /// When it signed.
+    pub signed_at: DateTime<Utc>,
+    /// Where the row's leaves are in the tree of the group commit.
+    pub proof: RangeProof,
+    /// The signature over the statement about the root.
+    pub signature: [u8; SIGNATURE_BYTES],
+    /// The run's columns as they were signed, in the row that created the run.
+    pub run: Option<RunColumns>,
+    /// The columns of the plans that were stored with the row, as they were signed.
+    pub plans: Vec<PlanColumns>,
+}
+
+/// The statement that is signed for a group commit.
+pub fn root_statement(root: &Digest, leaf_count: u32, signed_at: DateTime<Utc>) -> String {
+    let at = signed_at.to_rfc3339_opts(SecondsFormat::Micros, true);
+    Statement {
+        predicate_type: ROOT.to_owned(),
+        predicate: object([("leaf_count", number(leaf_count)), ("signed_at", text(at))]),
+        subject: super::envelope::list([subject("receipts", "sha256", &to_hex(root))]),
+    }
+    .to_text()
+}
+
+/// The leaves of one journal row.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RowLeaves {
+    /// Their digests, in the order of an export.
+    pub leaves: Vec<Digest>,
+    /// The run's columns, in the row that creates it.
+    pub run: Option<RunColumns>,
+    /// The columns of the plans that are stored with the row.
+    pub plans: Vec<PlanColumns>,
+}
+
+impl RowSignature {
+    /// Signs the rows of one group commit with one signature. A row without leaves gets none.
+    pub fn sign(
+        key: &SecretKey,
+        signed_at: DateTime<Utc>,
+        rows: Vec<RowLeaves>,
+    ) -> Vec<Option<Self>> {
+        let all: Vec<Digest> = rows.iter().flat_map(|row| row.leaves.iter().copied()).collect();
+        let leaf_count = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        if all.is_empty() {
+            return rows.iter().map(|_| None).collect();
+        }
+        let statement = root_statement(&merkle::root(&all), leaf_count, signed_at);
+        let signature = key.sign(&message_of(&statement));
+        let mut from = 0;
+        let signed = rows.into_iter().map(|RowLeaves { leaves, run, plans }| {
+            let (first, to) = (from, from + leaves.len());
+            from = to;
+            (first < to).then(|| Self {
+                key_id: key.public().id(),
+                signed_at,
+                proof: RangeProof {
+                    leaf_count,
+                    first: u32::try_from(first).unwrap_or(u32::MAX),
+                    nodes: merkle::prove(&all, first, to),
+                },
+                signature,
+                run,
+                plans,
+            })
+        });
+        signed.collect()
+    }
+
+    /// The signed statement in its envelope; none when the proof does not fit the leaves.
+    pub fn envelope(&self, leaves: &[Digest]) -> Option<Envelope> {
+        let root = self.proof.root(leaves)?;
+        let payload = root_statement(&root, self.proof.leaf_count, self.signed_at);
+        Some(Envelope { payload, key_id: self.key_id, signature: self.signature })
+    }
+
+    /// The column.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let Self { key_id, signed_at, proof, signature, run, plans } = self;
+        let mut bytes = Vec::with_capacity(128 + 32 * proof.nodes.len());
+        bytes.push(VERSION);
+        bytes.extend(key_id.0);
+        bytes.extend(signed_at.timestamp_micros().to_be_bytes());
+        bytes.extend(proof.leaf_count.to_be_bytes());
+        bytes.extend(proof.first.to_be_bytes());
+        bytes.extend(signature);
+        bytes.push(if run.is_some() { HAS_RUN } else { 0 });
+        bytes.push(u8::try_from(plans.len()).unwrap_or(u8::MAX));
+        run.iter().for_each(|run| bytes.extend(run.0.as_flattened()));
+        for PlanColumns { revision, columns } in plans {
+            bytes.extend(revision.to_be_bytes());
+            bytes.extend(columns.as_flattened());
+        }
+        bytes.extend(proof.nodes.as_flattened());
+        bytes
+    }
+
+    /// Reads the column; none for other bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes.strip_prefix(&[VERSION])?;
+        let key_id = KeyId(take(&mut rest)?);
+        let signed_at = DateTime::from_timestamp_micros(i64::from_be_bytes(take(&mut rest)?))?;
+        let leaf_count = u32::from_be_bytes(take(&mut rest)?);
+        let first = u32::from_be_bytes(take(&mut rest)?);
+        let signature = take(&mut rest)?;
+        let [flags, plan_count] = take(&mut rest)?;
+        let run = match flags {
+            0 => None,
+            HAS_RUN => Some(RunColumns(digests(&mut rest)?)),
+            _ => return None,
+        };
+        let mut plans = Vec::new();
+        for _ in 0..plan_count {
+            let revision = u32::from_be_bytes(take(&mut rest)?);
+            plans.push(PlanColumns { revision, columns: digests(&mut rest)? });
+        }
+        let (nodes, odd) = rest.as_chunks::<32>();
+        let proof = RangeProof { leaf_count, first, nodes: nodes.to_vec() };
+        odd.is_empty().then_some(Self { key_id, signed_at, proof, signature, run, plans })
+    }
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (found, behind) = rest.split_first_chunk::<N>()?;
+    *rest = behind;
+    Some(*found)
+}
+
+fn digests<const N: usize>(rest: &mut &[u8]) -> Option<[Digest; N]> {
+    let mut all = [[0; 32]; N];
+    for place in &mut all {
+        *place = take(rest)?;
+    }
+    Some(all)
+}

@@ -1,0 +1,50 @@
+//! A document that a user signs: the verdict file of `surety verify`.
+
+use super::commit::instant;
+use super::envelope::{
+    Envelope, STATEMENT_TYPE, Statement, list, message_of, object, subject, text,
+};
+use super::key::SecretKey;
+use super::trust::{Service, TrustedKeys};
+use crate::domain::json::{Value, parse_stored, sha256_hex};
+use chrono::{DateTime, Utc};
+
+/// The predicate of a signed verdict file.
+const FILE: &str = "urn:surety:predicate:verdict-file:v1";
+
+/// A signed statement that a document has this canonical text, as a line.
+pub fn sign_document(key: &SecretKey, at: DateTime<Utc>, document: &Value) -> String {
+    let digest = sha256_hex(document.to_canonical().as_bytes());
+    let statement = Statement {
+        predicate_type: FILE.to_owned(),
+        predicate: object([("signed_at", text(instant(at)))]),
+        subject: list([subject("verdict", "sha256", &digest)]),
+    };
+    let payload = statement.to_text();
+    let signature = key.sign(&message_of(&payload));
+    Envelope { payload, key_id: key.public().id(), signature }.to_line()
+}
+
+/// Checks the signature of a document.
+///
+/// # Errors
+/// Why it does not hold, in words.
+pub fn verify_document(keys: &TrustedKeys, line: &str, document: &Value) -> Result<(), String> {
+    let value = parse_stored(line).map_err(|error| format!("it is not JSON: {error}"))?.value;
+    let envelope = Envelope::read(&value)?;
+    if envelope.to_line() != line {
+        return Err("the envelope is not in its canonical form".to_owned());
+    }
+    let statement = envelope.statement()?;
+    if statement.predicate_type != FILE {
+        return Err(format!("the statement's predicate is not {FILE} of {STATEMENT_TYPE}"));
+    }
+    let at = statement.predicate.get("signed_at").and_then(Value::as_str).unwrap_or_default();
+    let at = DateTime::parse_from_rfc3339(at).map_err(|_| "the statement has no time")?.to_utc();
+    let digest = sha256_hex(document.to_canonical().as_bytes());
+    if statement.subject != list([subject("verdict", "sha256", &digest)]) {
+        return Err("it is not what was signed".to_owned());
+    }
+    let signature = (envelope.key_id, &envelope.signature);
+    keys.check(signature, &[Service::User], at, &message_of(&envelope.payload))
+}

@@ -1,0 +1,372 @@
+//! Checks a run's rows in their order: that none is missing, that receipts chain, and that each was signed by the
+//! service that may write it.
+
+use super::commit::{PlanColumns, Row, RunColumns};
+use super::envelope::message_of;
+use super::summary::SignedVerdict;
+use super::trust::{Service, TrustedKeys};
+use super::{Digest, to_hex};
+use crate::domain::machine::run::RunState;
+use crate::domain::receipt::{ChainFinding, ChainReport, EvidenceReceipt, EvidenceSource, Place};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the signatures of a run say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SignatureStatus {
+    /// All of it was signed by trusted keys, and is what was signed.
+    Signed,
+    /// A part was not signed, or no key is trusted; the text says which.
+    Unsigned(String),
+    /// Something is not what was signed; the text names the first such place.
+    Broken(String),
+}
+
+/// The result of a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EvidenceReport {
+    /// The chain, with every finding.
+    pub chain: ChainReport,
+    /// The number of receipts under a signature of a trusted key.
+    pub signed_receipt_count: u64,
+    /// What the signatures say.
+    pub status: SignatureStatus,
+}
+
+/// The run's mutable row, as far as its signed evidence contradicts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredState {
+    /// The state, as the contract spells it.
+    pub state: String,
+    /// The revision of the current plan.
+    pub plan_revision: u32,
+    /// The number of the newest event.
+    pub sequence: i64,
+}
+
+/// Checks a run's rows in their order.
+#[derive(Debug)]
+pub struct Verifier<'k> {
+    keys: Option<&'k TrustedKeys>,
+    run_id: String,
+    report: ChainReport,
+    place: Place,
+    sequence: i64,
+    signed_receipt_count: u64,
+    /// The first row without a signature, and whether a later one has one.
+    unsigned: Option<String>,
+    first_signed: Option<i64>,
+    found_run: RunColumns,
+    found_plans: BTreeMap<u32, [Digest; 5]>,
+    signed_plans: BTreeMap<u32, String>,
+    has_run: bool,
+    /// The verdicts that the last rows announced and that have not come yet.
+    awaited: u32,
+    verdict: Option<(bool, u32)>,
+}
+
+impl<'k> Verifier<'k> {
+    /// A check of the run with these columns in its row, and these in the rows of its plans.
+    pub fn new(
+        keys: Option<&'k TrustedKeys>,
+        run_id: impl Into<String>,
+        found_run: RunColumns,
+        found_plans: impl IntoIterator<Item = PlanColumns>,
+    ) -> Self {
+        let plans = found_plans.into_iter().map(|plan| (plan.revision, plan.columns));
+        Self {
+            keys,
+            run_id: run_id.into(),
+            report: ChainReport::default(),
+            place: Place::default(),
+            sequence: 0,
+            signed_receipt_count: 0,
+            unsigned: None,
+            first_signed: None,
+            found_run,
+            found_plans: plans.collect(),
+            signed_plans: BTreeMap::new(),
+            has_run: false,
+            awaited: 0,
+            verdict: None,
+        }
+    }
+
+    /// Records a fault that the caller found.
+    pub fn find(&mut self, seq: u64, message: impl Into<String>) {
+        self.report.findings.push(ChainFinding { seq, message: message.into() });
+    }
+
+    /// The next journal row.
+    pub fn commit(&mut self, commit: &Row<'_>) {
+        self.verdicts_have_come();
+        let line = commit.line;
+        let before = line.sequence.saturating_sub(line.entries.into());
+        if before != self.sequence {
+            let (expected, sequence) = (self.sequence, line.sequence);
+            self.find(0, format!("journal row {sequence}: it follows event {before}, and event {expected} is the last before it; rows are missing, added or moved"));
+        }
+        self.sequence = line.sequence;
+        self.awaited = line.verdicts;
+        commit.receipts.iter().for_each(|receipt| self.receipt(receipt));
+        match commit.signature {
+            Some(_) => self.signed(commit),
+            None => self.unsigned(commit),
+        }
+    }
+
+    fn receipt(&mut self, receipt: &Result<&EvidenceReceipt, &str>) {
+        self.report.receipt_count += 1;
+        match receipt {
+            Ok(receipt) => {
+                for kind in self.place.breaks(receipt).into_iter().flatten() {
+                    self.find(receipt.seq, kind.to_string());
+                }
+                self.report.chain_digest.clone_from(&receipt.digest);
+                self.place.follow(receipt);
+            }
+            Err(reason) => {
+                self.find(self.place.expected(), *reason);
+                self.report.chain_digest.clear();
+                self.place.skip();
+            }
+        }
+    }
+
+    fn unsigned(&mut self, commit: &Row<'_>) {
+        let sequence = commit.line.sequence;
+        match self.first_signed {
+            Some(first) if self.keys.is_some() => self.find(
+                0,
+                format!(
+                    "journal row {sequence}: it has no signature, and row {first} before it has one"
+                ),
+            ),
+            Some(_) | None => {
+                self.unsigned
+                    .get_or_insert_with(|| format!("journal row {sequence} has no signature"));
+            }
+        }
+    }
+
+    fn signed(&mut self, commit: &Row<'_>) {
+        let Some(keys) = self.keys else { return };
+        let Some(signature) = commit.signature else { return };
+        let sequence = commit.line.sequence;
+        self.first_signed.get_or_insert(sequence);
+        let leaves = commit.leaves_in(&self.run_id);
+        let named = format!("journal row {sequence}{}", numbers(commit));
+        let Some(envelope) = signature.envelope(&leaves) else {
+            return self.find(0, format!("{named}: its inclusion proof does not fit it"));
+        };
+        let checked = keys.check(
+            (signature.key_id, &signature.signature),
+            signers(commit),
+            signature.signed_at,
+            &message_of(&envelope.payload),
+        );
+        match checked {
+            Ok(()) => {
+                let receipts = u64::try_from(commit.receipts.len()).unwrap_or(u64::MAX);
+                self.signed_receipt_count = self.signed_receipt_count.saturating_add(receipts);
+            }
+            Err(why) => self.find(0, format!("{named}: {why}")),
+        }
+        signature.run.iter().for_each(|run| self.run_columns(run));
+        signature.plans.iter().for_each(|plan| self.plan_columns(plan));
+    }
+
+    fn run_columns(&mut self, signed: &RunColumns) {
+        if std::mem::replace(&mut self.has_run, true) {
+            self.find(0, "run: it was signed twice");
+        }
+        let found = self.found_run.clone();
+        for ((name, found), signed) in RunColumns::NAMES.iter().zip(found.0).zip(signed.0) {
+            if found != signed {
+                self.find(0, format!("run.{name}: it is not what the planner signed"));
+            }
+        }
+    }
+
+    fn plan_columns(&mut self, signed: &PlanColumns) {
+        let revision = signed.revision;
+        if self.signed_plans.contains_key(&revision) {
+            self.find(0, format!("plan revision {revision}: it was signed twice"));
+        }
+        let digest = signed.columns.get(2).map(|digest| to_hex(digest)).unwrap_or_default();
+        self.signed_plans.insert(revision, digest);
+        let Some(found) = self.found_plans.get(&revision).copied() else {
+            return self.find(0, format!("plan revision {revision}: its row is missing"));
+        };
+        for ((name, found), signed) in PlanColumns::NAMES.iter().zip(found).zip(signed.columns) {
+            if found != signed {
+                self.find(
+                    0,
+                    format!(
+                        "plan.{name} of revision {revision}: it is not what the planner signed"
+                    ),
+                );
+            }
+        }
+    }
+
+    /// The next verdict, behind the row that announced it.
+    pub fn verdict(&mut self, verdict: &SignedVerdict) {
+        let SignedVerdict { at, record, signed } = verdict;
+        let revision = record.plan_revision;
+        let named = format!("verdict on plan revision {revision}");
+        match self.awaited.checked_sub(1) {
+            Some(left) => self.awaited = left,
+            None => self.find(0, format!("{named}: no journal row announces it")),
+        }
+        let expected = u64::from(record.receipts);
+        if self.place.expected() != expected + 1
+            || self.report.chain_digest != record.last_receipt_digest
+        {
+            self.find(
+                0,
+                format!("{named}: it rests on {expected} receipts, and other ones are before it"),
+            );
+        }
+        if let Some(keys) = self.keys {
+            let digest = to_hex(&crate::domain::json::sha256(&[record.plan_digest.as_bytes()]));
+            match self.signed_plans.get(&revision) {
+                Some(signed) if *signed != digest => {
+                    self.find(
+                        0,
+                        format!("{named}: it is about another plan than the planner signed"),
+                    );
+                }
+                None if self.first_signed.is_some() && self.has_run => {
+                    self.find(0, format!("{named}: no plan of this revision was signed"));
+                }
+                Some(_) | None => {}
+            }
+            match (verdict.envelopes(&self.run_id), signed) {
+                (Some(envelopes), _) => {
+                    for envelope in envelopes {
+                        let signature = (envelope.key_id, &envelope.signature);
+                        let message = message_of(&envelope.payload);
+                        if let Err(why) = keys.check(signature, &[Service::Gate], *at, &message) {
+                            self.find(0, format!("{named}: {why}"));
+                        }
+                    }
+                }
+                (None, Some(_)) => self.find(
+                    0,
+                    format!("{named}: it has another number of signatures than statements"),
+                ),
+                (None, None) if self.first_signed.is_some() => {
+                    self.find(0, format!("{named}: it has no signature"));
+                }
+                (None, None) => {
+                    self.unsigned.get_or_insert_with(|| format!("the {named} has no signature"));
+                }
+            }
+        }
+        self.verdict = Some((record.verdict.accepted, revision));
+    }
+
+    fn verdicts_have_come(&mut self) {
+        if std::mem::take(&mut self.awaited) > 0 {
+            let sequence = self.sequence;
+            self.find(0, format!("journal row {sequence}: the verdict that it announces is missing from the table of verdicts"));
+        }
+    }
+
+    /// The number of receipts so far.
+    pub const fn receipt_count(&self) -> u64 {
+        self.report.receipt_count
+    }
+
+    /// Compares the run's mutable row with what was found, and ends the check.
+    pub fn finish(
+        mut self,
+        state: &StoredState,
+        (receipt_count, chain_digest): (u64, &str),
+    ) -> EvidenceReport {
+        self.verdicts_have_come();
+        let StoredState { state, plan_revision, sequence } = state;
+        if *sequence != self.sequence {
+            let last = self.sequence;
+            self.find(0, format!("execution.sequence: it is {sequence}, and the last journal row ends with event {last}"));
+        }
+        let accepted = self.verdict.is_some_and(|(accepted, _)| accepted);
+        let is_done = state == RunState::Done.as_str();
+        if !RunState::ALL.iter().any(|known| known.as_str() == state) {
+            self.find(0, format!("execution.state: {state:?} is no state"));
+        } else if is_done != accepted {
+            self.find(
+                0,
+                format!(
+                    "execution.state: it is {state}, and the last verdict {}",
+                    if accepted { "accepts" } else { "does not accept" }
+                ),
+            );
+        }
+        if self.verdict.is_some_and(|(accepted, of)| accepted && of != *plan_revision) {
+            self.find(0, format!("execution.plan_revision: it is {plan_revision}, and the verdict is about another"));
+        }
+        if self.has_run {
+            let signed: BTreeSet<u32> = self.signed_plans.keys().copied().collect();
+            let added: Vec<u32> =
+                self.found_plans.keys().filter(|found| !signed.contains(found)).copied().collect();
+            for revision in added {
+                self.find(0, format!("plan revision {revision}: it was not signed"));
+            }
+            if signed.last().copied().unwrap_or_default() < *plan_revision {
+                self.find(0, format!("execution.plan_revision: it is {plan_revision}, and no such plan was signed"));
+            }
+        } else if self.first_signed.is_some() && self.unsigned.is_none() {
+            self.find(0, "run: it was not signed");
+        }
+        let chain = self.report.ending(receipt_count, chain_digest);
+        let status = status(&chain, self.keys, self.unsigned);
+        EvidenceReport { chain, signed_receipt_count: self.signed_receipt_count, status }
+    }
+}
+
+fn status(
+    chain: &ChainReport,
+    keys: Option<&TrustedKeys>,
+    unsigned: Option<String>,
+) -> SignatureStatus {
+    if let Some(ChainFinding { seq, message }) = chain.findings.first() {
+        return SignatureStatus::Broken(match seq {
+            0 => message.clone(),
+            seq => format!("receipt {seq}: {message}"),
+        });
+    }
+    match (keys, unsigned) {
+        (None, _) => SignatureStatus::Unsigned("no trusted keys are named".to_owned()),
+        (Some(_), Some(why)) => SignatureStatus::Unsigned(why),
+        (Some(_), None) => SignatureStatus::Signed,
+    }
+}
+
+/// The services that may write a row: persons speak through the planner, everything else that is a receipt is the
+/// runner's, and only the planner stores runs and plans.
+fn signers(commit: &Row<'_>) -> &'static [Service] {
+    let stores =
+        commit.signature.is_some_and(|signed| signed.run.is_some() || !signed.plans.is_empty());
+    let is_said = |receipt: &EvidenceReceipt| {
+        matches!(receipt.source, EvidenceSource::Approval | EvidenceSource::UserReply)
+    };
+    let recorded = commit.receipts.iter().flatten().any(|receipt| !is_said(receipt));
+    match (commit.line.verdicts, recorded, stores) {
+        (0, false, false) => &[Service::Planner, Service::Executor, Service::Gate],
+        (0, true, false) => &[Service::Executor],
+        (0, false, true) => &[Service::Planner],
+        (_, false, false) => &[Service::Gate],
+        _ => &[],
+    }
+}
+
+/// The receipts of a row, in words.
+fn numbers(commit: &Row<'_>) -> String {
+    let mut numbers = commit.receipts.iter().flatten().map(|receipt| receipt.seq);
+    match (numbers.next(), numbers.last()) {
+        (None, _) => String::new(),
+        (Some(only), None) => format!(" with receipt {only}"),
+        (Some(first), Some(last)) => format!(" with receipts {first} to {last}"),
+    }
+}

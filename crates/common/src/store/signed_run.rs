@@ -1,0 +1,317 @@
+//! A run's rows with their signatures, read for a check or an export.
+
+use super::StoreError;
+use super::execution::Progress;
+use super::journal::JournalRow;
+use super::pages::Pages;
+use super::plan::StoredPlan;
+use super::pool::within;
+use super::signing::plan_columns;
+use crate::domain::execution::Counters;
+use crate::domain::journal::{Entry, VerdictRecord, Wanted, read_changes};
+use crate::domain::json::sha256;
+use crate::domain::receipt::ChainEnd;
+use crate::domain::signature::{
+    Commit, CommitLine, EvidenceReport, KeyId, PlanColumns, RowSignature, RunColumns,
+    SIGNATURE_BYTES, SignedVerdict, StoredState, TrustedKeys, Verifier, header_line, instant,
+    state_line, stored_line,
+};
+use chrono::{DateTime, Utc};
+use sqlx::PgPool;
+use std::collections::{BTreeMap, VecDeque};
+use uuid::Uuid;
+
+/// The columns of a run as they are signed.
+#[derive(sqlx::FromRow)]
+struct SignedRunRow {
+    created_at: DateTime<Utc>,
+    driver: String,
+    forked_from: Option<String>,
+    goal: String,
+    limits: String,
+    namespace: String,
+    policy: String,
+    repository: Option<String>,
+    submitter: String,
+    workspace: String,
+    state: String,
+    plan_revision: i32,
+    sequence: i64,
+    progress: sqlx::types::Json<Progress>,
+}
+
+#[derive(sqlx::FromRow)]
+struct SignedPlanRow {
+    revision: i32,
+    body: String,
+    created_at: DateTime<Utc>,
+    digest: String,
+    parent_digest: String,
+    reason: String,
+}
+
+#[derive(sqlx::FromRow)]
+struct VerdictRow {
+    sequence: i64,
+    plan_revision: i32,
+    accepted: bool,
+    decided_at: DateTime<Utc>,
+    key_id: Option<Vec<u8>>,
+    signature: Option<Vec<u8>>,
+}
+
+/// A run's rows, read in their order from the first journal row on.
+pub struct SignedRun {
+    run_id: Uuid,
+    run: RunColumns,
+    plans: Vec<PlanColumns>,
+    verdicts: BTreeMap<i64, VerdictRow>,
+    state: StoredState,
+    /// The receipts that the run's own row counts, and the digest of the last.
+    counted: ChainEnd,
+    pages: Pages,
+    rows: VecDeque<JournalRow>,
+}
+
+/// A journal row, and the verdicts among its entries.
+#[derive(Debug)]
+pub struct SignedRow {
+    /// The row.
+    pub commit: Commit,
+    /// Its verdicts.
+    pub verdicts: Vec<SignedVerdict>,
+}
+
+impl SignedRun {
+    /// Begins to read a run; none when there is no such run.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn find(pool: &PgPool, run_id: Uuid) -> Result<Option<Self>, StoreError> {
+        within(async {
+            // One snapshot: a plan or a verdict that is stored meanwhile is read with none of its rows.
+            let mut snapshot = pool.begin_with("begin isolation level repeatable read").await?;
+            let run = sqlx::query_as(include_str!("sql/signed_run.sql")).bind(run_id);
+            let Some(row): Option<SignedRunRow> = run.fetch_optional(&mut *snapshot).await? else {
+                return Ok(None);
+            };
+            let plans = sqlx::query_as(include_str!("sql/signed_plans.sql")).bind(run_id);
+            let plans: Vec<SignedPlanRow> = plans.fetch_all(&mut *snapshot).await?;
+            let verdicts = sqlx::query_as(include_str!("sql/signed_verdicts.sql")).bind(run_id);
+            let verdicts: Vec<VerdictRow> = verdicts.fetch_all(&mut *snapshot).await?;
+            snapshot.commit().await?;
+            let counted = counted(run_id, row.progress.0.counters());
+            let plans = plans.into_iter().map(SignedPlanRow::columns);
+            let state = row.stored_state()?;
+            Ok(Some(Self {
+                run_id,
+                plans: plans.collect::<Result<_, _>>()?,
+                verdicts: verdicts.into_iter().map(|verdict| (verdict.sequence, verdict)).collect(),
+                pages: Pages::new(pool.clone(), run_id, 0, i64::MAX),
+                run: row.columns(),
+                state,
+                counted,
+                rows: VecDeque::new(),
+            }))
+        })
+        .await
+    }
+
+    /// The next row; none at the end. A row that was written after the run was read counts no more.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn next(&mut self) -> Result<Option<SignedRow>, StoreError> {
+        loop {
+            if let Some(row) = self.rows.pop_front() {
+                return match self.is_later(&row) {
+                    true => Ok(None),
+                    false => self.read(&row).map(Some),
+                };
+            }
+            match self.pages.next().await? {
+                Some(rows) => self.rows.extend(rows),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Whether a row came after the run's own row was read: while the run is at work, its journal grows.
+    fn is_later(&self, row: &JournalRow) -> bool {
+        row.sequence > self.state.sequence && !self.is_terminal()
+    }
+
+    fn is_terminal(&self) -> bool {
+        matches!(self.state.state.as_str(), "DONE" | "FAILED" | "CANCELLED")
+    }
+
+    fn read(&mut self, row: &JournalRow) -> Result<SignedRow, StoreError> {
+        let stored = row.stored();
+        let unread = |error| {
+            StoreError::corrupt(format!("journal {} at {}", self.run_id, row.sequence), error)
+        };
+        let events = read_changes(stored, Wanted::Everything).map_err(unread)?;
+        let entries = u32::try_from(events.len()).unwrap_or(u32::MAX);
+        let (mut receipts, mut records) = (Vec::new(), Vec::new());
+        for event in events {
+            match event.entry {
+                Entry::Receipt(receipt) => receipts.push(Ok(*receipt)),
+                Entry::Verdict(record) => records.push((event.sequence, *record)),
+                Entry::Transition(_)
+                | Entry::Plan(_)
+                | Entry::Turn(_)
+                | Entry::Intent(_)
+                | Entry::Output(_)
+                | Entry::Answer(_)
+                | Entry::Forked(_) => {}
+            }
+        }
+        let line = CommitLine {
+            sequence: stored.sequence,
+            entries,
+            at: stored.at,
+            actor: stored.actor.to_owned(),
+            entries_digest: sha256(&[stored.text.as_bytes()]),
+            verdicts: u32::try_from(records.len()).unwrap_or(u32::MAX),
+        };
+        let signature = match &row.signature {
+            None => None,
+            Some(bytes) => Some(RowSignature::from_bytes(bytes).ok_or_else(|| {
+                let what = format!("journal {} at {} column signature", self.run_id, row.sequence);
+                StoreError::corrupt(what, "it is in no known form")
+            })?),
+        };
+        let verdicts = records.into_iter().filter_map(|(sequence, record)| {
+            self.verdicts.remove(&sequence).map(|verdict| verdict.signed(record))
+        });
+        let verdicts = verdicts.collect();
+        Ok(SignedRow { commit: Commit { line, receipts, signature }, verdicts })
+    }
+
+    /// Checks all of the run's rows, and shows each to `seen`.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn check(
+        mut self,
+        keys: Option<&TrustedKeys>,
+        mut seen: impl FnMut(&SignedRow) + Send,
+    ) -> Result<EvidenceReport, StoreError> {
+        let (run, plans) = (self.run.clone(), self.plans.clone());
+        let mut verifier = Verifier::new(keys, self.run_id.to_string(), run, plans);
+        while let Some(row) = self.next().await? {
+            verifier.commit(&row.commit.as_row());
+            row.verdicts.iter().for_each(|verdict| verifier.verdict(verdict));
+            seen(&row);
+        }
+        for verdict in self.verdicts.values() {
+            let sequence = verdict.sequence;
+            verifier.find(
+                0,
+                format!(
+                    "verdict {sequence}: it is in the table of verdicts and not in the journal"
+                ),
+            );
+        }
+        Ok(verifier.finish(&self.state, (self.counted.receipt_count, &self.counted.chain_digest)))
+    }
+
+    /// The first lines of an export.
+    pub fn head(&self) -> [String; 2] {
+        [header_line(&self.run_id.to_string()), stored_line(&self.run, &self.plans)]
+    }
+
+    /// The last lines of an export, once every row was read.
+    pub fn tail(&self) -> [String; 2] {
+        [state_line(&self.state), self.counted.to_line()]
+    }
+
+    /// The lines of a row in an export.
+    pub fn lines(&self, row: &SignedRow) -> Vec<String> {
+        let run_id = self.run_id.to_string();
+        let verdicts = row.verdicts.iter().flat_map(|verdict| verdict.to_lines(&run_id));
+        row.commit.to_lines(&run_id).into_iter().chain(verdicts).collect()
+    }
+}
+
+impl SignedRunRow {
+    fn columns(self) -> RunColumns {
+        let text = |text: Option<String>| text.unwrap_or_default();
+        RunColumns::of([
+            &instant(self.created_at),
+            &self.driver,
+            &text(self.forked_from),
+            &self.goal,
+            &self.limits,
+            &self.namespace,
+            &self.policy,
+            &text(self.repository),
+            &self.submitter,
+            &self.workspace,
+        ])
+    }
+
+    fn stored_state(&self) -> Result<StoredState, StoreError> {
+        Ok(StoredState {
+            state: self.state.clone(),
+            plan_revision: revision(self.plan_revision)?,
+            sequence: self.sequence,
+        })
+    }
+}
+
+impl SignedPlanRow {
+    fn columns(self) -> Result<PlanColumns, StoreError> {
+        let Self { revision: number, body, created_at, digest, parent_digest, reason } = self;
+        let revision = revision(number)?;
+        let plan = StoredPlan { revision, digest, parent_digest, reason, body, created_at };
+        Ok(plan_columns(&plan))
+    }
+}
+
+impl VerdictRow {
+    /// The verdict with the columns of this table in the place of the journal's: where they differ, the signature does
+    /// not hold.
+    fn signed(self, mut record: VerdictRecord) -> SignedVerdict {
+        let Self { plan_revision, accepted, decided_at, key_id, signature, .. } = self;
+        record.verdict.accepted = accepted;
+        record.plan_revision = revision(plan_revision).unwrap_or_default();
+        let key_id = key_id.and_then(|bytes| Some(KeyId(bytes.try_into().ok()?)));
+        let signed = key_id.zip(signature).map(|(key_id, bytes)| {
+            let (signatures, _) = bytes.as_chunks::<64>();
+            (key_id, signatures.to_vec())
+        });
+        SignedVerdict { at: decided_at, record, signed }
+    }
+}
+
+fn revision(number: i32) -> Result<u32, StoreError> {
+    u32::try_from(number).map_err(|error| StoreError::corrupt("a plan revision", error))
+}
+
+/// The key and the signature over the summary of the verdict that was given on a run at a time; none without them.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn verdict_signature(
+    pool: &PgPool,
+    run_id: Uuid,
+    at: DateTime<Utc>,
+) -> Result<Option<(KeyId, Vec<u8>)>, StoreError> {
+    let verdicts = sqlx::query_as(include_str!("sql/signed_verdicts.sql")).bind(run_id);
+    let verdicts: Vec<VerdictRow> = within(async { Ok(verdicts.fetch_all(pool).await?) }).await?;
+    let wanted = verdicts.into_iter().find(|verdict| verdict.decided_at == at);
+    Ok(wanted.and_then(|verdict| {
+        let key_id = KeyId(verdict.key_id?.try_into().ok()?);
+        Some((key_id, verdict.signature?.get(..SIGNATURE_BYTES)?.to_vec()))
+    }))
+}
+
+/// The receipts that a run's own row counts.
+pub(super) fn counted(run_id: Uuid, counters: &Counters) -> ChainEnd {
+    ChainEnd {
+        run_id: run_id.to_string(),
+        receipt_count: counters.receipts.into(),
+        chain_digest: counters.last_receipt_digest.clone(),
+    }
+}

@@ -1,0 +1,9 @@
+-- The verdicts of the changes that apply, in the table that only the gate inserts into.
+given as (
+    insert into verdict (run_id, sequence, plan_revision, accepted, decided_at, key_id, signature)
+    select new.run_id, new.sequence, new.plan_revision, new.accepted, new.decided_at, new.key_id, new.signature
+    from unnest($40::uuid[], $41::bigint[], $42::integer[], $43::boolean[], $44::timestamptz[], $45::bytea[],
+                $46::bytea[])
+         as new (run_id, sequence, plan_revision, accepted, decided_at, key_id, signature)
+    join moved on moved.run_id = new.run_id
+)

@@ -1,0 +1,3 @@
+select service, public_key, valid_from
+from signing_key
+order by service, valid_from

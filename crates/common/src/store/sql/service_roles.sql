@@ -1,0 +1,93 @@
+-- The roles of the services and their rights. Everything can be carried out again.
+do $$
+declare
+    service text;
+begin
+    foreach service in array array['surety_planner', 'surety_executor', 'surety_gate'] loop
+        if not exists (select from pg_roles where rolname = service) then
+            execute format('create role %I login', service);
+        end if;
+        execute format('grant usage on schema %I to %I', current_schema(), service);
+        execute format('grant connect on database %I to %I', current_database(), service);
+    end loop;
+end
+$$;
+
+-- Everyone reads; nobody but the owner changes the schema.
+revoke create on schema public from public;
+revoke all on all tables in schema public from surety_planner, surety_executor, surety_gate;
+grant select on all tables in schema public to surety_planner, surety_executor, surety_gate;
+grant usage on all sequences in schema public to surety_planner, surety_executor, surety_gate;
+
+-- Tokens that a service is given by file, and the times of their use; the keys that services sign with.
+grant insert, update on token to surety_planner, surety_executor, surety_gate;
+grant insert on signing_key to surety_planner, surety_executor, surety_gate;
+
+-- The planner stores runs, plans, what persons say, and what is administered, and deletes what is kept no longer.
+grant insert, delete on run, plan to surety_planner;
+grant insert, update, delete on execution, artifact, artifact_use, wait, request_outcome, namespace_policy,
+    namespace_overlay, webhook, webhook_delivery, worker_tool, workspace_lock, executor to surety_planner;
+grant insert on audit to surety_planner;
+grant insert, delete on journal to surety_planner;
+grant delete on verdict to surety_planner;
+
+-- The executor works on runs and records what it did.
+grant update on execution to surety_executor;
+grant insert on journal to surety_executor;
+grant insert, update, delete on artifact, artifact_use, wait, executor, workspace_lock, worker_tool, shown_tool,
+    request_outcome to surety_executor;
+
+-- The gate moves runs by its verdicts, and asks persons.
+grant update on execution to surety_gate;
+grant insert on journal, verdict to surety_gate;
+grant insert, update, delete on wait to surety_gate;
+
+-- Whether every receipt among entries is what a person said.
+create or replace function journal_receipts_are_said(entries text) returns boolean
+language sql immutable parallel safe as $$
+    select not exists (
+        select from json_array_elements(entries::json) as change, json_array_elements(change) as entry
+        where json_typeof(entry) = 'object'
+          and entry -> 'receipt' is not null
+          and entry -> 'receipt' ->> 'source' not in ('approval', 'user_reply'))
+$$;
+
+-- Whether an entry of this kind is among entries.
+create or replace function journal_has(entries text, kind text) returns boolean
+language sql immutable parallel safe as $$
+    select exists (
+        select from json_array_elements(entries::json) as change, json_array_elements(change) as entry
+        where json_typeof(entry) = 'object' and entry -> kind is not null)
+$$;
+
+-- Only the executor appends receipts, besides those of what persons said to the planner; only the gate verdicts. The
+-- owner of the table is not bound.
+alter table journal enable row level security;
+drop policy if exists journal_is_read on journal;
+create policy journal_is_read on journal for select
+    to surety_planner, surety_executor, surety_gate using (true);
+drop policy if exists journal_of_planner on journal;
+create policy journal_of_planner on journal for insert to surety_planner
+    with check (journal_receipts_are_said(entries) and not journal_has(entries, 'verdict'));
+drop policy if exists journal_of_executor on journal;
+create policy journal_of_executor on journal for insert to surety_executor
+    with check (not journal_has(entries, 'verdict'));
+drop policy if exists journal_of_gate on journal;
+create policy journal_of_gate on journal for insert to surety_gate
+    with check (not journal_has(entries, 'receipt'));
+drop policy if exists journal_is_forgotten on journal;
+create policy journal_is_forgotten on journal for delete to surety_planner using (true);
+
+-- Partitions of the journal: the planner deletes expired rows in them; rows are inserted by way of the journal only.
+do $$
+declare
+    part regclass;
+begin
+    for part in select inhrelid::regclass from pg_inherits where inhparent = 'journal'::regclass loop
+        execute format('grant delete on %s to surety_planner', part);
+    end loop;
+end
+$$;
+alter default privileges in schema public
+    grant select on tables to surety_planner, surety_executor, surety_gate;
+alter default privileges in schema public grant delete on tables to surety_planner;

@@ -1,0 +1,505 @@
+//! Signed rows over a real Postgres: what rewriting them as a superuser shows, and what each role may write.
+
+use crate::support::{applied, change, find, graph, order, receipt, remark, spec};
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use surety_common::domain::execution::Execution;
+use surety_common::domain::execution::draft::Write;
+use surety_common::domain::journal::VerdictRecord;
+use surety_common::domain::signature::{
+    EvidenceReport, SecretKey, Service, SignatureStatus, TrustedKey, TrustedKeys, check_export,
+};
+use surety_common::domain::stop::StopReason;
+use surety_common::domain::verdict::{CheckResult, Strength, Verdict};
+use surety_common::store::{
+    self, Commit, Committer, Created, Creator, CurrentKey, Outcome, SignedRun, Signing, StoreError,
+    Waker,
+};
+use uuid::Uuid;
+
+/// A key that a test replaces.
+struct Held(Mutex<Arc<SecretKey>>);
+
+impl CurrentKey for Held {
+    fn current(&self) -> Arc<SecretKey> {
+        Arc::clone(&self.0.lock().unwrap())
+    }
+}
+
+fn key(seed: u8) -> Arc<SecretKey> {
+    Arc::new(SecretKey::from_seed([seed; 32]).unwrap())
+}
+
+fn signing(service: Service, seed: u8) -> Signing {
+    Signing::of(service, Arc::new(Held(Mutex::new(key(seed)))))
+}
+
+fn trusted(keys: &[(Service, u8)]) -> TrustedKeys {
+    let trusted = keys.iter().map(|(service, seed)| TrustedKey {
+        service: *service,
+        key: key(*seed).public(),
+        valid_from: chrono::DateTime::UNIX_EPOCH,
+        valid_until: None,
+    });
+    TrustedKeys::new(trusted.collect())
+}
+
+fn all_keys() -> TrustedKeys {
+    trusted(&[(Service::Planner, 1), (Service::Executor, 2), (Service::Gate, 3)])
+}
+
+async fn write(pool: &PgPool, signing: Signing, write: Write) -> Result<Outcome, StoreError> {
+    let committer =
+        Committer::start(pool.clone(), Waker::start(pool.clone()), Arc::new(|_, _| {}), signing);
+    committer.commit(Commit::new(write, tracing::Span::none(), None)).await
+}
+
+async fn written(pool: &PgPool, by: Signing, change: Write) -> Execution {
+    let id = change.execution.run_id;
+    assert_eq!(write(pool, by, change).await.unwrap(), Outcome::Applied);
+    find(pool, id).await.execution
+}
+
+fn verdict(row: &Execution, plan_digest: &str) -> VerdictRecord {
+    let result = CheckResult {
+        name: "tests".to_owned(),
+        passed: true,
+        reason: String::new(),
+        optional: false,
+    };
+    VerdictRecord {
+        plan_revision: row.plan_revision,
+        verdict: Verdict {
+            accepted: true,
+            stop_reason: StopReason::Accepted,
+            results: vec![result],
+            strength: Strength::Independent,
+            round: 1,
+            cautions: Vec::new(),
+            workspace_digest: "ab".repeat(32),
+            approvals: Vec::new(),
+            repository: None,
+        },
+        receipts: row.counters.receipts,
+        last_receipt_digest: row.counters.last_receipt_digest.clone(),
+        plan_digest: plan_digest.to_owned(),
+    }
+}
+
+/// A run of one step with two receipts and an accepted verdict, each row signed by its service.
+async fn done(pool: &PgPool, id: u128) -> Uuid {
+    let new = order(spec(id), 1, spec(id).created_at);
+    let (run_id, digest) = (new.spec.id, new.plan.as_ref().unwrap().digest.clone());
+    let waker = Waker::start(pool.clone());
+    let creator = Creator::start(pool.clone(), waker, signing(Service::Planner, 1));
+    assert_eq!(creator.create(Arc::new(new), None).await.unwrap(), Created::New);
+    let executor = || signing(Service::Executor, 2);
+    let row = find(pool, run_id).await.execution;
+    let row = written(
+        pool,
+        executor(),
+        change(&row, |draft| {
+            draft.lease(Uuid::from_u128(9));
+            draft.lease_steps(&graph(1), 1).map(drop)
+        }),
+    )
+    .await;
+    let row = written(
+        pool,
+        executor(),
+        change(&row, |draft| {
+            draft.receipt(receipt("write_file"));
+            Ok(())
+        }),
+    )
+    .await;
+    let row = written(
+        pool,
+        executor(),
+        change(&row, |draft| {
+            draft.receipt(receipt("run_command"));
+            draft.finish_step(&graph(1), 0, "done")
+        }),
+    )
+    .await;
+    let record = verdict(&row, &digest);
+    written(
+        pool,
+        signing(Service::Gate, 3),
+        change(&row, |draft| {
+            draft.record_verdict(record);
+            draft.accept(&graph(1))
+        }),
+    )
+    .await;
+    run_id
+}
+
+async fn check(pool: &PgPool, run_id: Uuid, keys: &TrustedKeys) -> EvidenceReport {
+    let signed = SignedRun::find(pool, run_id).await.unwrap().unwrap();
+    signed.check(Some(keys), |_| ()).await.unwrap()
+}
+
+/// The file that an export of the run as it is stored gives.
+async fn export(pool: &PgPool, run_id: Uuid) -> String {
+    let mut signed = SignedRun::find(pool, run_id).await.unwrap().unwrap();
+    let mut lines = signed.head().to_vec();
+    while let Some(row) = signed.next().await.unwrap() {
+        lines.extend(signed.lines(&row));
+    }
+    lines.extend(signed.tail());
+    lines.join("\n") + "\n"
+}
+
+fn findings(report: &EvidenceReport) -> String {
+    let found = report.chain.findings.iter();
+    found.map(|found| format!("{}: {}\n", found.seq, found.message)).collect()
+}
+
+/// Each column that feeds a verdict, and how it is rewritten; the list beside the schema names the same.
+const REWRITTEN: [(&str, &str, &str); 31] = [
+    ("run.created_at", "update run set created_at = created_at + interval '1 s'", "run.created_at"),
+    ("run.driver", "update run set driver = 'remote'", "run.driver"),
+    ("run.forked_from", "update run set forked_from = '{}'", "run.forked_from"),
+    ("run.goal", "update run set goal = 'less'", "run.goal"),
+    ("run.limits", "update run set limits = (limits::text || ' ')::json", "run.limits"),
+    ("run.namespace", "update run set namespace = 'other'", "run.namespace"),
+    ("run.policy", "update run set policy = (policy::text || ' ')::json", "run.policy"),
+    ("run.repository", "update run set repository = '{}'", "run.repository"),
+    ("run.submitter", "update run set submitter = 'mallory'", "run.submitter"),
+    ("run.workspace", "update run set workspace = '/elsewhere'", "run.workspace"),
+    ("plan.body", "update plan set body = (body::text || ' ')::json", "plan.body"),
+    (
+        "plan.created_at",
+        "update plan set created_at = created_at + interval '1 s'",
+        "plan.created_at",
+    ),
+    ("plan.digest", "update plan set digest = 'x'", "plan.digest"),
+    ("plan.parent_digest", "update plan set parent_digest = 'x'", "plan.parent_digest"),
+    ("plan.reason", "update plan set reason = 'x'", "plan.reason"),
+    ("plan.revision", "update plan set revision = 2", "plan revision 1: its row is missing"),
+    ("journal.at", "update journal set at = at + interval '1 s'", "journal row"),
+    ("journal.actor", "update journal set actor = 'x'", "journal row"),
+    ("journal.sequence", "update journal set sequence = sequence + 100", "rows are missing"),
+    (
+        "journal.entries",
+        "update journal set entries = replace(entries, 'write_file', 'read_file_')",
+        "journal row",
+    ),
+    (
+        "journal.signature",
+        "update journal set signature = null where sequence = (select max(sequence) from journal where run_id = $1)",
+        "has no signature",
+    ),
+    (
+        "verdict.sequence",
+        "update verdict set sequence = 1",
+        "is missing from the table of verdicts",
+    ),
+    ("verdict.plan_revision", "update verdict set plan_revision = 2", "verdict on plan revision 2"),
+    ("verdict.accepted", "update verdict set accepted = false", "verdict on plan revision 1"),
+    (
+        "verdict.decided_at",
+        "update verdict set decided_at = decided_at + interval '1 s'",
+        "verdict on plan revision 1",
+    ),
+    (
+        "verdict.key_id",
+        "update verdict set key_id = decode(repeat('00', 16), 'hex')",
+        "not trusted",
+    ),
+    (
+        "verdict.signature",
+        "update verdict set signature = set_byte(signature, 3, 7)",
+        "verdict on plan revision 1",
+    ),
+    ("execution.state", "update execution set state = 'FAILED'", "execution.state"),
+    ("execution.sequence", "update execution set sequence = sequence + 1", "execution.sequence"),
+    (
+        "execution.plan_revision",
+        "update execution set plan_revision = 2",
+        "execution.plan_revision",
+    ),
+    (
+        "execution.progress",
+        "update execution set progress = replace(progress::text, '\"receipts\":2', '\"receipts\":1')::json",
+        "receipts are expected",
+    ),
+];
+
+#[sqlx::test(migrations = "./migrations")]
+async fn rewriting_any_column_that_feeds_a_verdict_is_named_in_an_export(pool: PgPool) {
+    let run_id = done(&pool, 1).await;
+    assert_eq!(check(&pool, run_id, &all_keys()).await.status, SignatureStatus::Signed);
+    let before = export(&pool, run_id).await;
+    assert_eq!(check_export(&before, Some(&all_keys())).status, SignatureStatus::Signed);
+    keep(&pool).await;
+    for (column, statement, words) in REWRITTEN {
+        let (table, _) = column.split_once('.').unwrap();
+        let id = if table == "run" { "id" } else { "run_id" };
+        let clause = if statement.contains("where") { "and" } else { "where" };
+        let mut transaction = pool.begin().await.unwrap();
+        let statement = sqlx::AssertSqlSafe(format!("{statement} {clause} {id} = $1"));
+        // The superuser leaves no check of the database in force.
+        for off in [
+            "set local session_replication_role = replica",
+            "alter table execution drop constraint if exists execution_keeps_its_rules",
+        ] {
+            sqlx::query(off).execute(&mut *transaction).await.unwrap();
+        }
+        let rewritten =
+            sqlx::query(statement).bind(run_id).execute(&mut *transaction).await.unwrap();
+        assert!(rewritten.rows_affected() > 0, "{column}");
+        transaction.commit().await.unwrap();
+        let online = findings(&check(&pool, run_id, &all_keys()).await);
+        assert!(online.contains(words), "{column}: {online}");
+        let file = export(&pool, run_id).await;
+        let offline = findings(&check_export(&file, Some(&all_keys())));
+        assert!(offline.contains(words), "{column}: {offline}");
+        restore(&pool).await;
+    }
+}
+
+const TABLES: [&str; 5] = ["run", "plan", "journal", "verdict", "execution"];
+
+/// Keeps the rows, to put them back.
+async fn keep(pool: &PgPool) {
+    for table in TABLES {
+        let keep = format!("create table kept_{table} as select * from {table}");
+        sqlx::query(sqlx::AssertSqlSafe(keep)).execute(pool).await.unwrap();
+    }
+}
+
+/// The rows as they were. The superuser leaves no check of the database in force.
+async fn restore(pool: &PgPool) {
+    let mut transaction = pool.begin().await.unwrap();
+    let mut statements = vec!["set local session_replication_role = replica".to_owned()];
+    statements.extend(TABLES.map(|table| format!("delete from {table}")));
+    statements
+        .extend(TABLES.map(|table| format!("insert into {table} select * from kept_{table}")));
+    for statement in statements {
+        sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut *transaction).await.unwrap();
+    }
+    transaction.commit().await.unwrap();
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn rows_that_are_deleted_inserted_swapped_or_replayed_are_named(pool: PgPool) {
+    let (run_id, other) = (done(&pool, 1).await, done(&pool, 2).await);
+    let all = "from journal where run_id = $1 and sequence =";
+    let cases = [
+        ("a deleted row", format!("delete {all} (select min(sequence) + 1 from journal where run_id = $1)"), "rows are missing"),
+        ("a deleted tail", format!("delete {all} (select max(sequence) from journal where run_id = $1)"), "execution.sequence"),
+        ("a deleted verdict", "delete from verdict where run_id = $1".to_owned(), "table of verdicts"),
+        ("an inserted plan", "insert into plan select run_id, 7, digest, parent_digest, reason, body, created_at from plan where run_id = $1".to_owned(), "plan revision 7: it was not signed"),
+        ("an inserted verdict", "insert into verdict select run_id, 1, plan_revision, accepted, decided_at, key_id, signature from verdict where run_id = $1".to_owned(), "verdict 1: it is in the table"),
+        ("a replayed row", "update journal set (entries, signature, actor, at) = (select entries, signature, actor, at from journal as other where other.run_id = $2 and other.sequence = journal.sequence) where run_id = $1".to_owned(), "is not what was signed"),
+    ];
+    keep(&pool).await;
+    for (what, statement, words) in cases {
+        let mut transaction = pool.begin().await.unwrap();
+        let query = sqlx::query(sqlx::AssertSqlSafe(statement.clone())).bind(run_id);
+        let query = if statement.contains("$2") { query.bind(other) } else { query };
+        assert!(query.execute(&mut *transaction).await.unwrap().rows_affected() > 0, "{what}");
+        transaction.commit().await.unwrap();
+        let found = findings(&check(&pool, run_id, &all_keys()).await);
+        assert!(found.contains(words), "{what}: {found}");
+        restore(&pool).await;
+    }
+    assert_eq!(check(&pool, run_id, &all_keys()).await.status, SignatureStatus::Signed);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn the_list_beside_the_schema_names_every_column_of_the_tables_that_feed_a_verdict(
+    pool: PgPool,
+) {
+    let listed = include_str!("../../migrations/verdict_columns.txt");
+    let lines = || listed.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let named: BTreeSet<String> =
+        lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect();
+    let found: Vec<String> = sqlx::query_scalar(
+        "select table_name || '.' || column_name from information_schema.columns
+         where table_schema = current_schema()
+           and table_name in ('run', 'plan', 'execution', 'journal', 'verdict')",
+    )
+    .fetch_all(&pool)
+    .await
+    .unwrap();
+    let found: BTreeSet<String> = found.into_iter().collect();
+    assert_eq!(named, found, "migrations/verdict_columns.txt names each column once");
+    let rewritten: BTreeSet<&str> = REWRITTEN.iter().map(|(column, _, _)| *column).collect();
+    let feeding: BTreeSet<&str> = lines()
+        .filter(|line| line.split_whitespace().nth(1) == Some("feeds"))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(feeding, rewritten, "each column that feeds a verdict is rewritten by a test");
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_key_is_rotated_under_load_without_a_gap(pool: PgPool) {
+    let held = Arc::new(Held(Mutex::new(key(2))));
+    let signing = Signing::of(Service::Executor, Arc::clone(&held) as Arc<dyn CurrentKey>);
+    let new = order(spec(1), 1, spec(1).created_at);
+    let run_id = new.spec.id;
+    let waker = Waker::start(pool.clone());
+    let creator = Creator::start(pool.clone(), waker.clone(), self::signing(Service::Planner, 1));
+    creator.create(Arc::new(new), None).await.unwrap();
+    let committer = Committer::start(pool.clone(), waker, Arc::new(|_, _| {}), signing);
+    let mut row = find(&pool, run_id).await.execution;
+    for turn in 0..60_u8 {
+        if turn % 10 == 9 {
+            *held.0.lock().unwrap() = key(100 + turn);
+        }
+        let write = change(&row, |draft| {
+            draft.receipt(receipt("noop"));
+            Ok(())
+        });
+        let next = write.execution.as_ref().clone();
+        committer.commit(Commit::new(write, tracing::Span::none(), None)).await.unwrap();
+        row = next;
+    }
+    let executors =
+        (0..60_u8).filter(|turn| turn % 10 == 9).map(|turn| (Service::Executor, 100 + turn));
+    let mut keys = vec![(Service::Planner, 1), (Service::Executor, 2)];
+    keys.extend(executors);
+    let report = check(&pool, run_id, &trusted(&keys)).await;
+    assert_eq!(report.status, SignatureStatus::Signed, "{report:#?}");
+    assert_eq!(report.signed_receipt_count, 60);
+    keys.pop();
+    let report = check(&pool, run_id, &trusted(&keys)).await;
+    assert!(findings(&report).contains("not trusted"), "{report:#?}");
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_run_becomes_done_only_with_a_verdict_in_the_table(pool: PgPool) {
+    let run_id = done(&pool, 1).await;
+    let given: i64 =
+        sqlx::query_scalar("select count(*) from verdict where run_id = $1 and accepted")
+            .bind(run_id)
+            .fetch_one(&pool)
+            .await
+            .unwrap();
+    assert_eq!(given, 1);
+    let row = crate::support::make(&pool, 2, 1).await;
+    let row = applied(
+        &pool,
+        change(&row, |draft| {
+            draft.lease(Uuid::from_u128(9));
+            draft.lease_steps(&graph(1), 1).map(drop)
+        }),
+    )
+    .await;
+    let forged = change(&row, |draft| {
+        draft.finish_step(&graph(1), 0, "done")?;
+        draft.accept(&graph(1))
+    });
+    let refused = write(&pool, Signing::default(), forged).await.unwrap_err();
+    let StoreError::Constraint { constraint } = refused else { panic!("{refused}") };
+    assert_eq!(constraint, "execution_done_has_verdict");
+}
+
+/// A pool that logs in as the role of a service.
+async fn as_role(pool: &PgPool, role: &str) -> PgPool {
+    let options: PgConnectOptions = (*pool.connect_options()).clone().username(role);
+    PgPoolOptions::new().max_connections(3).connect_with(options).await.unwrap()
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool) {
+    store::make_service_roles(&pool).await.unwrap();
+    store::make_service_roles(&pool).await.unwrap();
+    let [planner, executor, gate] = [
+        as_role(&pool, "surety_planner").await,
+        as_role(&pool, "surety_executor").await,
+        as_role(&pool, "surety_gate").await,
+    ];
+    let run_id = done(&pool, 1).await;
+    let receipt = r#"'[[0,"",{"receipt":{"source":"probe"}}]]'"#;
+    let said = r#"'[[0,"",{"receipt":{"source":"approval"}}]]'"#;
+    let verdict = r#"'[[0,"",{"verdict":{}}]]'"#;
+    let journal = |entries: &str| {
+        format!(
+            "insert into journal (run_id, sequence, at, actor, entries) values (gen_random_uuid(), 1, now(), 'x', {entries})"
+        )
+    };
+    let decided = "insert into verdict values (gen_random_uuid(), 1, 1, true, now(), null, null)";
+    let planned = "insert into plan values (gen_random_uuid(), 1, '', '', '', '{}', now())";
+    let cases: Vec<(&str, &PgPool, String, bool)> = vec![
+        ("planner, verdict", &planner, decided.to_owned(), false),
+        ("executor, verdict", &executor, decided.to_owned(), false),
+        ("gate, verdict", &gate, decided.to_owned(), true),
+        ("planner, plan", &planner, planned.to_owned(), true),
+        ("executor, plan", &executor, planned.to_owned(), false),
+        ("gate, plan", &gate, planned.to_owned(), false),
+        ("planner, receipt", &planner, journal(receipt), false),
+        ("planner, approval", &planner, journal(said), true),
+        ("planner, verdict entry", &planner, journal(verdict), false),
+        ("executor, receipt", &executor, journal(receipt), true),
+        ("executor, verdict entry", &executor, journal(verdict), false),
+        ("gate, receipt", &gate, journal(receipt), false),
+        ("gate, verdict entry", &gate, journal(verdict), true),
+        ("executor, run", &executor, "update run set goal = ''".to_owned(), false),
+        ("planner, run", &planner, "update run set goal = ''".to_owned(), false),
+        ("gate, run", &gate, "delete from run".to_owned(), false),
+        ("executor, journal", &executor, "update journal set entries = ''".to_owned(), false),
+        ("planner, journal", &planner, "update journal set entries = ''".to_owned(), false),
+        ("gate, journal", &gate, "delete from journal".to_owned(), false),
+        ("executor, journal", &executor, "delete from journal".to_owned(), false),
+        ("gate, verdicts", &gate, "update verdict set accepted = true".to_owned(), false),
+        ("executor, verdicts", &executor, "delete from verdict".to_owned(), false),
+        (
+            "executor, partition",
+            &executor,
+            journal(receipt).replace("into journal", "into journal_default"),
+            false,
+        ),
+        (
+            "planner, partition",
+            &planner,
+            journal(receipt).replace("into journal", "into journal_default"),
+            false,
+        ),
+        (
+            "executor, audit",
+            &executor,
+            "insert into audit values (gen_random_uuid(), now(), 'x', 'x', 'x', '{}')".to_owned(),
+            false,
+        ),
+        (
+            "gate, policy",
+            &gate,
+            "insert into namespace_policy values ('x', 1, '{}', now(), 'x')".to_owned(),
+            false,
+        ),
+        ("executor, table", &executor, "create table mine ()".to_owned(), false),
+        (
+            "planner, trigger",
+            &planner,
+            "drop trigger execution_becomes_done on execution".to_owned(),
+            false,
+        ),
+        ("executor, key", &executor, "delete from signing_key".to_owned(), false),
+    ];
+    for (what, role, statement, allowed) in cases {
+        let mut transaction = role.begin().await.unwrap();
+        let done = sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut *transaction).await;
+        assert_eq!(done.is_ok(), allowed, "{what}: {done:?}");
+        if let Err(error) = done {
+            let code = error
+                .as_database_error()
+                .and_then(|error| error.code().map(|code| code.into_owned()));
+            assert_eq!(code.as_deref(), Some("42501"), "{what}: {error}");
+        }
+    }
+    let row = find(&executor, run_id).await.execution;
+    let told = write(&executor, signing(Service::Executor, 2), remark(&row, "told")).await;
+    assert!(told.is_ok(), "{told:?}");
+    store::migrate(&executor).await.unwrap();
+    assert!(
+        store::prepare_partitions(&planner, chrono::Utc::now(), chrono::TimeDelta::days(7))
+            .await
+            .unwrap()
+    );
+}
