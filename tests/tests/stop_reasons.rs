@@ -11,7 +11,7 @@ use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::{Evidence, Plan, PlanStep, ToolCall};
 use surety_common::domain::run::{DriverKind, Policy, RunSpec};
 use surety_common::domain::stop::StopReason;
-use surety_common::store::{Created, Creator, NewRun, StoredPlan, Waker};
+use surety_common::store::{Created, Creator, NewRun, Signing, StoredPlan, Waker};
 use surety_common::wire::v1;
 use surety_e2e::harness::Deployment;
 use surety_e2e::script::{noop, plan, step};
@@ -92,7 +92,7 @@ async fn steps_that_need_each_other_end_their_run_once_nothing_else_is_left() ->
     let waker = Waker::start(pool.clone());
     let new = stored(&circle)?;
     let run_id = new.spec.id;
-    let created = Creator::start(pool, waker).create(new.into(), None).await?;
+    let created = Creator::start(pool, waker, Signing::default()).create(new.into(), None).await?;
     ensure!(created == Created::New, "{created:?}");
     ends_as(&deployment, &run_id.to_string(), v1::StopReason::DependencyDeadlock).await?;
     deployment.finish().await

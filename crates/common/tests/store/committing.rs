@@ -13,7 +13,9 @@ use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::{Draft, Write};
 use surety_common::domain::journal::Output;
 use surety_common::domain::machine::run::RunState;
-use surety_common::store::{self, Artifact, Commit, Outcome, Owner, StoreError, WritePipeline};
+use surety_common::store::{
+    self, Artifact, Commit, Outcome, Owner, Signing, StoreError, WritePipeline,
+};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -71,7 +73,7 @@ async fn of_many_changes_in_one_statement_each_has_its_own_outcome(pool: PgPool)
         })
         .collect();
     let ids: Vec<Uuid> = claimed.runs.iter().map(|record| record.spec.id).collect();
-    let outcomes = claimed.commit(&commits).await.unwrap();
+    let outcomes = claimed.commit(&commits, &Signing::default()).await.unwrap();
     for (place, (id, outcome)) in ids.into_iter().zip(outcomes).enumerate() {
         let lost = place % 3 == 0;
         assert_eq!(outcome, if lost { Outcome::Lost } else { Outcome::Applied });
