@@ -151,7 +151,8 @@ impl Gate {
         self.find_for(caller, run_id).await?;
         let signed = store::SignedRun::find(&self.pool, run_id).await?;
         let keys = self.trust.as_ref().map(|trust| trust.trusted());
-        let not_found = || Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}"));
+        let not_found =
+            || Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}"));
         Ok(signed.ok_or_else(not_found)?.check(keys.as_deref(), |_| ()).await?)
     }
 }

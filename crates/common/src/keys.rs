@@ -2,9 +2,7 @@
 //! trusted. Both files are read again when they change, so that a key is rotated without a restart.
 
 use crate::config::ConfigError;
-use crate::domain::signature::{
-    KEY_BYTES, PublicKey, SecretKey, Service, TrustedKey, TrustedKeys,
-};
+use crate::domain::signature::{KEY_BYTES, PublicKey, SecretKey, Service, TrustedKey, TrustedKeys};
 use crate::store::{CurrentKey, Signing, TrustSource};
 use chrono::{DateTime, TimeDelta, Utc};
 use nix::unistd::geteuid;
@@ -108,8 +106,10 @@ fn read_key(path: &Path) -> Result<(SecretKey, Stamp), ConfigError> {
         return Err(ConfigError::KeyExposed { path: path.to_owned(), mode });
     }
     let text = fs::read_to_string(path).map_err(unusable(path))?;
-    let key = SecretKey::from_pem(&text)
-        .map_err(|error| ConfigError::KeyUnusable { path: path.to_owned(), why: error.to_string() })?;
+    let key = SecretKey::from_pem(&text).map_err(|error| ConfigError::KeyUnusable {
+        path: path.to_owned(),
+        why: error.to_string(),
+    })?;
     Ok((key, stamp(&metadata)))
 }
 
@@ -166,9 +166,7 @@ fn write_beside(path: &Path, text: &str) -> Result<PathBuf, ConfigError> {
         .mode(0o600)
         .open(&beside)
         .map_err(unusable(&beside))?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .map_err(unusable(&beside))?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(unusable(&beside))?;
     Ok(beside)
 }
 

@@ -439,8 +439,13 @@ mod tests {
         let primary_url = "postgres://127.0.0.1:1/primary";
         let pool = PgPoolOptions::new().connect_lazy(primary_url).unwrap();
         let (whose, host_label) = ("the primary one".into(), "here".into());
-        let primary =
-            Planner::start(pool, PRIMARY_SHARD, whose, (host_label, crate::planner::Keys::default()), CancellationToken::new());
+        let primary = Planner::start(
+            pool,
+            PRIMARY_SHARD,
+            whose,
+            (host_label, crate::planner::Keys::default()),
+            CancellationToken::new(),
+        );
         let databases = [
             named(&["a", "b"], "postgres://127.0.0.1:1/ab"),
             named(&["c"], primary_url),

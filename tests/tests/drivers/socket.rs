@@ -116,7 +116,8 @@ pub(crate) struct Participant {
 impl Participant {
     pub(crate) fn new(pool: sqlx::PgPool, socket: PathBuf) -> Self {
         let waker = Waker::start(pool.clone());
-        let committer = Committer::start(pool.clone(), waker.clone(), Arc::new(|_, _| {}), Signing::default());
+        let committer =
+            Committer::start(pool.clone(), waker.clone(), Arc::new(|_, _| {}), Signing::default());
         let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
         Self { replies: Replies::new(pool.clone(), committer, wakeups), pool, socket }
     }

@@ -7,9 +7,7 @@ use clap::{Args, Subcommand};
 use surety_common::config::{CommonConfig, DataDirConfig};
 use surety_common::domain::json::Value;
 use surety_common::domain::signature::{PublicKey, Service, TrustedKey, TrustedKeys, instant};
-use surety_common::keys::{
-    random_key, read_secret_key, read_trusted_keys, replace_key, trust_key,
-};
+use surety_common::keys::{random_key, read_secret_key, read_trusted_keys, replace_key, trust_key};
 use surety_common::store::{self, PoolSize, RegisteredKey};
 
 use crate::exit::Exit;
@@ -106,8 +104,15 @@ impl Place {
     /// The keys that services registered; none without a database.
     async fn registered(&self) -> Result<Vec<RegisteredKey>, Failure> {
         let Some(url) = &self.common.database_url else { return Ok(Vec::new()) };
-        let failed = |error: store::StoreError| Failure::new(Code::DatabaseUnusable, error.to_string(), "Check --database-url (DATABASE_URL).");
-        let pool = store::connect(url.expose(), PoolSize::of(&self.common)).await.map_err(failed)?;
+        let failed = |error: store::StoreError| {
+            Failure::new(
+                Code::DatabaseUnusable,
+                error.to_string(),
+                "Check --database-url (DATABASE_URL).",
+            )
+        };
+        let pool =
+            store::connect(url.expose(), PoolSize::of(&self.common)).await.map_err(failed)?;
         let keys = store::registered_keys(&pool).await.map_err(failed);
         pool.close().await;
         keys
@@ -166,7 +171,11 @@ fn rotate(
         ("replaced", text(id(old))),
     ]);
     output.either(&value, || {
-        format!("the {service} signs with {} from now on, and no longer with {}", id(key.public()), id(old))
+        format!(
+            "the {service} signs with {} from now on, and no longer with {}",
+            id(key.public()),
+            id(old)
+        )
     })?;
     Ok(Exit::Done)
 }
@@ -192,7 +201,8 @@ async fn pin(what: &str, place: &Place, output: Output) -> Result<Exit, Failure>
     let ids = found.iter().map(|(_, key)| text(key.id().to_string()));
     let value = object([("trusted", Value::Array(ids.collect()))]);
     output.either(&value, || {
-        let line = |(service, key): &(Service, PublicKey)| format!("trusted  {}  {service}", key.id());
+        let line =
+            |(service, key): &(Service, PublicKey)| format!("trusted  {}  {service}", key.id());
         found.iter().map(line).collect::<Vec<_>>().join("\n")
     })?;
     Ok(Exit::Done)

@@ -29,7 +29,8 @@ impl Migrate {
             return Err(failure.at("--database-url"));
         };
         let failed = |error: StoreError| {
-            let advice = "Connect as a role that owns the schema and, with --roles, may create roles.";
+            let advice =
+                "Connect as a role that owns the schema and, with --roles, may create roles.";
             Failure::new(Code::DatabaseUnusable, error.to_string(), advice)
         };
         let pool = store::connect(&url, PoolSize::of(&self.common)).await.map_err(failed)?;
@@ -37,10 +38,8 @@ impl Migrate {
         pool.close().await;
         let version = done?;
         let roles = if self.roles { SERVICE_ROLES.join(", ") } else { String::new() };
-        let value = object([
-            ("schema_version", text(version.to_string())),
-            ("roles", text(roles.clone())),
-        ]);
+        let value =
+            object([("schema_version", text(version.to_string())), ("roles", text(roles.clone()))]);
         output.either(&value, || match roles.as_str() {
             "" => format!("the schema has version {version}"),
             roles => format!("the schema has version {version}\nroles  {roles}"),

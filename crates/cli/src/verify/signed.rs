@@ -18,13 +18,14 @@ impl VerdictFile {
     /// # Errors
     /// The key can be read by others, or is none; the verdict is no JSON.
     pub fn sign(&mut self, data: &DataDirConfig) -> Result<(), Failure> {
-        let folder = match DataFolder::choose(data).and_then(|folder| folder.make().map(|()| folder)) {
-            Ok(folder) => folder,
-            Err(error) => {
-                note(&format!("surety: the verdict is not signed: {error}"));
-                return Ok(());
-            }
-        };
+        let folder =
+            match DataFolder::choose(data).and_then(|folder| folder.make().map(|()| folder)) {
+                Ok(folder) => folder,
+                Err(error) => {
+                    note(&format!("surety: the verdict is not signed: {error}"));
+                    return Ok(());
+                }
+            };
         let path = folder.key(Service::User);
         let is_new = !path.exists();
         let public = match KeyFile::open_or_make(&path) {
@@ -50,7 +51,8 @@ impl VerdictFile {
         let keys = read_trusted_keys(&DataFolder::choose(data)?.trusted_keys())?;
         verify_document(&keys, signature, &self.document()?).map_err(|why| {
             let message = format!("the verdict's signature does not hold: {why}");
-            let advice = "Trust the key of its author with `surety keys pin`, or make the verdict again.";
+            let advice =
+                "Trust the key of its author with `surety keys pin`, or make the verdict again.";
             Failure::new(Code::ValueInvalid, message, advice).at("signature")
         })
     }

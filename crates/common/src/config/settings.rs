@@ -1,9 +1,9 @@
 //! The table of all settings.
 
 mod executor;
+mod keys;
 mod model_driver;
 mod models;
-mod keys;
 mod sessions;
 mod transport;
 

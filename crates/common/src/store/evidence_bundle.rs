@@ -1,12 +1,12 @@
 //! The evidence for a verdict, read for many runs at once.
 
 use super::StoreError;
-use super::plan::StoredPlan;
-use super::signed_run::{SignedRun, counted};
-use super::signing::plan_columns;
 use super::pages::{MAX_HELD, Pages};
+use super::plan::StoredPlan;
 use super::query_batcher::QueryBatcher;
 use super::run_row::RunRow;
+use super::signed_run::{SignedRun, counted};
+use super::signing::plan_columns;
 use crate::domain::journal::{Evidence, Extent, StoredError, StoredRow, Turn};
 use crate::domain::json::sha256;
 use crate::domain::machine::run::RunState;
@@ -62,7 +62,6 @@ impl CaseRow {
         let run = self.run.signed_columns(&self.submitter);
         Verifier::new(Some(keys), run_id.to_string(), run, plan)
     }
-
 
     fn rows(&self) -> impl Iterator<Item = StoredRow<'_>> {
         let places = self.sequences.iter().zip(&self.times).zip(&self.actors).zip(&self.entries);

@@ -12,9 +12,9 @@ use crate::domain::journal::{Entry, VerdictRecord, Wanted, read_changes};
 use crate::domain::json::sha256;
 use crate::domain::receipt::ChainEnd;
 use crate::domain::signature::{
-    Commit, CommitLine, EvidenceReport, KeyId, PlanColumns, RowSignature, RunColumns, SIGNATURE_BYTES, SignedVerdict,
-    StoredState,
-    TrustedKeys, Verifier, header_line, instant, state_line, stored_line,
+    Commit, CommitLine, EvidenceReport, KeyId, PlanColumns, RowSignature, RunColumns,
+    SIGNATURE_BYTES, SignedVerdict, StoredState, TrustedKeys, Verifier, header_line, instant,
+    state_line, stored_line,
 };
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -206,7 +206,12 @@ impl SignedRun {
         }
         for verdict in self.verdicts.values() {
             let sequence = verdict.sequence;
-            verifier.find(0, format!("verdict {sequence}: it is in the table of verdicts and not in the journal"));
+            verifier.find(
+                0,
+                format!(
+                    "verdict {sequence}: it is in the table of verdicts and not in the journal"
+                ),
+            );
         }
         Ok(verifier.finish(&self.state, (self.counted.receipt_count, &self.counted.chain_digest)))
     }

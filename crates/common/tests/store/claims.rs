@@ -412,7 +412,10 @@ async fn a_lease_that_a_process_does_not_know_of_is_found_again(pool: PgPool) {
     let forgotten = store::forgotten(&pool, me, &leases).await.unwrap();
     assert_eq!(ids(&forgotten), [1], "the third is under another lease by now");
     let write = remark(&forgotten.runs[0].execution, "found");
-    assert_eq!(forgotten.commit(&[commit(write)], &Signing::default()).await.unwrap(), [Outcome::Applied]);
+    assert_eq!(
+        forgotten.commit(&[commit(write)], &Signing::default()).await.unwrap(),
+        [Outcome::Applied]
+    );
     let left = store::left_over(&pool, me).await.unwrap();
     let mut left = ids(&left);
     left.sort_unstable();

@@ -14,7 +14,8 @@ use surety_common::domain::signature::{
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::verdict::{CheckResult, Strength, Verdict};
 use surety_common::store::{
-    self, Commit, Committer, Created, Creator, CurrentKey, Outcome, SignedRun, Signing, StoreError, Waker,
+    self, Commit, Committer, Created, Creator, CurrentKey, Outcome, SignedRun, Signing, StoreError,
+    Waker,
 };
 use uuid::Uuid;
 
@@ -96,26 +97,42 @@ async fn done(pool: &PgPool, id: u128) -> Uuid {
     assert_eq!(creator.create(Arc::new(new), None).await.unwrap(), Created::New);
     let executor = || signing(Service::Executor, 2);
     let row = find(pool, run_id).await.execution;
-    let row = written(pool, executor(), change(&row, |draft| {
-        draft.lease(Uuid::from_u128(9));
-        draft.lease_steps(&graph(1), 1).map(drop)
-    }))
+    let row = written(
+        pool,
+        executor(),
+        change(&row, |draft| {
+            draft.lease(Uuid::from_u128(9));
+            draft.lease_steps(&graph(1), 1).map(drop)
+        }),
+    )
     .await;
-    let row = written(pool, executor(), change(&row, |draft| {
-        draft.receipt(receipt("write_file"));
-        Ok(())
-    }))
+    let row = written(
+        pool,
+        executor(),
+        change(&row, |draft| {
+            draft.receipt(receipt("write_file"));
+            Ok(())
+        }),
+    )
     .await;
-    let row = written(pool, executor(), change(&row, |draft| {
-        draft.receipt(receipt("run_command"));
-        draft.finish_step(&graph(1), 0, "done")
-    }))
+    let row = written(
+        pool,
+        executor(),
+        change(&row, |draft| {
+            draft.receipt(receipt("run_command"));
+            draft.finish_step(&graph(1), 0, "done")
+        }),
+    )
     .await;
     let record = verdict(&row, &digest);
-    written(pool, signing(Service::Gate, 3), change(&row, |draft| {
-        draft.record_verdict(record);
-        draft.accept(&graph(1))
-    }))
+    written(
+        pool,
+        signing(Service::Gate, 3),
+        change(&row, |draft| {
+            draft.record_verdict(record);
+            draft.accept(&graph(1))
+        }),
+    )
     .await;
     run_id
 }
@@ -154,7 +171,11 @@ const REWRITTEN: [(&str, &str, &str); 31] = [
     ("run.submitter", "update run set submitter = 'mallory'", "run.submitter"),
     ("run.workspace", "update run set workspace = '/elsewhere'", "run.workspace"),
     ("plan.body", "update plan set body = (body::text || ' ')::json", "plan.body"),
-    ("plan.created_at", "update plan set created_at = created_at + interval '1 s'", "plan.created_at"),
+    (
+        "plan.created_at",
+        "update plan set created_at = created_at + interval '1 s'",
+        "plan.created_at",
+    ),
     ("plan.digest", "update plan set digest = 'x'", "plan.digest"),
     ("plan.parent_digest", "update plan set parent_digest = 'x'", "plan.parent_digest"),
     ("plan.reason", "update plan set reason = 'x'", "plan.reason"),
@@ -162,18 +183,50 @@ const REWRITTEN: [(&str, &str, &str); 31] = [
     ("journal.at", "update journal set at = at + interval '1 s'", "journal row"),
     ("journal.actor", "update journal set actor = 'x'", "journal row"),
     ("journal.sequence", "update journal set sequence = sequence + 100", "rows are missing"),
-    ("journal.entries", "update journal set entries = replace(entries, 'write_file', 'read_file_')", "journal row"),
-    ("journal.signature", "update journal set signature = null where sequence = (select max(sequence) from journal where run_id = $1)", "has no signature"),
-    ("verdict.sequence", "update verdict set sequence = 1", "is missing from the table of verdicts"),
+    (
+        "journal.entries",
+        "update journal set entries = replace(entries, 'write_file', 'read_file_')",
+        "journal row",
+    ),
+    (
+        "journal.signature",
+        "update journal set signature = null where sequence = (select max(sequence) from journal where run_id = $1)",
+        "has no signature",
+    ),
+    (
+        "verdict.sequence",
+        "update verdict set sequence = 1",
+        "is missing from the table of verdicts",
+    ),
     ("verdict.plan_revision", "update verdict set plan_revision = 2", "verdict on plan revision 2"),
     ("verdict.accepted", "update verdict set accepted = false", "verdict on plan revision 1"),
-    ("verdict.decided_at", "update verdict set decided_at = decided_at + interval '1 s'", "verdict on plan revision 1"),
-    ("verdict.key_id", "update verdict set key_id = decode(repeat('00', 16), 'hex')", "not trusted"),
-    ("verdict.signature", "update verdict set signature = set_byte(signature, 3, 7)", "verdict on plan revision 1"),
+    (
+        "verdict.decided_at",
+        "update verdict set decided_at = decided_at + interval '1 s'",
+        "verdict on plan revision 1",
+    ),
+    (
+        "verdict.key_id",
+        "update verdict set key_id = decode(repeat('00', 16), 'hex')",
+        "not trusted",
+    ),
+    (
+        "verdict.signature",
+        "update verdict set signature = set_byte(signature, 3, 7)",
+        "verdict on plan revision 1",
+    ),
     ("execution.state", "update execution set state = 'FAILED'", "execution.state"),
     ("execution.sequence", "update execution set sequence = sequence + 1", "execution.sequence"),
-    ("execution.plan_revision", "update execution set plan_revision = 2", "execution.plan_revision"),
-    ("execution.progress", "update execution set progress = replace(progress::text, '\"receipts\":2', '\"receipts\":1')::json", "receipts are expected"),
+    (
+        "execution.plan_revision",
+        "update execution set plan_revision = 2",
+        "execution.plan_revision",
+    ),
+    (
+        "execution.progress",
+        "update execution set progress = replace(progress::text, '\"receipts\":2', '\"receipts\":1')::json",
+        "receipts are expected",
+    ),
 ];
 
 #[sqlx::test(migrations = "./migrations")]
@@ -190,11 +243,14 @@ async fn rewriting_any_column_that_feeds_a_verdict_is_named_in_an_export(pool: P
         let mut transaction = pool.begin().await.unwrap();
         let statement = sqlx::AssertSqlSafe(format!("{statement} {clause} {id} = $1"));
         // The superuser leaves no check of the database in force.
-        for off in ["set local session_replication_role = replica",
-            "alter table execution drop constraint if exists execution_keeps_its_rules"] {
+        for off in [
+            "set local session_replication_role = replica",
+            "alter table execution drop constraint if exists execution_keeps_its_rules",
+        ] {
             sqlx::query(off).execute(&mut *transaction).await.unwrap();
         }
-        let rewritten = sqlx::query(statement).bind(run_id).execute(&mut *transaction).await.unwrap();
+        let rewritten =
+            sqlx::query(statement).bind(run_id).execute(&mut *transaction).await.unwrap();
         assert!(rewritten.rows_affected() > 0, "{column}");
         transaction.commit().await.unwrap();
         let online = findings(&check(&pool, run_id, &all_keys()).await);
@@ -221,7 +277,8 @@ async fn restore(pool: &PgPool) {
     let mut transaction = pool.begin().await.unwrap();
     let mut statements = vec!["set local session_replication_role = replica".to_owned()];
     statements.extend(TABLES.map(|table| format!("delete from {table}")));
-    statements.extend(TABLES.map(|table| format!("insert into {table} select * from kept_{table}")));
+    statements
+        .extend(TABLES.map(|table| format!("insert into {table} select * from kept_{table}")));
     for statement in statements {
         sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut *transaction).await.unwrap();
     }
@@ -255,7 +312,9 @@ async fn rows_that_are_deleted_inserted_swapped_or_replayed_are_named(pool: PgPo
 }
 
 #[sqlx::test(migrations = "./migrations")]
-async fn the_list_beside_the_schema_names_every_column_of_the_tables_that_feed_a_verdict(pool: PgPool) {
+async fn the_list_beside_the_schema_names_every_column_of_the_tables_that_feed_a_verdict(
+    pool: PgPool,
+) {
     let listed = include_str!("../../migrations/verdict_columns.txt");
     let lines = || listed.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let named: BTreeSet<String> =
@@ -301,7 +360,8 @@ async fn a_key_is_rotated_under_load_without_a_gap(pool: PgPool) {
         committer.commit(Commit::new(write, tracing::Span::none(), None)).await.unwrap();
         row = next;
     }
-    let executors = (0..60_u8).filter(|turn| turn % 10 == 9).map(|turn| (Service::Executor, 100 + turn));
+    let executors =
+        (0..60_u8).filter(|turn| turn % 10 == 9).map(|turn| (Service::Executor, 100 + turn));
     let mut keys = vec![(Service::Planner, 1), (Service::Executor, 2)];
     keys.extend(executors);
     let report = check(&pool, run_id, &trusted(&keys)).await;
@@ -315,17 +375,21 @@ async fn a_key_is_rotated_under_load_without_a_gap(pool: PgPool) {
 #[sqlx::test(migrations = "./migrations")]
 async fn a_run_becomes_done_only_with_a_verdict_in_the_table(pool: PgPool) {
     let run_id = done(&pool, 1).await;
-    let given: i64 = sqlx::query_scalar("select count(*) from verdict where run_id = $1 and accepted")
-        .bind(run_id)
-        .fetch_one(&pool)
-        .await
-        .unwrap();
+    let given: i64 =
+        sqlx::query_scalar("select count(*) from verdict where run_id = $1 and accepted")
+            .bind(run_id)
+            .fetch_one(&pool)
+            .await
+            .unwrap();
     assert_eq!(given, 1);
     let row = crate::support::make(&pool, 2, 1).await;
-    let row = applied(&pool, change(&row, |draft| {
-        draft.lease(Uuid::from_u128(9));
-        draft.lease_steps(&graph(1), 1).map(drop)
-    }))
+    let row = applied(
+        &pool,
+        change(&row, |draft| {
+            draft.lease(Uuid::from_u128(9));
+            draft.lease_steps(&graph(1), 1).map(drop)
+        }),
+    )
     .await;
     let forged = change(&row, |draft| {
         draft.finish_step(&graph(1), 0, "done")?;
@@ -346,14 +410,19 @@ async fn as_role(pool: &PgPool, role: &str) -> PgPool {
 async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool) {
     store::make_service_roles(&pool).await.unwrap();
     store::make_service_roles(&pool).await.unwrap();
-    let [planner, executor, gate] =
-        [as_role(&pool, "surety_planner").await, as_role(&pool, "surety_executor").await, as_role(&pool, "surety_gate").await];
+    let [planner, executor, gate] = [
+        as_role(&pool, "surety_planner").await,
+        as_role(&pool, "surety_executor").await,
+        as_role(&pool, "surety_gate").await,
+    ];
     let run_id = done(&pool, 1).await;
     let receipt = r#"'[[0,"",{"receipt":{"source":"probe"}}]]'"#;
     let said = r#"'[[0,"",{"receipt":{"source":"approval"}}]]'"#;
     let verdict = r#"'[[0,"",{"verdict":{}}]]'"#;
     let journal = |entries: &str| {
-        format!("insert into journal (run_id, sequence, at, actor, entries) values (gen_random_uuid(), 1, now(), 'x', {entries})")
+        format!(
+            "insert into journal (run_id, sequence, at, actor, entries) values (gen_random_uuid(), 1, now(), 'x', {entries})"
+        )
     };
     let decided = "insert into verdict values (gen_random_uuid(), 1, 1, true, now(), null, null)";
     let planned = "insert into plan values (gen_random_uuid(), 1, '', '', '', '{}', now())";
@@ -380,12 +449,37 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         ("executor, journal", &executor, "delete from journal".to_owned(), false),
         ("gate, verdicts", &gate, "update verdict set accepted = true".to_owned(), false),
         ("executor, verdicts", &executor, "delete from verdict".to_owned(), false),
-        ("executor, partition", &executor, journal(receipt).replace("into journal", "into journal_default"), false),
-        ("planner, partition", &planner, journal(receipt).replace("into journal", "into journal_default"), false),
-        ("executor, audit", &executor, "insert into audit values (gen_random_uuid(), now(), 'x', 'x', 'x', '{}')".to_owned(), false),
-        ("gate, policy", &gate, "insert into namespace_policy values ('x', 1, '{}', now(), 'x')".to_owned(), false),
+        (
+            "executor, partition",
+            &executor,
+            journal(receipt).replace("into journal", "into journal_default"),
+            false,
+        ),
+        (
+            "planner, partition",
+            &planner,
+            journal(receipt).replace("into journal", "into journal_default"),
+            false,
+        ),
+        (
+            "executor, audit",
+            &executor,
+            "insert into audit values (gen_random_uuid(), now(), 'x', 'x', 'x', '{}')".to_owned(),
+            false,
+        ),
+        (
+            "gate, policy",
+            &gate,
+            "insert into namespace_policy values ('x', 1, '{}', now(), 'x')".to_owned(),
+            false,
+        ),
         ("executor, table", &executor, "create table mine ()".to_owned(), false),
-        ("planner, trigger", &planner, "drop trigger execution_becomes_done on execution".to_owned(), false),
+        (
+            "planner, trigger",
+            &planner,
+            "drop trigger execution_becomes_done on execution".to_owned(),
+            false,
+        ),
         ("executor, key", &executor, "delete from signing_key".to_owned(), false),
     ];
     for (what, role, statement, allowed) in cases {
@@ -393,7 +487,9 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         let done = sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut *transaction).await;
         assert_eq!(done.is_ok(), allowed, "{what}: {done:?}");
         if let Err(error) = done {
-            let code = error.as_database_error().and_then(|error| error.code().map(|code| code.into_owned()));
+            let code = error
+                .as_database_error()
+                .and_then(|error| error.code().map(|code| code.into_owned()));
             assert_eq!(code.as_deref(), Some("42501"), "{what}: {error}");
         }
     }
@@ -401,5 +497,9 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
     let told = write(&executor, signing(Service::Executor, 2), remark(&row, "told")).await;
     assert!(told.is_ok(), "{told:?}");
     store::migrate(&executor).await.unwrap();
-    assert!(store::prepare_partitions(&planner, chrono::Utc::now(), chrono::TimeDelta::days(7)).await.unwrap());
+    assert!(
+        store::prepare_partitions(&planner, chrono::Utc::now(), chrono::TimeDelta::days(7))
+            .await
+            .unwrap()
+    );
 }

@@ -175,7 +175,9 @@ fn read_line(line: &str) -> Result<Line, String> {
             .ok_or_else(|| "the line that states the chain's end cannot be parsed".to_owned());
     }
     if value.get(ENVELOPE_KEY).is_some() {
-        return Err("the line is a signed envelope, and the file's first line names no form".to_owned());
+        return Err(
+            "the line is a signed envelope, and the file's first line names no form".to_owned()
+        );
     }
     let receipt =
         read_stored(&value).map_err(|problem| format!("the line is not a receipt: {problem}"))?;

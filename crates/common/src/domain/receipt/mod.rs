@@ -8,9 +8,9 @@ mod reported;
 mod write;
 
 pub(in crate::domain) use chain::Place;
-pub(in crate::domain) use export::check_plain;
 pub use chain::{BreakKind, ChainBreak, verify_chain};
 pub use evidence::{NOOP, READ_OUTPUT, SLEEP, TODO, counts_as_evidence};
+pub(in crate::domain) use export::check_plain;
 pub use export::{ChainEnd, ChainFinding, ChainReport, check_chain};
 pub use read::{probe_of, read_fact, read_receipt, read_stored};
 pub use reported::RESERVED_KEYS;

@@ -93,8 +93,16 @@ pub struct RunColumns(pub [Digest; 10]);
 impl RunColumns {
     /// The columns of the table `run` that feed a verdict.
     pub const NAMES: [&'static str; 10] = [
-        "created_at", "driver", "forked_from", "goal", "limits", "namespace", "policy", "repository",
-        "submitter", "workspace",
+        "created_at",
+        "driver",
+        "forked_from",
+        "goal",
+        "limits",
+        "namespace",
+        "policy",
+        "repository",
+        "submitter",
+        "workspace",
     ];
 
     /// Of the texts of these columns; a column without a value is empty.

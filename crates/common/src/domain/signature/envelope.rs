@@ -29,10 +29,8 @@ impl Envelope {
     /// The envelope as one canonical line, without a line end.
     pub fn to_line(&self) -> String {
         let Self { payload, key_id, signature } = self;
-        let signature = object([
-            ("keyid", text(key_id.to_string())),
-            ("sig", text(to_base64(signature))),
-        ]);
+        let signature =
+            object([("keyid", text(key_id.to_string())), ("sig", text(to_base64(signature)))]);
         object([
             ("payload", text(to_base64(payload.as_bytes()))),
             ("payloadType", text(PAYLOAD_TYPE)),

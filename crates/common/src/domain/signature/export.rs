@@ -43,8 +43,7 @@ pub fn stored_line(run: &RunColumns, plans: &[PlanColumns]) -> String {
         value.and_then(|value| value.get(key).cloned()).unwrap_or(Value::Null)
     };
     let plans = plans.iter().map(|plan| inner(plan.to_line(), "plan")).collect();
-    let stored =
-        object([("plans", Value::Array(plans)), ("run", inner(run.to_line(), "run"))]);
+    let stored = object([("plans", Value::Array(plans)), ("run", inner(run.to_line(), "run"))]);
     object([("stored", stored)]).to_canonical()
 }
 
@@ -66,10 +65,8 @@ impl SignedVerdict {
             return envelopes.iter().map(Envelope::to_line).collect();
         }
         let record = parse_stored(&verdict_text(&self.record)).map(|parsed| parsed.value);
-        let verdict = object([
-            ("at", text(instant(self.at))),
-            ("record", record.unwrap_or(Value::Null)),
-        ]);
+        let verdict =
+            object([("at", text(instant(self.at))), ("record", record.unwrap_or(Value::Null))]);
         vec![object([("verdict", verdict)]).to_canonical()]
     }
 }
@@ -78,7 +75,8 @@ impl SignedVerdict {
 pub fn check_export(file: &str, keys: Option<&TrustedKeys>) -> EvidenceReport {
     let mut lines = (1..).zip(file.split_terminator('\n'));
     let head = lines.next().and_then(|(_, line)| read_header(line));
-    let (Some(run_id), Some((run, plans))) = (head, lines.next().and_then(|(_, line)| read_stored_line(line)))
+    let (Some(run_id), Some((run, plans))) =
+        (head, lines.next().and_then(|(_, line)| read_stored_line(line)))
     else {
         return plain(file);
     };
@@ -167,7 +165,9 @@ struct Reader<'k, 'f> {
 impl<'f> Reader<'_, 'f> {
     fn line(&mut self, number: usize, line: &'f str) {
         if self.end.is_some() {
-            return self.verifier.find(0, format!("line {number}: there are more lines after the chain's end"));
+            return self
+                .verifier
+                .find(0, format!("line {number}: there are more lines after the chain's end"));
         }
         let read = parse_stored(line).map_err(|error| format!("it is not JSON: {error}"));
         let done = read.and_then(|parsed| self.value(number, line, &parsed.value));
@@ -236,8 +236,8 @@ impl<'f> Reader<'_, 'f> {
                 if self.verdict.is_some() {
                     self.verdict_is_over();
                 }
-                let (at, record) =
-                    SignedVerdict::of_summary(&statement).ok_or("the summary of a verdict does not read")?;
+                let (at, record) = SignedVerdict::of_summary(&statement)
+                    .ok_or("the summary of a verdict does not read")?;
                 let expected = verdict_statements(&self.run_id, at, &record).len();
                 let verdict = SignedVerdict { at, record, signed: None };
                 let signatures = vec![envelope.signature];
@@ -264,7 +264,8 @@ impl<'f> Reader<'_, 'f> {
             return;
         }
         let signatures = std::mem::take(&mut announced.signatures);
-        let verdict = SignedVerdict { signed: Some((envelope.key_id, signatures)), ..announced.verdict };
+        let verdict =
+            SignedVerdict { signed: Some((envelope.key_id, signatures)), ..announced.verdict };
         self.compare(announced.first, announced.lines, &verdict.to_lines(&self.run_id));
         self.verifier.verdict(&verdict);
     }
@@ -272,12 +273,18 @@ impl<'f> Reader<'_, 'f> {
     fn verdict_is_over(&mut self) {
         if let Some(announced) = self.verdict.take() {
             let line = announced.first;
-            self.verifier.find(0, format!("line {line}: the test result of the verdict is missing"));
+            self.verifier
+                .find(0, format!("line {line}: the test result of the verdict is missing"));
             self.verifier.verdict(&announced.verdict);
         }
     }
 
-    fn unsigned_verdict(&mut self, number: usize, line: &'f str, value: &Value) -> Result<(), String> {
+    fn unsigned_verdict(
+        &mut self,
+        number: usize,
+        line: &'f str,
+        value: &Value,
+    ) -> Result<(), String> {
         let at = value.get("at").and_then(Value::as_str).unwrap_or_default();
         let at = DateTime::parse_from_rfc3339(at).map_err(|_| "the verdict has no time")?.to_utc();
         let record = value.get("record").map(Value::to_canonical).unwrap_or_default();
@@ -290,7 +297,8 @@ impl<'f> Reader<'_, 'f> {
 
     /// Ends the lines of a journal row.
     fn commit(&mut self, line: CommitLine) {
-        let Group { first, lines, root, proof, receipts, run, plans } = std::mem::take(&mut self.group);
+        let Group { first, lines, root, proof, receipts, run, plans } =
+            std::mem::take(&mut self.group);
         let sequence = line.sequence;
         let signature = match (root, proof) {
             (Some((envelope, root)), Some(Some((place, nodes)))) => Some(RowSignature {
@@ -313,7 +321,12 @@ impl<'f> Reader<'_, 'f> {
     }
 
     /// An export has one form: what was read, written again, is the same bytes.
-    fn compare<'l>(&mut self, first: usize, lines: impl IntoIterator<Item = &'l str>, again: &[String]) {
+    fn compare<'l>(
+        &mut self,
+        first: usize,
+        lines: impl IntoIterator<Item = &'l str>,
+        again: &[String],
+    ) {
         let mut lines = lines.into_iter();
         for (number, again) in (first..).zip(again) {
             if lines.next() != Some(again) {
@@ -383,7 +396,8 @@ pub fn compare_exports(later: &str, earlier: &str) -> Vec<String> {
     let mut findings = Vec::new();
     for (number, line) in (1..).zip(earlier.split_terminator('\n')) {
         let Ok(parsed) = parse_stored(line) else { continue };
-        let changes = ["stored", "state", "chain_end"].iter().any(|key| parsed.value.get(key).is_some());
+        let changes =
+            ["stored", "state", "chain_end"].iter().any(|key| parsed.value.get(key).is_some());
         if !changes && !has.contains(line) {
             let what = what_is(&parsed.value);
             findings.push(format!("{what} (line {number} of the earlier file) is missing: the run was rolled back, cut or changed"));

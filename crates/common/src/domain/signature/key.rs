@@ -103,8 +103,7 @@ impl SecretKey {
     /// # Errors
     /// [`KeyError::NotEd25519`] for a seed that the implementation refuses; none is known.
     pub fn from_seed(seed: [u8; KEY_BYTES]) -> Result<Self, KeyError> {
-        let pair =
-            Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| KeyError::NotEd25519)?;
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| KeyError::NotEd25519)?;
         let public = pair.public_key().as_ref().try_into().map_err(|_| KeyError::NotEd25519)?;
         Ok(Self { seed, pair, public: PublicKey(public) })
     }
@@ -197,9 +196,11 @@ mod tests {
     #[test]
     fn a_text_that_is_no_key_is_refused_without_being_repeated() {
         let other = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49\n-----END PRIVATE KEY-----";
-        for (text, expected) in
-            [("secret", KeyError::NotPem), (PEM_BEGIN, KeyError::NotPem), (other, KeyError::NotEd25519)]
-        {
+        for (text, expected) in [
+            ("secret", KeyError::NotPem),
+            (PEM_BEGIN, KeyError::NotPem),
+            (other, KeyError::NotEd25519),
+        ] {
             assert_eq!(SecretKey::from_pem(text).unwrap_err(), expected);
         }
         assert!(!format!("{:?}", key()).contains("0707"));

@@ -25,7 +25,9 @@ mod verifier;
 pub use commit::{Commit, CommitLine, PlanColumns, Row, RunColumns, instant};
 pub use envelope::{Envelope, PAYLOAD_TYPE, message_of};
 pub use export::{check_export, compare_exports, header_line, state_line, stored_line};
-pub use key::{KEY_BYTES, KeyError, KeyId, PublicKey, SIGNATURE_BYTES, SecretKey, from_hex, to_hex};
+pub use key::{
+    KEY_BYTES, KeyError, KeyId, PublicKey, SIGNATURE_BYTES, SecretKey, from_hex, to_hex,
+};
 pub use merkle::{Digest, RangeProof, leaf, prove, root, root_of_path};
 pub use row::{RowLeaves, RowSignature, root_statement};
 pub use summary::{SignedVerdict, verdict_statements};

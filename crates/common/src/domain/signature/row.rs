@@ -121,8 +121,7 @@ impl RowSignature {
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes.strip_prefix(&[VERSION])?;
         let key_id = KeyId(take(&mut rest)?);
-        let signed_at =
-            DateTime::from_timestamp_micros(i64::from_be_bytes(take(&mut rest)?))?;
+        let signed_at = DateTime::from_timestamp_micros(i64::from_be_bytes(take(&mut rest)?))?;
         let leaf_count = u32::from_be_bytes(take(&mut rest)?);
         let first = u32::from_be_bytes(take(&mut rest)?);
         let signature = take(&mut rest)?;

@@ -125,9 +125,9 @@ impl TrustedKeys {
         }
         let listed = value.get("keys").and_then(Value::as_array);
         let listed = listed.ok_or_else(|| unreadable("it has no list `keys`".to_owned()))?;
-        let read = (1..).zip(listed).map(|(position, key)| {
-            read_key(key).map_err(|why| TrustError::Key { position, why })
-        });
+        let read = (1..)
+            .zip(listed)
+            .map(|(position, key)| read_key(key).map_err(|why| TrustError::Key { position, why }));
         Ok(Self::new(read.collect::<Result<_, _>>()?))
     }
 
@@ -154,7 +154,9 @@ impl TrustedKeys {
         };
         let Some(key) = known.iter().find(|key| services.contains(&key.service)) else {
             let service = first.service;
-            return Err(format!("it is signed by the key {key_id} of the {service}, which may not sign it"));
+            return Err(format!(
+                "it is signed by the key {key_id} of the {service}, which may not sign it"
+            ));
         };
         if at < key.valid_from || key.valid_until.is_some_and(|until| until <= at) {
             let at = instant(at);
@@ -189,8 +191,8 @@ fn read_key(value: &Value) -> Result<TrustedKey, String> {
         let read = DateTime::parse_from_rfc3339(field(name)).map(|at| at.to_utc());
         read.map_err(|_| format!("`{name}` is no RFC 3339 time"))
     };
-    let key = PublicKey::from_text(field("public_key"))
-        .ok_or("`public_key` is no 32 bytes in base64")?;
+    let key =
+        PublicKey::from_text(field("public_key")).ok_or("`public_key` is no 32 bytes in base64")?;
     if field("key_id") != key.id().to_string() {
         return Err(format!("`key_id` is not {}, the id of its public key", key.id()));
     }
@@ -224,8 +226,7 @@ mod tests {
         let key = SecretKey::from_seed([3; 32]).unwrap();
         let at = |seconds| DateTime::from_timestamp(seconds, 0).unwrap();
         let valid_until = until.map(at);
-        let trusted =
-            TrustedKey { service, key: key.public(), valid_from: at(100), valid_until };
+        let trusted = TrustedKey { service, key: key.public(), valid_from: at(100), valid_until };
         (key, TrustedKeys::new(vec![trusted]))
     }
 
@@ -254,7 +255,8 @@ mod tests {
             assert!(found.contains(expected), "{found}");
         }
         let foreign = TrustedKeys::default();
-        let found = foreign.check((key.public().id(), &signature), &[Service::Gate], Utc::now(), b"m");
+        let found =
+            foreign.check((key.public().id(), &signature), &[Service::Gate], Utc::now(), b"m");
         assert!(found.unwrap_err().contains("not trusted"));
     }
 

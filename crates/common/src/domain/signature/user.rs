@@ -1,7 +1,9 @@
 //! A document that a user signs: the verdict file of `surety verify`.
 
 use super::commit::instant;
-use super::envelope::{Envelope, STATEMENT_TYPE, Statement, list, message_of, object, subject, text};
+use super::envelope::{
+    Envelope, STATEMENT_TYPE, Statement, list, message_of, object, subject, text,
+};
 use super::key::SecretKey;
 use super::trust::{Service, TrustedKeys};
 use crate::domain::json::{Value, parse_stored, sha256_hex};

@@ -137,7 +137,9 @@ impl<'k> Verifier<'k> {
         match self.first_signed {
             Some(first) if self.keys.is_some() => self.find(
                 0,
-                format!("journal row {sequence}: it has no signature, and row {first} before it has one"),
+                format!(
+                    "journal row {sequence}: it has no signature, and row {first} before it has one"
+                ),
             ),
             Some(_) | None => {
                 self.unsigned
@@ -197,7 +199,12 @@ impl<'k> Verifier<'k> {
         };
         for ((name, found), signed) in PlanColumns::NAMES.iter().zip(found).zip(signed.columns) {
             if found != signed {
-                self.find(0, format!("plan.{name} of revision {revision}: it is not what the planner signed"));
+                self.find(
+                    0,
+                    format!(
+                        "plan.{name} of revision {revision}: it is not what the planner signed"
+                    ),
+                );
             }
         }
     }
@@ -215,13 +222,19 @@ impl<'k> Verifier<'k> {
         if self.place.expected() != expected + 1
             || self.report.chain_digest != record.last_receipt_digest
         {
-            self.find(0, format!("{named}: it rests on {expected} receipts, and other ones are before it"));
+            self.find(
+                0,
+                format!("{named}: it rests on {expected} receipts, and other ones are before it"),
+            );
         }
         if let Some(keys) = self.keys {
             let digest = to_hex(&crate::domain::json::sha256(&[record.plan_digest.as_bytes()]));
             match self.signed_plans.get(&revision) {
                 Some(signed) if *signed != digest => {
-                    self.find(0, format!("{named}: it is about another plan than the planner signed"));
+                    self.find(
+                        0,
+                        format!("{named}: it is about another plan than the planner signed"),
+                    );
                 }
                 None if self.first_signed.is_some() && self.has_run => {
                     self.find(0, format!("{named}: no plan of this revision was signed"));
@@ -238,7 +251,10 @@ impl<'k> Verifier<'k> {
                         }
                     }
                 }
-                (None, Some(_)) => self.find(0, format!("{named}: it has another number of signatures than statements")),
+                (None, Some(_)) => self.find(
+                    0,
+                    format!("{named}: it has another number of signatures than statements"),
+                ),
                 (None, None) if self.first_signed.is_some() => {
                     self.find(0, format!("{named}: it has no signature"));
                 }
@@ -279,7 +295,13 @@ impl<'k> Verifier<'k> {
         if !RunState::ALL.iter().any(|known| known.as_str() == state) {
             self.find(0, format!("execution.state: {state:?} is no state"));
         } else if is_done != accepted {
-            self.find(0, format!("execution.state: it is {state}, and the last verdict {}", if accepted { "accepts" } else { "does not accept" }));
+            self.find(
+                0,
+                format!(
+                    "execution.state: it is {state}, and the last verdict {}",
+                    if accepted { "accepts" } else { "does not accept" }
+                ),
+            );
         }
         if self.verdict.is_some_and(|(accepted, of)| accepted && of != *plan_revision) {
             self.find(0, format!("execution.plan_revision: it is {plan_revision}, and the verdict is about another"));
@@ -324,7 +346,8 @@ fn status(
 /// The services that may write a row: persons speak through the planner, everything else that is a receipt is the
 /// runner's, and only the planner stores runs and plans.
 fn signers(commit: &Row<'_>) -> &'static [Service] {
-    let stores = commit.signature.is_some_and(|signed| signed.run.is_some() || !signed.plans.is_empty());
+    let stores =
+        commit.signature.is_some_and(|signed| signed.run.is_some() || !signed.plans.is_empty());
     let is_said = |receipt: &EvidenceReceipt| {
         matches!(receipt.source, EvidenceSource::Approval | EvidenceSource::UserReply)
     };

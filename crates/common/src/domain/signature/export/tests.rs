@@ -103,7 +103,12 @@ fn story(run_id: &'static str) -> Story {
     let three = receipt(3, &two.digest);
     let none = || (None, Vec::new());
     let commits = vec![
-        signed(Service::Planner, run_id, row(3, 3, &[], 0), (Some(run.clone()), vec![plan.clone()])),
+        signed(
+            Service::Planner,
+            run_id,
+            row(3, 3, &[], 0),
+            (Some(run.clone()), vec![plan.clone()]),
+        ),
         signed(Service::Executor, run_id, row(8, 5, &[one, two], 0), none()),
         signed(Service::Executor, run_id, row(10, 2, std::slice::from_ref(&three), 0), none()),
         signed(Service::Gate, run_id, row(12, 2, &[], 1), none()),
@@ -144,8 +149,10 @@ fn story(run_id: &'static str) -> Story {
 
 impl Story {
     fn file(&self) -> String {
-        let mut lines =
-            vec![header_line(self.run_id), stored_line(&self.run, std::slice::from_ref(&self.plan))];
+        let mut lines = vec![
+            header_line(self.run_id),
+            stored_line(&self.run, std::slice::from_ref(&self.plan)),
+        ];
         let mut end = ChainEnd::of(self.run_id, &[]);
         for (place, commit) in self.commits.iter().enumerate() {
             lines.extend(commit.to_lines(self.run_id));
@@ -204,34 +211,94 @@ fn each_way_to_rewrite_rows_is_named() {
     let rows: [Row; 21] = [
         ("run.policy", |story| story.run.0[6] = [1; 32], "run.policy: it is not what"),
         ("run.workspace", |story| story.run.0[9] = [1; 32], "run.workspace: it is not what"),
-        ("plan.body", |story| story.plan.columns[0] = [1; 32], "plan.body of revision 1: it is not"),
-        ("plan.digest", |story| story.plan.columns[2] = [1; 32], "plan.digest of revision 1: it is not"),
+        (
+            "plan.body",
+            |story| story.plan.columns[0] = [1; 32],
+            "plan.body of revision 1: it is not",
+        ),
+        (
+            "plan.digest",
+            |story| story.plan.columns[2] = [1; 32],
+            "plan.digest of revision 1: it is not",
+        ),
         ("plan row added", |story| story.plan.revision = 2, "plan revision 2: it was not signed"),
-        ("journal.entries", |story| story.commits[1].line.entries_digest = [1; 32], "journal row 8 with receipts 1 to 2: it is not"),
-        ("journal.actor", |story| story.commits[2].line.actor.push('x'), "journal row 10 with receipt 3: it is not"),
+        (
+            "journal.entries",
+            |story| story.commits[1].line.entries_digest = [1; 32],
+            "journal row 8 with receipts 1 to 2: it is not",
+        ),
+        (
+            "journal.actor",
+            |story| story.commits[2].line.actor.push('x'),
+            "journal row 10 with receipt 3: it is not",
+        ),
         ("journal.at", |story| story.commits[2].line.at += TimeDelta::seconds(1), "journal row 10"),
         ("journal.sequence", |story| story.commits[2].line.sequence = 11, "journal row 11"),
-        ("a receipt, its chain sealed again", |story| {
-            story.commits[1].receipts[0].as_mut().unwrap().success = false;
-            reseal(story, 3);
-        }, "journal row 8 with receipts 1 to 2: it is not"),
-        ("a receipt", |story| story.commits[1].receipts[1].as_mut().unwrap().success = false, "2: its digest is not"),
+        (
+            "a receipt, its chain sealed again",
+            |story| {
+                story.commits[1].receipts[0].as_mut().unwrap().success = false;
+                reseal(story, 3);
+            },
+            "journal row 8 with receipts 1 to 2: it is not",
+        ),
+        (
+            "a receipt",
+            |story| story.commits[1].receipts[1].as_mut().unwrap().success = false,
+            "2: its digest is not",
+        ),
         ("row deleted", |story| drop(story.commits.remove(1)), "rows are missing"),
-        ("row added", |story| {
-            let row = story.commits[1].clone();
-            story.commits.insert(2, row);
-        }, "rows are missing, added or moved"),
-        ("row of another run", |story| story.commits[2] = other().commits.remove(2), "journal row 10 with receipt 3: it is not"),
-        ("receipt of another run", |story| {
-            story.commits[2].receipts[0].as_mut().unwrap().summary = "other".to_owned();
-            story.commits[2].receipts[0].as_mut().unwrap().seal("0");
-        }, "3: its previous digest"),
-        ("signature stripped", |story| story.commits[2].signature = None, "it has no signature, and row 3"),
-        ("verdict.accepted", |story| story.verdicts[0].1.record.verdict.accepted = false, "verdict on plan revision 1: it is not what"),
-        ("verdict.decided_at", |story| story.verdicts[0].1.at = at(1), "verdict on plan revision 1: it is not"),
-        ("verdict deleted", |story| story.verdicts.clear(), "is missing from the table of verdicts"),
-        ("execution.state", |story| story.state.state = "FAILED".to_owned(), "execution.state: it is FAILED"),
-        ("execution.plan_revision", |story| story.state.plan_revision = 2, "execution.plan_revision: it is 2"),
+        (
+            "row added",
+            |story| {
+                let row = story.commits[1].clone();
+                story.commits.insert(2, row);
+            },
+            "rows are missing, added or moved",
+        ),
+        (
+            "row of another run",
+            |story| story.commits[2] = other().commits.remove(2),
+            "journal row 10 with receipt 3: it is not",
+        ),
+        (
+            "receipt of another run",
+            |story| {
+                story.commits[2].receipts[0].as_mut().unwrap().summary = "other".to_owned();
+                story.commits[2].receipts[0].as_mut().unwrap().seal("0");
+            },
+            "3: its previous digest",
+        ),
+        (
+            "signature stripped",
+            |story| story.commits[2].signature = None,
+            "it has no signature, and row 3",
+        ),
+        (
+            "verdict.accepted",
+            |story| story.verdicts[0].1.record.verdict.accepted = false,
+            "verdict on plan revision 1: it is not what",
+        ),
+        (
+            "verdict.decided_at",
+            |story| story.verdicts[0].1.at = at(1),
+            "verdict on plan revision 1: it is not",
+        ),
+        (
+            "verdict deleted",
+            |story| story.verdicts.clear(),
+            "is missing from the table of verdicts",
+        ),
+        (
+            "execution.state",
+            |story| story.state.state = "FAILED".to_owned(),
+            "execution.state: it is FAILED",
+        ),
+        (
+            "execution.plan_revision",
+            |story| story.state.plan_revision = 2,
+            "execution.plan_revision: it is 2",
+        ),
     ];
     for (what, change, words) in rows {
         let mut story = story(RUN);
@@ -254,7 +321,11 @@ fn a_service_signs_only_what_it_may_write() {
     let (_, verdict) = &mut forged.verdicts[0];
     let signatures = SignedVerdict::sign(&executor, RUN, verdict.at, &verdict.record);
     verdict.signed = Some((executor.public().id(), signatures));
-    assert!(forged.found().contains("of the executor, which may not sign it"), "{}", forged.found());
+    assert!(
+        forged.found().contains("of the executor, which may not sign it"),
+        "{}",
+        forged.found()
+    );
 }
 
 /// Changes of each class of bytes in each line, so that no part of a file is without protection.
@@ -297,7 +368,10 @@ fn check(mutated: &[u8], place: usize) {
     let report = check_export(text, Some(&trusted()));
     let around = &text[text.floor_char_boundary(place.saturating_sub(30))..];
     let around: String = around.chars().take(60).collect();
-    assert!(matches!(report.status, SignatureStatus::Broken(_)), "at {place}: {around}: {report:#?}");
+    assert!(
+        matches!(report.status, SignatureStatus::Broken(_)),
+        "at {place}: {around}: {report:#?}"
+    );
 }
 
 #[test]
@@ -305,9 +379,17 @@ fn bad_files_are_named_and_none_panics() {
     let file = story(RUN).file();
     for (what, bad, words) in [
         ("cut in a row", file.lines().take(6).collect::<Vec<_>>().join("\n") + "\n", "is cut"),
-        ("without its end", file.replace("{\"chain_end\"", "{\"chain_gone\""), "chain's end, is missing"),
+        (
+            "without its end",
+            file.replace("{\"chain_end\"", "{\"chain_gone\""),
+            "chain's end, is missing",
+        ),
         ("unknown predicate", with_payload(&file, "receipts-root", "receipts-boot"), "is unknown"),
-        ("no payload", file.replacen("{\"payload\":\"", "{\"payload\":\"\",\"p\":\"", 1), "has no payload"),
+        (
+            "no payload",
+            file.replacen("{\"payload\":\"", "{\"payload\":\"\",\"p\":\"", 1),
+            "has no payload",
+        ),
         ("empty", String::new(), "is missing"),
     ] {
         let found = found(&bad);
@@ -348,7 +430,9 @@ fn a_rolled_back_file_is_named_against_an_earlier_one() {
 #[test]
 fn verifiers_that_others_wrote_agree_on_good_and_changed_files() {
     let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join("files").join(name), text).unwrap();
+    let write = |name: &str, text: &[u8]| {
+        std::fs::write(folder.path().join("files").join(name), text).unwrap()
+    };
     std::fs::create_dir(folder.path().join("files")).unwrap();
     let keys = folder.path().join("keys.json");
     std::fs::write(&keys, trusted().to_text()).unwrap();
@@ -381,7 +465,8 @@ fn verifiers_that_others_wrote_agree_on_good_and_changed_files() {
         .arg(&keys)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    let said =
+        String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
     match ran.status.code() {
         Some(0) => println!("{said}"),
         Some(77) => eprintln!("{said}"),
