@@ -155,20 +155,21 @@ impl Offers {
         namespaces: &[String],
         now: DateTime<Utc>,
     ) -> Result<Vec<(Uuid, Want)>, StoreError> {
-        let fits = |want: &Want| namespaces.iter().any(|name| want.scope.fits(name));
-        let mut wanting: Vec<String> = self
-            .wants()
-            .iter()
-            .filter(|want| fits(want))
-            .map(|want| want.identity.clone())
-            .collect();
+        let (mut wanting, mut named) = (Vec::new(), Vec::new());
+        for want in self.wants().iter() {
+            if namespaces.iter().any(|name| want.scope.fits(name)) {
+                wanting.push(want.identity.clone());
+                named.extend(want.scope.run_id);
+            }
+        }
         if wanting.is_empty() {
             return Ok(Vec::new());
         }
         let most = i64::try_from(wanting.len().min(MOST)).unwrap_or(i64::MAX);
         wanting.sort_unstable();
         wanting.dedup();
-        let offers = offered_task_waits(dedicated, namespaces, &wanting, (most, now)).await?;
+        let asked = (wanting.as_slice(), named.as_slice());
+        let offers = offered_task_waits(dedicated, namespaces, asked, (most, now)).await?;
         let mut picked = Vec::new();
         for offer in offers {
             let mut wants = self.wants();

@@ -129,21 +129,22 @@ pub async fn offered_waits(
     dedicated.ask(async |connection| listed.fetch_all(connection).await).await
 }
 
-/// At most `most` offered decisions of the tasks of each assignee, the most urgent first.
+/// At most `most` offered decisions of the tasks of each assignee, and those of `run_ids`, the most urgent first.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn offered_task_waits(
     dedicated: &mut DedicatedConnection,
     namespaces: &[String],
-    assignees: &[String],
+    (assignees, run_ids): (&[String], &[Uuid]),
     (most, now): (i64, DateTime<Utc>),
 ) -> Result<Vec<OfferedTaskWait>, StoreError> {
     let listed = sqlx::query_as(include_str!("sql/offered_task_waits.sql"))
         .bind(assignees)
         .bind(namespaces)
         .bind(most)
-        .bind(now);
+        .bind(now)
+        .bind(run_ids);
     dedicated.ask(async |connection| listed.fetch_all(connection).await).await
 }
 

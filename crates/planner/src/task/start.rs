@@ -136,7 +136,8 @@ async fn make_run(planner: &Planner, start: Start) -> Result<(), Fault> {
 fn plan(start: &Start, compatibility: Compatibility) -> Plan {
     let step = PlanStep {
         id: STEP.to_owned(),
-        description: start.instructions.clone(),
+        // A stored plan is read trimmed, and its digest is that of what is read.
+        description: start.instructions.trim().to_owned(),
         done_when: "The action report is submitted.".to_owned(),
         evidence: Evidence::None,
         ..PlanStep::default()

@@ -23,6 +23,8 @@ async fn a_planner_that_ends_leaves_no_task_and_no_follow_up_out_and_makes_none_
     ensure!(again.tasks[0].result == "existed", "{again:#?}");
     let run_id = again.tasks[0].run_id.clone();
     // The upkeep of the new planner makes the run, and an agent can take it.
+    let made = |task: &v1::Task| task.state() != v1::RunState::Intake;
+    stage.wait_for(&run_id, "made", made).await?;
     let agent = stage.agent(AGENT)?;
     let mut run_id = run_id;
     for point in ["planner.before_task_end:1", "planner.after_task_end:1"] {
