@@ -122,10 +122,14 @@ fn example(call: &str) -> Value {
         "DeleteAgent" => json!({"id": "agent-1"}),
         "PutHook" => json!({"hook": {"name": "app", "forge": "FORGE_GITEA", "secrets": ["forge"]}}),
         "DeleteHook" => json!({"name": "app"}),
-        "ListDeliveries" => json!({"hook": "app", "states": ["DELIVERY_STATE_REFUSED"], "page_size": 50}),
+        "ListDeliveries" => {
+            json!({"hook": "app", "states": ["DELIVERY_STATE_REFUSED"], "page_size": 50})
+        }
         "GetDelivery" | "ReplayDelivery" => json!({"delivery_id": DELIVERY}),
-        "SendMail" => json!({"to": "agent-2", "subject": "Which port?", "kind": "MAIL_KIND_REQUEST",
-                             "answer_within": "7200s", "request_id": "mail-1"}),
+        "SendMail" => {
+            json!({"to": "agent-2", "subject": "Which port?", "kind": "MAIL_KIND_REQUEST",
+                             "answer_within": "7200s", "request_id": "mail-1"})
+        }
         "ListMail" => json!({"unread": true, "page_size": 50}),
         "ReadMail" => json!({"mail_id": RUN}),
         "ReplyMail" => json!({"mail_id": RUN, "body": "7401", "request_id": "mail-2"}),

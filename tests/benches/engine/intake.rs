@@ -42,8 +42,7 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
         secrets: vec!["main".to_owned()],
         ..v1::Hook::default()
     };
-    let mut toolchain =
-        ToolchainServiceClient::new(channel(&planner.url(), Some(&token()?))?);
+    let mut toolchain = ToolchainServiceClient::new(channel(&planner.url(), Some(&token()?))?);
     toolchain.put_hook(v1::PutHookRequest { hook: Some(hook) }).await?;
     let pool = database.pool().await?;
     burst(stand, report, &planner, &pool).await?;
@@ -95,15 +94,20 @@ async fn burst(
     let count = f64::from(u32::try_from(deliveries)?);
     let percentile = |share: usize| times[(deliveries * share / 100).min(deliveries - 1)];
     let ms = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1000.0);
-    let what = format!("{deliveries} signed deliveries from {CONNECTIONS} connections, answer p99 ms");
+    let what =
+        format!("{deliveries} signed deliveries from {CONNECTIONS} connections, answer p99 ms");
     let row = Row::new(what, format!("**{}**", ms(percentile(99))));
     report.add(row.beside(format!("target under 250; p50 {}", ms(percentile(50)))));
-    report.add(Row::new("deliveries stored a second", format!("**{:.0}**", count / answered.as_secs_f64())));
+    report.add(Row::new(
+        "deliveries stored a second",
+        format!("**{:.0}**", count / answered.as_secs_f64()),
+    ));
     let waiting = async {
         loop {
-            let open: i64 = sqlx::query_scalar("select count(*) from forge_delivery where state = 'stored'")
-                .fetch_one(pool)
-                .await?;
+            let open: i64 =
+                sqlx::query_scalar("select count(*) from forge_delivery where state = 'stored'")
+                    .fetch_one(pool)
+                    .await?;
             if open == 0 {
                 return anyhow::Ok(());
             }
@@ -117,7 +121,10 @@ async fn burst(
             .fetch_one(pool)
             .await?;
     ensure!(usize::try_from(processed)? == deliveries, "{processed} deliveries became tasks");
-    let row = Row::new("tasks made a second, until the backlog was empty", format!("**{:.0}**", count / drained.as_secs_f64()));
+    let row = Row::new(
+        "tasks made a second, until the backlog was empty",
+        format!("**{:.0}**", count / drained.as_secs_f64()),
+    );
     report.add(row.beside("target 500; made while deliveries arrive"));
     Ok(())
 }
@@ -146,15 +153,19 @@ async fn wrong_signatures(
     let after = crate::meter::transactions(stand, database.name()).await?;
     let transactions = f64::from(u32::try_from(after - before)?) / took;
     let refused = f64::from(WRONG_RATE * seconds) / took;
-    report.add(
-        Row::new("wrong signatures refused a second", format!("**{refused:.0}**")).beside(format!(
+    report.add(Row::new("wrong signatures refused a second", format!("**{refused:.0}**")).beside(
+        format!(
             "target 1,000; {transactions:.1} transactions a second meanwhile, {at_rest:.1} at rest"
-        )),
-    );
+        ),
+    ));
     Ok(())
 }
 
-async fn rate(stand: &Stand<'_>, database: &surety_e2e::harness::Database, seconds: u32) -> Result<f64> {
+async fn rate(
+    stand: &Stand<'_>,
+    database: &surety_e2e::harness::Database,
+    seconds: u32,
+) -> Result<f64> {
     let before = crate::meter::transactions(stand, database.name()).await?;
     tokio::time::sleep(Duration::from_secs(seconds.into())).await;
     let after = crate::meter::transactions(stand, database.name()).await?;
@@ -185,7 +196,8 @@ async fn attack(stand: &Stand<'_>, report: &mut Report, planner: &Process) -> Re
         ensure!(health.starts_with("HTTP/1.1 200"), "{health}");
         slowest = slowest.max(began.elapsed());
     }
-    let what = format!("a delivery and a health check beside {idle} idle connections, slowest of 50, ms");
+    let what =
+        format!("a delivery and a health check beside {idle} idle connections, slowest of 50, ms");
     report.add(Row::new(what, format!("**{:.1}**", slowest.as_secs_f64() * 1000.0)));
     drop(streams);
     Ok(())

@@ -34,7 +34,8 @@ const OF_EXECUTORS: [&str; 11] = [
 const OF_REPOSITORIES: [&str; 3] =
     ["executor.after_repository_begins", "executor.before_git_push", "executor.after_git_push"];
 /// The places of a forge's delivery and of a message; the tests `toolchain_intake` and `mail` let planners die there.
-const OF_MAIL: [&str; 3] = ["planner.before_mail", "planner.after_mail", "planner.after_dead_letter"];
+const OF_MAIL: [&str; 3] =
+    ["planner.before_mail", "planner.after_mail", "planner.after_dead_letter"];
 const OF_DELIVERIES: [&str; 5] = [
     "planner.before_delivery",
     "planner.after_delivery",

@@ -198,8 +198,7 @@ fn shown(mail: &v1::Mail) -> String {
 
 async fn read(client: &ClientConfig, mail_id: String, output: Output) -> Result<Exit, Failure> {
     let connection = Connection::open(client)?;
-    let answer =
-        connection.tasks().read_mail(bounded(v1::ReadMailRequest { mail_id })).await;
+    let answer = connection.tasks().read_mail(bounded(v1::ReadMailRequest { mail_id })).await;
     let answer = answer.map_err(|status| connection.failure(&status))?.into_inner();
     output.either(&wire_json::message("ReadMailResponse", &answer), || {
         answer.thread.iter().map(shown).collect::<Vec<_>>().join("\n")

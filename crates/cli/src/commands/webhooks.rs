@@ -202,7 +202,11 @@ async fn hooks(client: &ClientConfig, output: Output) -> Result<Exit, Failure> {
             vec![
                 harmless(&hook.name),
                 address(hook),
-                if hook.secrets.is_empty() { "unsigned".to_owned() } else { hook.secrets.join(",") },
+                if hook.secrets.is_empty() {
+                    "unsigned".to_owned()
+                } else {
+                    hook.secrets.join(",")
+                },
                 day_and_time(hook.updated_at.as_ref()),
                 harmless(&hook.updated_by),
             ]

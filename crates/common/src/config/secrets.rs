@@ -46,7 +46,8 @@ impl SecretSource {
         match self {
             Self::File(path) => {
                 let text = std::fs::read_to_string(path);
-                let text = text.map_err(|error| format!("cannot be read from {path:?}: {error}"))?;
+                let text =
+                    text.map_err(|error| format!("cannot be read from {path:?}: {error}"))?;
                 let value = text.strip_suffix('\n').unwrap_or(&text);
                 Ok(value.strip_suffix('\r').unwrap_or(value).to_owned())
             }

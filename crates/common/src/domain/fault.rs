@@ -399,7 +399,9 @@ impl FaultCode {
             | Self::RequestTimeout
             | Self::ShuttingDown => FaultClass::Unavailable,
             Self::Unauthenticated | Self::SignatureInvalid => FaultClass::Unauthenticated,
-            Self::PermissionDenied | Self::ToolNotGranted | Self::HookUnsigned => FaultClass::PermissionDenied,
+            Self::PermissionDenied | Self::ToolNotGranted | Self::HookUnsigned => {
+                FaultClass::PermissionDenied
+            }
             Self::Unimplemented | Self::FeatureNotServed => FaultClass::Unimplemented,
             Self::DeadlineExceeded => FaultClass::DeadlineExceeded,
             Self::CallCancelled => FaultClass::Cancelled,

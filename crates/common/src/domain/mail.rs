@@ -111,7 +111,8 @@ impl Message {
         let Self { kind, from, to, subject, body, within_s } = self;
         let from = agent("from", &from)?;
         if from == MAIL_SYSTEM {
-            let message = format!("is {MAIL_SYSTEM}, which stands for the service; use another name");
+            let message =
+                format!("is {MAIL_SYSTEM}, which stands for the service; use another name");
             return Err(Problem::at(Code::TypeMismatch, "from", message));
         }
         let to = agent("to", &to)?;
@@ -165,7 +166,8 @@ impl Message {
 /// `too_large`, `type_mismatch`.
 pub fn check_text(body: &str) -> Result<(), Problem> {
     if body.len() > MAX_TEXT {
-        let message = format!("has more than {MAX_TEXT} bytes; send an address of the text instead");
+        let message =
+            format!("has more than {MAX_TEXT} bytes; send an address of the text instead");
         return Err(Problem::at(Code::TooLarge, "body", message));
     }
     if body.contains('\0') {

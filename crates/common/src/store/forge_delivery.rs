@@ -148,17 +148,8 @@ struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     fn push(&mut self, delivery: &'a NewDelivery) {
-        let NewDelivery {
-            id,
-            hook,
-            forge,
-            delivery_id,
-            event,
-            headers,
-            body,
-            digest,
-            received_at,
-        } = delivery;
+        let NewDelivery { id, hook, forge, delivery_id, event, headers, body, digest, received_at } =
+            delivery;
         self.ids.push(*id);
         self.hooks.push(hook);
         self.forges.push(forge.as_str());
@@ -216,25 +207,13 @@ pub async fn take_forge_deliveries(
     (now, until): (DateTime<Utc>, DateTime<Utc>),
     limit: i64,
 ) -> Result<Vec<TakenDelivery>, StoreError> {
-    let taking = sqlx::query_as(include_str!("sql/delivery_take.sql"))
-        .bind(now)
-        .bind(until)
-        .bind(limit);
+    let taking =
+        sqlx::query_as(include_str!("sql/delivery_take.sql")).bind(now).bind(until).bind(limit);
     let rows: Vec<TakenRow> = within(async { Ok(taking.fetch_all(pool).await?) }).await?;
     let read = |row: TakenRow| {
         let TakenRow { id, hook, forge, event, headers, body, attempts, replays, repeats } = row;
         let forge = read_forge(&forge, || format!("delivery {id}"))?;
-        Ok(TakenDelivery {
-            id,
-            hook,
-            forge,
-            event,
-            headers,
-            body,
-            attempts,
-            replays,
-            repeats,
-        })
+        Ok(TakenDelivery { id, hook, forge, event, headers, body, attempts, replays, repeats })
     };
     rows.into_iter().map(read).collect()
 }
@@ -267,9 +246,8 @@ pub async fn end_forge_deliveries(
     ended: &[DeliveryEnd],
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let tasks = |end: &DeliveryEnd| {
-        end.tasks.iter().map(Uuid::to_string).collect::<Vec<_>>().join(",")
-    };
+    let tasks =
+        |end: &DeliveryEnd| end.tasks.iter().map(Uuid::to_string).collect::<Vec<_>>().join(",");
     let ending = sqlx::query(include_str!("sql/delivery_end.sql"))
         .bind(ended.iter().map(|end| end.id).collect::<Vec<_>>())
         .bind(ended.iter().map(|end| end.attempts).collect::<Vec<_>>())
@@ -455,9 +433,8 @@ pub async fn forget_forge_deliveries(
     pool: &PgPool,
     before: DateTime<Utc>,
 ) -> Result<u64, StoreError> {
-    let forgetting = sqlx::query(include_str!("sql/delivery_forget.sql"))
-        .bind(before)
-        .bind(FORGOTTEN_AT_ONCE);
+    let forgetting =
+        sqlx::query(include_str!("sql/delivery_forget.sql")).bind(before).bind(FORGOTTEN_AT_ONCE);
     let done = within(async { Ok(forgetting.execute(pool).await?) }).await?;
     Ok(done.rows_affected())
 }

@@ -251,10 +251,7 @@ pub async fn unended_mail(pool: &PgPool, limit: i64) -> Result<Vec<Uuid>, StoreE
     within(async { Ok(finding.fetch_all(pool).await?) }).await
 }
 
-async fn commit(
-    transaction: PgTransaction<'_>,
-    sent: SentMail,
-) -> Result<SentMail, StoreError> {
+async fn commit(transaction: PgTransaction<'_>, sent: SentMail) -> Result<SentMail, StoreError> {
     match sent {
         SentMail::New => {
             crash::point("planner.before_mail");
@@ -389,8 +386,7 @@ pub async fn find_mail(pool: &PgPool, id: Uuid) -> Result<Option<StoredMail>, St
 /// # Errors
 /// [`StoreError`]
 pub async fn mail_thread(pool: &PgPool, thread_id: Uuid) -> Result<Vec<StoredMail>, StoreError> {
-    let finding =
-        sqlx::query_as(include_str!("sql/mail_thread.sql")).bind(thread_id).bind(THREAD);
+    let finding = sqlx::query_as(include_str!("sql/mail_thread.sql")).bind(thread_id).bind(THREAD);
     let rows: Vec<MailRow> = within(async { Ok(finding.fetch_all(pool).await?) }).await?;
     rows.into_iter().map(MailRow::into_mail).collect()
 }

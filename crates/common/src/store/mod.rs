@@ -80,8 +80,8 @@ pub use hook::{HookChange, StoredHook, delete_hook, list_hooks, put_hook};
 pub use identities::{Identities, import_patiently};
 pub use journal::{events, output_text, verdict, verdict_about};
 pub use mail::{
-    MailFilter, NewMail, SentMail, StoredMail, fail_overdue_mail, find_mail, list_mail, mail_is_due, mail_thread,
-    read_mail, reply_mail, send_mail, unended_mail,
+    MailFilter, NewMail, SentMail, StoredMail, fail_overdue_mail, find_mail, list_mail,
+    mail_is_due, mail_thread, read_mail, reply_mail, send_mail, unended_mail,
 };
 pub use migrate::{migrate, schema_version};
 pub use namespace_policy::{NewPolicy, Policies, SetPolicy, StoredPolicy, find_policy, set_policy};

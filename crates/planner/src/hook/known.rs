@@ -55,7 +55,10 @@ impl Hooks {
     pub(crate) fn new(shards: Arc<Shards>, config: &HooksConfig) -> Arc<Self> {
         let listed = config.hook_secrets.clone().unwrap_or_default().0;
         let is_for_hooks = |secret: &NamedSecret| {
-            secret.namespaces.as_ref().is_none_or(|names| names.iter().any(|name| name == NAMESPACE))
+            secret
+                .namespaces
+                .as_ref()
+                .is_none_or(|names| names.iter().any(|name| name == NAMESPACE))
         };
         Arc::new(Self {
             shards,
@@ -119,8 +122,14 @@ impl Hooks {
             match self.refresh().await {
                 Ok(found) => {
                     // Each once, until it changes.
-                    for (secret, why) in found.iter().filter(|(name, why)| complaints.get(*name) != Some(*why)) {
-                        tracing::error!(secret, why, "hook: a secret of a hook has no value, so deliveries that it signs are refused; correct SURETY_HOOK_SECRETS");
+                    for (secret, why) in
+                        found.iter().filter(|(name, why)| complaints.get(*name) != Some(*why))
+                    {
+                        tracing::error!(
+                            secret,
+                            why,
+                            "hook: a secret of a hook has no value, so deliveries that it signs are refused; correct SURETY_HOOK_SECRETS"
+                        );
                     }
                     complaints = found;
                 }

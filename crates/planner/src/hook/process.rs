@@ -170,10 +170,19 @@ fn not_admitted(
     let is_away = fault.reason == Reason::Service(FaultCode::DatabaseUnavailable);
     let code = fault.reason.as_str();
     if attempts >= MAX_ATTEMPTS && !is_away {
-        tracing::error!(code, why = fault.message, "hook: a delivery made no tasks after ten attempts; replay it with `surety webhooks replay`");
+        tracing::error!(
+            code,
+            why = fault.message,
+            "hook: a delivery made no tasks after ten attempts; replay it with `surety webhooks replay`"
+        );
         return end(DeliveryState::Failed, code, fault.message.clone());
     }
-    tracing::warn!(code, why = fault.message, attempts, "hook: a delivery made no tasks; it is processed again later");
+    tracing::warn!(
+        code,
+        why = fault.message,
+        attempts,
+        "hook: a delivery made no tasks; it is processed again later"
+    );
     let doublings = u32::try_from(attempts.clamp(1, MAX_ATTEMPTS) - 1).unwrap_or_default();
     let again_at = Some(now + TimeDelta::seconds(FIRST_PAUSE_S << doublings));
     DeliveryEnd { again_at, ..end(DeliveryState::Stored, code, fault.message.clone()) }

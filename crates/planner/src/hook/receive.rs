@@ -125,7 +125,8 @@ fn unknown_hook() -> Fault {
 
 fn unsigned(forge: Forge) -> Fault {
     let header = forge.signature_headers().first().copied().unwrap_or_default();
-    let message = format!("{header} has no signature by a secret of this hook; compare the forge's secret");
+    let message =
+        format!("{header} has no signature by a secret of this hook; compare the forge's secret");
     Fault::new(FaultCode::SignatureInvalid, message)
 }
 
@@ -158,7 +159,8 @@ async fn receive_body(
 }
 
 fn too_large() -> Fault {
-    let message = format!("the delivery has more than {MAX_DELIVERY} bytes; have the forge send less");
+    let message =
+        format!("the delivery has more than {MAX_DELIVERY} bytes; have the forge send less");
     Fault::new(FaultCode::MessageTooLarge, message)
 }
 
@@ -351,8 +353,12 @@ mod tests {
     async fn a_body_takes_memory_for_what_arrived_and_at_most_its_limit() {
         let budget = Arc::new(Semaphore::new(MAX_DELIVERY + 10));
         let (bytes, held) = read(&budget, Body::from("12345")).await.expect("a body");
-        assert_eq!((bytes.as_slice(), budget.available_permits()), (&b"12345"[..], MAX_DELIVERY + 5));
-        let large = read(&budget, Body::from(vec![0; MAX_DELIVERY + 1])).await.expect_err("too large");
+        assert_eq!(
+            (bytes.as_slice(), budget.available_permits()),
+            (&b"12345"[..], MAX_DELIVERY + 5)
+        );
+        let large =
+            read(&budget, Body::from(vec![0; MAX_DELIVERY + 1])).await.expect_err("too large");
         assert_eq!(large.reason, Reason::Service(FaultCode::MessageTooLarge));
         let more = read(&budget, Body::from(vec![0; MAX_DELIVERY])).await.map(|(_, held)| held);
         let full = read(&budget, Body::from("123456")).await.expect_err("no memory is left");

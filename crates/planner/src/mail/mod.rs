@@ -15,12 +15,12 @@ use crate::planner::Planner;
 use crate::task::{self, Mail, TaskType};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Map, Value};
+use std::time::Duration;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::mail::{MAX_UNREAD, MailKind, Message, check_text};
 use surety_common::domain::toolchain::{EntryKind, Subject, TaskPayload};
 use surety_common::store::{self, NewEntry, NewMail, NewTask, SentMail, StoredMail};
-use std::time::Duration;
 use tokio::time::timeout;
 use uuid::Uuid;
 

@@ -61,8 +61,7 @@ impl Service {
             "" => None,
             text => Some(self.thread_of(&planner, text, &message.from).await?),
         };
-        let sent =
-            mail::send(&planner, message, thread, (request_id, request_digest)).await?;
+        let sent = mail::send(&planner, message, thread, (request_id, request_digest)).await?;
         Ok(v1::SendMailResponse { mail: Some(sent.into()) })
     }
 

@@ -6,7 +6,9 @@ use super::task_wire::{entry, read_forge, task};
 use super::{Service, caller, status};
 use crate::call::Call;
 use crate::planner::Planner;
-use crate::task::{self, Admitted, AdmittedTask, Mail, TASK_TYPES, TaskType, Toolchain, find_task_type};
+use crate::task::{
+    self, Admitted, AdmittedTask, Mail, TASK_TYPES, TaskType, Toolchain, find_task_type,
+};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Object;

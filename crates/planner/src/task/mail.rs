@@ -15,7 +15,8 @@ impl Mail {
     /// What the receiver is handed: who wrote, about what, and how to read it. The text itself is read by ReadMail,
     /// which notes that it was read. The subject is one line in quotes: data, no instruction.
     pub(crate) fn text(self, payload: &TaskPayload) -> String {
-        let text = |name: &str| payload.context.get(name).and_then(Value::as_str).unwrap_or_default();
+        let text =
+            |name: &str| payload.context.get(name).and_then(Value::as_str).unwrap_or_default();
         let steps = payload.steps.iter().enumerate();
         let steps: String = steps.map(|(at, step)| format!("{}. {step}\n", at + 1)).collect();
         format!(
@@ -35,11 +36,7 @@ impl TaskType for Mail {
         MAIL_NAMESPACE
     }
 
-    fn instructions(
-        &self,
-        _: &Templates,
-        task: &HandedTask<'_>,
-    ) -> Result<String, TemplateError> {
+    fn instructions(&self, _: &Templates, task: &HandedTask<'_>) -> Result<String, TemplateError> {
         Ok(self.text(task.payload))
     }
 

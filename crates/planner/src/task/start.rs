@@ -162,7 +162,10 @@ fn plan(start: &Start, compatibility: Compatibility) -> Plan {
 /// The plan as it is read from its row, whose digest is that of what is stored.
 fn normal(plan: &Plan) -> Result<Plan, Fault> {
     Plan::from_json(&plan.to_json()).map_err(|problem| {
-        Fault::new(FaultCode::Internal, format!("the plan of a task was refused: {}", problem.message))
+        Fault::new(
+            FaultCode::Internal,
+            format!("the plan of a task was refused: {}", problem.message),
+        )
     })
 }
 

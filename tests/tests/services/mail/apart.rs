@@ -21,11 +21,13 @@ fn databases(mail: &str, toolchain: &str) -> Result<tempfile::NamedTempFile> {
 }
 
 #[tokio::test]
-async fn mail_works_without_the_toolchains_database_and_the_toolchain_without_mails() -> Result<()> {
+async fn mail_works_without_the_toolchains_database_and_the_toolchain_without_mails() -> Result<()>
+{
     let (mut mail, mut toolchain) = (Cluster::start().await?, Cluster::start().await?);
     let tokens = token_file()?;
     let tokens = tokens.path().to_string_lossy().into_owned();
-    let of_tokens = [("SURETY_TOKEN_FILE", tokens.as_str()), ("SURETY_DATABASE_ACQUIRE_TIMEOUT_MS", "1000")];
+    let of_tokens =
+        [("SURETY_TOKEN_FILE", tokens.as_str()), ("SURETY_DATABASE_ACQUIRE_TIMEOUT_MS", "1000")];
     // The planner of this deployment is not called: the database needs its executor and its gate.
     let mail_side = Database::at(&mail.url()?)?;
     let mut mail_side = Deployment::start_idle(mail_side, &of_tokens).await?;
@@ -45,7 +47,10 @@ async fn mail_works_without_the_toolchains_database_and_the_toolchain_without_ma
         secrets: vec!["old".to_owned()],
         ..Default::default()
     };
-    patiently(async || Ok(hooks.clone().put_hook(v1::PutHookRequest { hook: Some(hook.clone()) }).await?)).await?;
+    patiently(async || {
+        Ok(hooks.clone().put_hook(v1::PutHookRequest { hook: Some(hook.clone()) }).await?)
+    })
+    .await?;
     let (agent, other) = (Postbox::of(&url, AGENT)?, Postbox::of(&url, OTHER)?);
     let sent = patiently(async || agent.send(to(OTHER, "before")).await).await?;
 

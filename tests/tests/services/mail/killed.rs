@@ -29,9 +29,7 @@ async fn a_planner_that_dies_sends_a_message_once_and_tells_its_sender_once() ->
         agent.sent_as(&sent.id, MailState::Accepted).await.context(point)?;
     }
     let late = agent.send(request(OTHER, "Quick?", 1)).await?;
-    deployment
-        .replace_planner_with(&[("SURETY_CRASH_POINT", "planner.after_dead_letter")])
-        .await?;
+    deployment.replace_planner_with(&[("SURETY_CRASH_POINT", "planner.after_dead_letter")]).await?;
     deployment.planner.wait_for_exit().await?;
     deployment.replace_planner().await?;
     agent.sent_as(&late.id, MailState::Failed).await?;

@@ -29,9 +29,11 @@ async fn a_planner_that_dies_loses_no_delivery_and_repeats_no_task() -> Result<(
         let end = dying.planner.wait_for_exit().await.context(point)?;
         ensure!(!end.success(), "{point}: {end:?}");
         // As if the dead planner's time for what it took had passed.
-        sqlx::query("update forge_delivery set next_attempt_at = received_at where state = 'stored'")
-            .execute(&pool)
-            .await?;
+        sqlx::query(
+            "update forge_delivery set next_attempt_at = received_at where state = 'stored'",
+        )
+        .execute(&pool)
+        .await?;
         let next = Intake::start(&database, &[]).await?;
         if !was_stored {
             next.knows_the_hook().await?;

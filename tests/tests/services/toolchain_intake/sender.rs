@@ -17,7 +17,10 @@ pub(crate) const OLD: &str = "the old secret of the hook";
 pub(crate) const NEW: &str = "the new secret of the hook";
 /// The secrets of every planner here.
 pub(crate) const SECRETS: [(&str, &str); 3] = [
-    ("SURETY_HOOK_SECRETS", "old@_toolchain=env:HOOK_OLD;new@*=env:HOOK_NEW;other@team=env:HOOK_OLD"),
+    (
+        "SURETY_HOOK_SECRETS",
+        "old@_toolchain=env:HOOK_OLD;new@*=env:HOOK_NEW;other@team=env:HOOK_OLD",
+    ),
     ("HOOK_OLD", OLD),
     ("HOOK_NEW", NEW),
 ];

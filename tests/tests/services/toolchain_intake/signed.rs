@@ -29,12 +29,18 @@ async fn only_signed_deliveries_of_known_hooks_are_stored() -> Result<()> {
     let hub = signature(NEW, &body);
     let large = vec![b' '; MAX_DELIVERY + 1];
     for (sent, status, code) in [
-        (good.clone().with("x-gitea-signature", &signature("other", &body)), 401, "signature_invalid"),
+        (
+            good.clone().with("x-gitea-signature", &signature("other", &body)),
+            401,
+            "signature_invalid",
+        ),
         (good.clone().with("x-gitea-signature", ""), 401, "signature_invalid"),
         (good.clone().with("x-gitea-signature", "0a"), 401, "signature_invalid"),
         // The path decides the forge: GitHub's header does not sign a delivery of Gitea.
         (
-            good.clone().with("x-gitea-signature", "").with("x-hub-signature-256", &format!("sha256={hub}")),
+            good.clone()
+                .with("x-gitea-signature", "")
+                .with("x-hub-signature-256", &format!("sha256={hub}")),
             401,
             "signature_invalid",
         ),
@@ -135,7 +141,8 @@ async fn each_delivery_is_stored_once_and_becomes_what_its_content_says() -> Res
     send("issues", b"[]", json, (Refused, "type_mismatch")).await?;
     send("issues", "[".repeat(100_000).as_bytes(), json, (Refused, "json_syntax")).await?;
     send("", b"{}", json, (Refused, "field_missing")).await?;
-    let large = [b"{\"action\":\"assigned\",\"x\":\"".as_slice(), &vec![b'x'; 1 << 20], b"\"}"].concat();
+    let large =
+        [b"{\"action\":\"assigned\",\"x\":\"".as_slice(), &vec![b'x'; 1 << 20], b"\"}"].concat();
     send("issues", &large, json, (Refused, "field_missing")).await?;
 
     // A body that ends early is nothing, and neither is one that is too large in chunks.
@@ -160,7 +167,8 @@ async fn each_delivery_is_stored_once_and_becomes_what_its_content_says() -> Res
     let processed = found.iter().filter(|one| one.state() == Processed);
     ensure!(processed.clone().all(|one| one.run_ids.len() == 1), "{found:#?}");
     shows_and_replays(&intake, &found, &first, &body).await?;
-    let answer = exchange(&address, b"BREW /pot HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await?;
+    let answer =
+        exchange(&address, b"BREW /pot HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await?;
     assert_eq!(answer.status, 404);
     database.drop().await
 }

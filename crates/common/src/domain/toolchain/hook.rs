@@ -35,7 +35,8 @@ impl Hook {
         }
         let secrets = read_secret_names("secrets", secrets)?;
         if secrets.len() > MAX_HOOK_SECRETS {
-            let message = "has more than two secrets; keep the one in use and the one that replaces it";
+            let message =
+                "has more than two secrets; keep the one in use and the one that replaces it";
             return Err(Problem::at(Code::TooLarge, "secrets", message));
         }
         Ok(Self { name: name.to_owned(), forge, secrets })
@@ -146,7 +147,11 @@ mod tests {
         for (kind, body, payload) in [
             ("application/json", "{}", Ok("{}")),
             ("application/json; charset=utf-8", "", Ok("")),
-            ("application/x-www-form-urlencoded", "a=b&payload=%7B%22a+b%22%3A1%7d", Ok("{\"a b\":1}")),
+            (
+                "application/x-www-form-urlencoded",
+                "a=b&payload=%7B%22a+b%22%3A1%7d",
+                Ok("{\"a b\":1}"),
+            ),
             ("application/x-www-form-urlencoded", "payload=100%&payload=x", Ok("100%")),
             ("application/x-www-form-urlencoded", "payloads=x", Err(Code::FieldMissing)),
             ("application/x-www-form-urlencoded", "payload=%ff", Err(Code::JsonSyntax)),

@@ -247,7 +247,10 @@ mod tests {
         let connections = bounded(10, 2);
         let slots: Vec<_> = (0..3).filter_map(|_| connections.admit(peer(1))).collect();
         let other = connections.admit(peer(2)).expect("a slot");
-        assert_eq!(slots.iter().map(|slot| is_closed(slot)).collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!(
+            slots.iter().map(|slot| is_closed(slot)).collect::<Vec<_>>(),
+            [true, false, false]
+        );
         assert!(!is_closed(&other));
     }
 
@@ -261,9 +264,10 @@ mod tests {
         served.wait();
         let idle = connections.admit(peer(3)).expect("a slot");
         let newest = connections.admit(peer(4)).expect("a slot");
-        assert_eq!([&serving, &served, &idle, &newest].map(|slot| is_closed(slot)), [
-            false, false, true, false
-        ]);
+        assert_eq!(
+            [&serving, &served, &idle, &newest].map(|slot| is_closed(slot)),
+            [false, false, true, false]
+        );
     }
 
     #[test]

@@ -48,8 +48,8 @@ use axum::extract::{ConnectInfo, Request};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::routing::future::RouteFuture;
-use opening::{MAX_HEADER, Refusal};
 use futures::future::{BoxFuture, Either};
+use opening::{MAX_HEADER, Refusal};
 use port::{Port, Serving};
 use std::convert::Infallible;
 use std::future::{Future, ready};
@@ -263,7 +263,8 @@ impl Server {
             begin_drain.send(()).ok();
         };
         let app = app.into_make_service_with_connect_info::<Peer>();
-        let serving = axum::serve(Port::new(listener, tls, bounds)?, app).with_graceful_shutdown(stopping);
+        let serving =
+            axum::serve(Port::new(listener, tls, bounds)?, app).with_graceful_shutdown(stopping);
         tokio::select! {
             result = serving.into_future() => Ok(result?),
             () = drained(drain_began, drain) => Ok(()),
@@ -328,7 +329,8 @@ struct ByContentType {
 impl Service<Request> for ByContentType {
     type Response = axum::response::Response<Body>;
     type Error = Infallible;
-    type Future = Either<RouteFuture<Infallible>, BoxFuture<'static, Result<Self::Response, Infallible>>>;
+    type Future =
+        Either<RouteFuture<Infallible>, BoxFuture<'static, Result<Self::Response, Infallible>>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         // A router is always ready.
@@ -340,7 +342,8 @@ impl Service<Request> for ByContentType {
             .headers()
             .get(http::header::CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
-        let peer = request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.clone());
+        let peer =
+            request.extensions().get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.clone());
         if request.version() == http::Version::HTTP_2 {
             // The connection is shared by further requests: it never waits again.
             if let Some(peer) = peer {

@@ -24,8 +24,7 @@ pub(super) struct Watched<C> {
 impl<C> Watched<C> {
     pub(super) fn new(inner: C, opening: Vec<u8>, slot: Arc<Slot>, is_http1: bool) -> Self {
         let evicted = Box::pin(slot.evicted.clone().cancelled_owned());
-        let idle =
-            is_http1.then(|| Box::pin(sleep_until(Instant::now() + slot.bounds().idle)));
+        let idle = is_http1.then(|| Box::pin(sleep_until(Instant::now() + slot.bounds().idle)));
         Self { inner, opening: (opening, 0), slot, evicted, idle }
     }
 
