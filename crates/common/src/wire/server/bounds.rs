@@ -152,7 +152,8 @@ impl Connections {
         let (rank, evicted) = (open.rank(false), CancellationToken::new());
         open.insert(rank, Waiting { peer, evicted: evicted.clone() });
         drop(open);
-        let state = Mutex::new(State { rank: Some(rank), waits_since: Instant::now(), is_shared: false });
+        let state =
+            Mutex::new(State { rank: Some(rank), waits_since: Instant::now(), is_shared: false });
         Some(Arc::new(Slot { connections: Arc::clone(self), peer, evicted, state }))
     }
 
