@@ -6,6 +6,7 @@ mod claims;
 mod committing;
 mod constraints;
 mod creating;
+mod deliveries;
 mod evidence_bundles;
 mod journal;
 mod lists;

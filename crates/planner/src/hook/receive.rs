@@ -258,10 +258,12 @@ fn digest_of(event: &str, body: &[u8]) -> Vec<u8> {
 
 fn not_stored(error: &StoreError) -> Fault {
     tracing::warn!(%error, "hook: a delivery was not stored, and its forge was told so");
-    let code = match error {
-        StoreError::ShuttingDown => FaultCode::ShuttingDown,
-        error if error.is_transient() => FaultCode::DatabaseUnavailable,
-        _ => FaultCode::Internal,
+    let code = if matches!(error, StoreError::ShuttingDown) {
+        FaultCode::ShuttingDown
+    } else if error.is_transient() {
+        FaultCode::DatabaseUnavailable
+    } else {
+        FaultCode::Internal
     };
     Fault::new(code, "the delivery is not stored; send it again")
 }
@@ -310,18 +312,21 @@ fn refused(fault: &Fault) -> Response {
     response
 }
 
+/// The statuses of refusals; of any other code the forge sends the delivery again.
+const STATUSES: [(FaultCode, StatusCode); 8] = [
+    (FaultCode::HookNotFound, StatusCode::NOT_FOUND),
+    (FaultCode::SignatureInvalid, StatusCode::UNAUTHORIZED),
+    (FaultCode::HookUnsigned, StatusCode::FORBIDDEN),
+    (FaultCode::MediaTypeUnsupported, StatusCode::UNSUPPORTED_MEDIA_TYPE),
+    (FaultCode::MessageTooLarge, StatusCode::PAYLOAD_TOO_LARGE),
+    (FaultCode::RequestTimeout, StatusCode::REQUEST_TIMEOUT),
+    (FaultCode::BadRequest, StatusCode::BAD_REQUEST),
+    (FaultCode::Internal, StatusCode::INTERNAL_SERVER_ERROR),
+];
+
 fn status_of(code: FaultCode) -> StatusCode {
-    match code {
-        FaultCode::HookNotFound => StatusCode::NOT_FOUND,
-        FaultCode::SignatureInvalid => StatusCode::UNAUTHORIZED,
-        FaultCode::HookUnsigned => StatusCode::FORBIDDEN,
-        FaultCode::MediaTypeUnsupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        FaultCode::MessageTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        FaultCode::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-        FaultCode::BadRequest => StatusCode::BAD_REQUEST,
-        FaultCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
-    }
+    let known = STATUSES.iter().find(|(known, _)| *known == code);
+    known.map_or(StatusCode::SERVICE_UNAVAILABLE, |(_, status)| *status)
 }
 
 #[cfg(test)]

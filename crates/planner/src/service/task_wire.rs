@@ -10,6 +10,9 @@ use surety_common::wire::value::timestamp;
 /// A task as it is shown.
 pub(super) fn task(task: StoredTask) -> v1::Task {
     let StoredTask { payload, subject, state, .. } = task;
+    let subject_of_mail = payload.context.get("subject").and_then(serde_json::Value::as_str);
+    let is_mail = task.task_type == "mail";
+    let subject_of_mail = subject_of_mail.filter(|_| is_mail).unwrap_or_default().to_owned();
     let failure = task.end.and_then(|TaskEnd { failure, .. }| failure);
     v1::Task {
         run_id: task.run_id.to_string(),
@@ -22,7 +25,7 @@ pub(super) fn task(task: StoredTask) -> v1::Task {
         steps: payload.steps,
         context_json: serde_json::Value::Object(payload.context).to_string(),
         source: payload.source,
-        subject: String::new(),
+        subject: subject_of_mail,
         body: String::new(),
         created_at: Some(timestamp(task.created_at)),
         updated_at: Some(timestamp(task.updated_at)),

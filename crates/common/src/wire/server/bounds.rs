@@ -152,7 +152,8 @@ impl Connections {
         let (rank, evicted) = (open.rank(false), CancellationToken::new());
         open.insert(rank, Waiting { peer, evicted: evicted.clone() });
         drop(open);
-        let state = Mutex::new(State { rank: Some(rank), waits_since: Instant::now() });
+        let state =
+            Mutex::new(State { rank: Some(rank), waits_since: Instant::now(), is_shared: false });
         Some(Arc::new(Slot { connections: Arc::clone(self), peer, evicted, state }))
     }
 
@@ -177,6 +178,8 @@ struct State {
     rank: Option<Rank>,
     /// Since when it has waited last.
     waits_since: Instant,
+    /// Whether several requests share it.
+    is_shared: bool,
 }
 
 impl Slot {
@@ -192,10 +195,15 @@ impl Slot {
         }
     }
 
+    /// Several requests share the connection, so it waits for its first one only.
+    pub(super) fn share(&self) {
+        self.lock().is_shared = true;
+    }
+
     /// The connection waits for bytes of its client again.
     pub(super) fn wait(&self) {
         let mut state = self.lock();
-        if state.rank.is_some() || self.evicted.is_cancelled() {
+        if state.rank.is_some() || state.is_shared || self.evicted.is_cancelled() {
             return;
         }
         let mut open = self.connections.lock();

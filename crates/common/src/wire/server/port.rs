@@ -207,7 +207,10 @@ async fn prepare(
     };
     let (opening, is_http1) = match open(&mut stream, &slot).await {
         Some(Opening::Http1(bytes)) => (bytes, true),
-        Some(Opening::Http2(bytes)) => (bytes, false),
+        Some(Opening::Http2(bytes)) => {
+            slot.share();
+            (bytes, false)
+        }
         None => return,
     };
     // The receiver is dropped when the port stops.
