@@ -114,11 +114,12 @@ impl Api {
 
     /// The answer of a call, read from JSON.
     pub(crate) async fn json<T: DeserializeOwned>(&self, ask: Ask) -> Result<T, ForgeError> {
-        let answer = self.send(&ask).await?;
-        self.read(ask.operation, &answer.body).map_err(|error| error.unsure(!ask.is_read()))
+        let (value, _) =
+            self.answered(&ask, |answer| self.read(ask.operation, &answer.body)).await?;
+        Ok(value)
     }
 
-    pub(crate) fn read<T: DeserializeOwned>(
+    fn read<T: DeserializeOwned>(
         &self,
         operation: &'static str,
         body: &[u8],
@@ -148,8 +149,8 @@ impl Api {
     ) -> Result<Vec<T>, ForgeError> {
         let mut all = Vec::new();
         loop {
-            let answer = self.send(&ask).await?;
-            let page: Vec<T> = self.read(ask.operation, &answer.body)?;
+            let reading = |answer: &Answer| self.read(ask.operation, &answer.body);
+            let (page, answer): (Vec<T>, Answer) = self.answered(&ask, reading).await?;
             let is_empty = page.is_empty();
             for item in page {
                 if all.len() == most || !passes(&item) {
@@ -182,20 +183,34 @@ impl Api {
 
     /// Sends a call. A read is repeated after failures of the forge; a write is sent once.
     pub(crate) async fn send(&self, ask: &Ask) -> Result<Answer, ForgeError> {
+        let ((), answer) = self.answered(ask, |_| Ok(())).await?;
+        Ok(answer)
+    }
+
+    /// Sends a call, reads its answer, and tells the observer what came of both.
+    async fn answered<T>(
+        &self,
+        ask: &Ask,
+        read: impl FnOnce(&Answer) -> Result<T, ForgeError> + Send,
+    ) -> Result<(T, Answer), ForgeError> {
         let mut left = None;
-        let sent = self.attempts(ask, &mut left).await;
-        let result = match &sent {
-            Ok(answer) if answer.is_kept => "not_modified",
+        let answer = self.attempts(ask, &mut left).await;
+        let read = answer.and_then(|answer| {
+            let value = read(&answer).map_err(|error| error.unsure(!ask.is_read()))?;
+            Ok((value, answer))
+        });
+        let result = match &read {
+            Ok((_, answer)) if answer.is_kept => "not_modified",
             Ok(_) => "ok",
             Err(error) => error.code.as_str(),
         };
         let (forge, operation) = (self.account.forge.as_str(), ask.operation);
         let report = CallReport { forge, operation, result, rate_limit_left: left };
         self.shared.observer.called(&report);
-        if let Err(error) = &sent {
+        if let Err(error) = &read {
             tracing::debug!(forge, operation, code = %error.code, "forge: a call failed");
         }
-        sent
+        read
     }
 
     async fn attempts(&self, ask: &Ask, left: &mut Option<u64>) -> Result<Answer, ForgeError> {
