@@ -5,6 +5,7 @@ pub mod arbitrary;
 pub mod audit;
 pub mod authority;
 pub mod conformance;
+pub mod forge;
 pub mod harness;
 pub mod liars;
 pub mod loop_bench;

@@ -39,6 +39,8 @@ fn the_documentation_names_every_metric_and_no_other() {
         names::DELIVERY_ANSWER_SECONDS,
         names::DELIVERIES_PROCESSED_TOTAL,
         names::DELIVERY_BACKLOG,
+        names::FORGE_CALLS_TOTAL,
+        names::FORGE_RATE_LIMIT_LEFT,
         names::RELOADS_TOTAL,
         names::CERTIFICATE_EXPIRY,
     ]);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::error::ConfigError;
+use super::forges::{ForgesFile, read_forges};
 use super::namespaces::NamespaceDatabase;
 use super::secret::Secret;
 use super::settings as s;
@@ -43,6 +44,11 @@ pub struct CommonConfig {
     #[arg(long = s::TOKEN_FILE.flag, env = s::TOKEN_FILE.env, help = s::TOKEN_FILE.meaning,
           value_parser = s::TOKEN_FILE.reads::<PathBuf>())]
     pub token_file: Option<PathBuf>,
+
+    /// The file with the forges; read it with [`CommonConfig::forges`].
+    #[arg(long = s::FORGES_FILE.flag, env = s::FORGES_FILE.env, help = s::FORGES_FILE.meaning,
+          value_parser = s::FORGES_FILE.reads::<PathBuf>())]
+    pub forges_file: Option<PathBuf>,
 
     /// The certificates.
     #[command(flatten)]
@@ -151,6 +157,15 @@ impl CommonConfig {
     /// The file cannot be read, is empty, has a line that does not read, or is open to every user.
     pub fn tokens(&self) -> Result<Vec<FileToken>, ConfigError> {
         let read = self.token_file.as_deref().map(read_token_file);
+        Ok(read.transpose()?.unwrap_or_default())
+    }
+
+    /// The forges in the forges file; none if no file was named.
+    ///
+    /// # Errors
+    /// The file cannot be read, does not parse, or has a key with an unusable value.
+    pub fn forges(&self) -> Result<ForgesFile, ConfigError> {
+        let read = self.forges_file.as_deref().map(read_forges);
         Ok(read.transpose()?.unwrap_or_default())
     }
 

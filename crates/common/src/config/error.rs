@@ -48,6 +48,27 @@ pub enum ConfigError {
         /// What is wrong.
         why: String,
     },
+    /// The file with the forges could not be read.
+    #[error(
+        "the file {path} with the forges cannot be read: {source}. Point --forges-file \
+         (SURETY_FORGES_FILE) at the right file"
+    )]
+    ForgesUnreadable {
+        /// The file as it was given.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// A key of the file with the forges cannot be used.
+    #[error("{place} of {path} (--forges-file, SURETY_FORGES_FILE) {why}")]
+    ForgesInvalid {
+        /// The file as it was given.
+        path: PathBuf,
+        /// The key or the line.
+        place: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// A setting without a default was not given.
     #[error("--{flag} ({env}) is missing. Set it, for example to {example}")]
     Missing {

@@ -171,6 +171,7 @@ pub const fn settings() -> &'static [Setting] {
         DATABASE_POOL_SIZE,
         DATABASE_ACQUIRE_TIMEOUT_MS,
         TOKEN_FILE,
+        FORGES_FILE,
         TLS_CERT_FILE,
         TLS_KEY_FILE,
         TLS_CA_FILE,
@@ -302,6 +303,19 @@ pub(super) const TOKEN_FILE: Setting = Setting {
               command shows the first token of a person. One token alone in the file has the roles viewer, \
               submitter, operator, approver and service in every namespace. The file must not be readable by \
               every user of the machine.",
+    secret: false,
+};
+
+pub(super) const FORGES_FILE: Setting = Setting {
+    group: Group::Common,
+    flag: "forges-file",
+    env: "SURETY_FORGES_FILE",
+    default: "",
+    accepts: Accepts::Path,
+    meaning: "The file with the forges whose events become tasks: [forge.NAME] with kind (gitea, forgejo, github), \
+              url, credential_file, account, repositories (globs of owner/name) and probe (required, recorded, \
+              off), and [agents.ID.FORGE] with account and credential_file. It holds no token itself: those \
+              stand in the credential files, which not every user of the machine may read.",
     secret: false,
 };
 

@@ -36,6 +36,11 @@ pub(super) fn describe() {
         "Processed deliveries, by what became of them."
     );
     describe_gauge!(names::DELIVERY_BACKLOG, "Deliveries that wait to be processed.");
+    describe_counter!(names::FORGE_CALLS_TOTAL, "Calls of forges, by operation and result.");
+    describe_gauge!(
+        names::FORGE_RATE_LIMIT_LEFT,
+        "The calls that an account may still make, as the forge said last."
+    );
     describe_counter!(names::RELOADS_TOTAL, "Reloads of changed certificate files, by result.");
     describe_gauge!(
         names::CERTIFICATE_EXPIRY,
@@ -130,6 +135,21 @@ pub fn set_workers(workers: usize, calls: usize) {
 /// Counts one result of a tool worker, by what came of it.
 pub fn count_worker_result(outcome: &'static str) {
     counter!(names::WORKER_RESULTS_TOTAL, "outcome" => outcome).increment(1);
+}
+
+/// Counts one call of a forge, and sets how many calls its account may still make, where the forge says so.
+pub fn record_forge_call(
+    forge: &str,
+    operation: &'static str,
+    result: &'static str,
+    left: Option<u64>,
+) {
+    counter!(names::FORGE_CALLS_TOTAL, "forge" => forge.to_owned(), "operation" => operation, "result" => result)
+        .increment(1);
+    if let Some(left) = left {
+        let left = f64::from(u32::try_from(left).unwrap_or(u32::MAX));
+        gauge!(names::FORGE_RATE_LIMIT_LEFT, "forge" => forge.to_owned()).set(left);
+    }
 }
 
 /// Counts one message between agents that failed at its deadline.

@@ -92,6 +92,10 @@ pub const DELIVERY_ANSWER_SECONDS: &str = "surety_delivery_answer_seconds";
 pub const DELIVERIES_PROCESSED_TOTAL: &str = "surety_deliveries_processed_total";
 /// Gauge of deliveries that wait to be processed.
 pub const DELIVERY_BACKLOG: &str = "surety_delivery_backlog";
+/// Counter of calls of forges, labels `forge`, `operation`, `result` (ok, not_modified, or the error's code).
+pub const FORGE_CALLS_TOTAL: &str = "surety_forge_calls_total";
+/// Gauge of the calls that an account may still make in this period, label `forge`.
+pub const FORGE_RATE_LIMIT_LEFT: &str = "surety_forge_rate_limit_left";
 pub use crate::tls::{CERTIFICATE_EXPIRY, RELOADS_TOTAL};
 
 /// Buckets of the duration histograms in seconds: a scripted turn takes under a millisecond, a

@@ -90,8 +90,7 @@ impl<'a> Payload<'a> {
         if name.is_empty() {
             return Err(missing(pointer));
         }
-        let parts = name.split_once('/');
-        let valid = parts.is_some_and(|(owner, name)| is_name(owner) && is_name(name));
+        let valid = is_repository(name);
         valid.then(|| name.to_owned()).ok_or_else(|| invalid(pointer, "`owner/name`"))
     }
 
@@ -125,8 +124,13 @@ impl<'a> Payload<'a> {
 }
 
 /// The name of an account, as forges allow it; an app of GitHub ends in `[bot]`.
-pub(super) fn is_login(text: &str) -> bool {
+pub fn is_login(text: &str) -> bool {
     is_name(text.strip_suffix("[bot]").unwrap_or(text))
+}
+
+/// The name of a repository, as `owner/name`.
+pub fn is_repository(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(owner, name)| is_name(owner) && is_name(name))
 }
 
 fn is_name(text: &str) -> bool {

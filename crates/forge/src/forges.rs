@@ -1,0 +1,199 @@
+//! The forges of the configuration: which account acts for which repository.
+
+use crate::account::ForgeAccount;
+use crate::clients::Clients;
+use crate::error::ForgeError;
+use crate::forge::Forge;
+use crate::observer::CallTelemetry;
+use crate::probe::{ProbeAnswer, ask};
+use crate::process::Times;
+use chrono::{DateTime, Utc};
+use globset::{GlobBuilder, GlobMatcher};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use surety_common::config::{ForgeCredential, ForgeSettings, ForgesFile};
+use surety_common::domain::toolchain::{
+    Forge as ForgeKind, NotAsked, ProbeMode, ProbeQuestion, TaskPayload, repository_of,
+};
+
+/// The forges of a process, with their clients.
+#[derive(Debug, Clone, Default)]
+pub struct Forges {
+    known: Arc<Vec<Known>>,
+    /// None where no forge is configured.
+    clients: Option<Clients>,
+}
+
+struct Known {
+    settings: ForgeSettings,
+    globs: Vec<(usize, GlobMatcher)>,
+    service: Arc<dyn Forge>,
+    /// By agent.
+    agents: BTreeMap<String, Agent>,
+}
+
+struct Agent {
+    credential: ForgeCredential,
+    forge: Arc<dyn Forge>,
+}
+
+/// What the forge shows of a task, and what follows from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probed {
+    /// Whether a failure refuses the task, or is recorded only.
+    pub mode: ProbeMode,
+    /// The answer.
+    pub answer: ProbeAnswer,
+}
+
+impl Forges {
+    /// Opens a client for each account of the file. No forge is asked.
+    ///
+    /// # Errors
+    /// `config_invalid` for an address or a glob that cannot be used.
+    pub fn open(file: &ForgesFile) -> Result<Self, ForgeError> {
+        let clients = Clients::new(Arc::new(CallTelemetry), Times::default())?;
+        Self::open_with(file, &clients)
+    }
+
+    /// As [`Self::open`], with these clients.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with(file: &ForgesFile, clients: &Clients) -> Result<Self, ForgeError> {
+        let known = |settings: &ForgeSettings| {
+            let open = |account: Option<&str>, credential_file: &Path| {
+                clients.open(ForgeAccount {
+                    forge: settings.name.clone(),
+                    kind: settings.kind,
+                    url: settings.url.clone(),
+                    credential_file: credential_file.to_owned(),
+                    account: account.map(str::to_owned),
+                })
+            };
+            let of_forge = file.agents.iter().filter(|it| it.forge == settings.name);
+            let agents = of_forge.map(|credential| {
+                let forge = open(Some(&credential.account), &credential.credential_file)?;
+                Ok((credential.agent.clone(), Agent { credential: credential.clone(), forge }))
+            });
+            Ok(Known {
+                globs: settings.repositories.iter().filter_map(|glob| matcher(glob)).collect(),
+                service: open(settings.account.as_deref(), &settings.credential_file)?,
+                agents: agents.collect::<Result<_, ForgeError>>()?,
+                settings: settings.clone(),
+            })
+        };
+        let known: Result<Vec<Known>, ForgeError> = file.forges.iter().map(known).collect();
+        Ok(Self { known: Arc::new(known?), clients: Some(clients.clone()) })
+    }
+
+    /// Whether no forge is configured.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// The forge of a repository as the service's account sees it; of several, the one with the longest glob.
+    #[must_use]
+    pub fn service(&self, kind: ForgeKind, repo: &str) -> Option<(&ForgeSettings, Arc<dyn Forge>)> {
+        let known = self.of(kind, repo)?;
+        Some((&known.settings, Arc::clone(&known.service)))
+    }
+
+    /// The forge of a repository as an agent's own account sees it, by the agent's id or its account.
+    #[must_use]
+    pub fn of_agent(&self, kind: ForgeKind, repo: &str, assignee: &str) -> Option<Arc<dyn Forge>> {
+        let known = self.of(kind, repo)?;
+        Some(Arc::clone(&known.agent(assignee)?.forge))
+    }
+
+    /// The forge of a repository as another account sees it, whose token is in a file; none where no forge is configured
+    /// for it.
+    ///
+    /// # Errors
+    /// `config_invalid` for an address that cannot be used.
+    pub fn with_credential(
+        &self,
+        kind: ForgeKind,
+        repo: &str,
+        (account, credential_file): (&str, &Path),
+    ) -> Result<Option<Arc<dyn Forge>>, ForgeError> {
+        let Some((known, clients)) = self.of(kind, repo).zip(self.clients.as_ref()) else {
+            return Ok(None);
+        };
+        let opened = clients.open(ForgeAccount {
+            forge: known.settings.name.clone(),
+            kind,
+            url: known.settings.url.clone(),
+            credential_file: credential_file.to_owned(),
+            account: Some(account.to_owned()).filter(|account| !account.is_empty()),
+        });
+        opened.map(Some)
+    }
+
+    /// Whether the gate asks the forge of a repository about tasks.
+    #[must_use]
+    pub fn probe_mode(&self, kind: ForgeKind, repo: &str) -> ProbeMode {
+        self.of(kind, repo).map_or(ProbeMode::Off, |known| known.settings.probe)
+    }
+
+    /// Asks the forge, by the service's account, what it shows of a task of an account. `since` is the forge's time of
+    /// the event.
+    pub async fn probe(
+        &self,
+        payload: &TaskPayload,
+        account: &str,
+        since: DateTime<Utc>,
+    ) -> Probed {
+        let not_asked = |mode, reason| Probed { mode, answer: ProbeAnswer::NotAsked(reason) };
+        let Some(repo) = repository_of(payload) else {
+            return not_asked(ProbeMode::Off, NotAsked::SubjectUnknown);
+        };
+        let kind = ForgeKind::from_text(&payload.source);
+        let Some((settings, forge)) = kind.and_then(|kind| self.service(kind, &repo)) else {
+            return not_asked(ProbeMode::Off, NotAsked::NotConfigured);
+        };
+        let mode = settings.probe;
+        if mode == ProbeMode::Off {
+            return not_asked(mode, NotAsked::NotConfigured);
+        }
+        match ProbeQuestion::of(payload, account, since) {
+            Ok(question) => Probed { mode, answer: ask(forge.as_ref(), &question).await },
+            Err(reason) => not_asked(mode, reason),
+        }
+    }
+
+    fn of(&self, kind: ForgeKind, repo: &str) -> Option<&Known> {
+        let length = |known: &Known| {
+            let fits = known.globs.iter().filter(|(_, glob)| glob.is_match(repo));
+            fits.map(|(length, _)| *length).max()
+        };
+        let of_kind = self.known.iter().filter(|known| known.settings.kind == kind);
+        let fitting = of_kind.filter_map(|known| Some((length(known)?, known)));
+        // Of equally long globs the first by name.
+        fitting.rev().max_by_key(|(length, _)| *length).map(|(_, known)| known)
+    }
+}
+
+impl Known {
+    fn agent(&self, assignee: &str) -> Option<&Agent> {
+        let by_account = || {
+            let mut agents = self.agents.values();
+            agents.find(|agent| agent.credential.account.eq_ignore_ascii_case(assignee))
+        };
+        self.agents.get(assignee).or_else(by_account)
+    }
+}
+
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Known").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// The configuration has compiled each glob, so none is left out here.
+fn matcher(glob: &str) -> Option<(usize, GlobMatcher)> {
+    let compiled = GlobBuilder::new(glob).literal_separator(true).build().ok()?;
+    Some((glob.len(), compiled.compile_matcher()))
+}

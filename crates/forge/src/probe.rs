@@ -1,0 +1,177 @@
+//! Asks a forge what it shows of a task: gathers the facts that a question needs, and decides by them.
+
+use crate::error::{ForgeError, ForgeErrorCode};
+use crate::forge::Forge;
+use crate::repo::RepoName;
+use crate::types::{PullState, Review};
+use surety_common::domain::toolchain::{
+    ChecksState, Finding, HeadFact, NotAsked, ProbeFacts, ProbeQuestion, ProbeReason, ReviewFact,
+    Wanted, decide, own_part_holds, refers_to, reviewed_commit,
+};
+
+/// What comes of a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProbeAnswer {
+    /// The forge shows what the task asks for.
+    Passed {
+        /// Whether only CI or a reviewer is missing, so that reminders stop.
+        own_part_holds: bool,
+    },
+    /// Something is missing.
+    Failed {
+        /// What.
+        reason: ProbeReason,
+        /// Whether only CI or a reviewer is missing, so that reminders stop.
+        own_part_holds: bool,
+    },
+    /// The forge is not asked.
+    NotAsked(NotAsked),
+    /// The forge could not be asked: the verification erred, and the task is not at fault.
+    Unreachable(ForgeError),
+}
+
+impl ProbeAnswer {
+    /// The stable word of the answer: `passed`, a reason, or why the forge was not asked.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Passed { .. } => "passed",
+            Self::Failed { reason, .. } => reason.as_str(),
+            Self::NotAsked(reason) => reason.as_str(),
+            Self::Unreachable(error) => error.code.as_str(),
+        }
+    }
+}
+
+/// Asks a forge.
+pub async fn ask(forge: &dyn Forge, question: &ProbeQuestion) -> ProbeAnswer {
+    match gather(forge, question).await {
+        Ok(facts) => {
+            let own_part_holds = own_part_holds(question, &facts);
+            match decide(question, &facts) {
+                Finding::Passed => ProbeAnswer::Passed { own_part_holds },
+                Finding::Failed(reason) => ProbeAnswer::Failed { reason, own_part_holds },
+            }
+        }
+        Err(error) if error.code == ForgeErrorCode::NotServed => {
+            ProbeAnswer::NotAsked(NotAsked::NotServed)
+        }
+        Err(error) => ProbeAnswer::Unreachable(error),
+    }
+}
+
+/// The facts that a question needs.
+///
+/// # Errors
+/// Those of [`Forge`].
+pub async fn gather(forge: &dyn Forge, question: &ProbeQuestion) -> Result<ProbeFacts, ForgeError> {
+    let repo = &RepoName::new(&question.repo)?;
+    let mut facts = ProbeFacts::default();
+    match &question.wanted {
+        Wanted::Merge { number } => {
+            facts.is_merged = forge.pull(repo, *number).await?.state == PullState::Merged;
+        }
+        Wanted::Push { number, branch, commit, reviewer } => {
+            facts.event_commit.clone_from(commit);
+            head(forge, repo, (*number, branch), &mut facts).await?;
+            if let (Some(reviewer), Some(number)) = (reviewer, number) {
+                let reviews = reviews(forge, repo, *number).await?;
+                let commit = reviewed_commit(&reviews, reviewer, question.since);
+                facts.event_commit = commit.map(str::to_owned).or(facts.event_commit);
+            }
+            if let Some(head) = &facts.head {
+                facts.checks = Some(forge.checks(repo, &head.commit).await?.state);
+            }
+        }
+        Wanted::Review { number } => facts.reviews = reviews(forge, repo, *number).await?,
+        Wanted::Response { number } => {
+            replies(forge, repo, (question, *number), &mut facts).await?;
+            facts.reviews = reviews(forge, repo, *number).await?;
+            head(forge, repo, (Some(*number), ""), &mut facts).await?;
+        }
+        Wanted::PullRequest { issue } => {
+            linked(forge, repo, (question, *issue), &mut facts).await?
+        }
+        Wanted::Deployment { environment } => {
+            let deployments = forge.deployments(repo, environment).await?;
+            let succeeded = deployments.iter().filter(|it| it.state == "success");
+            facts.deployed = succeeded.map(|it| it.state_at).collect();
+        }
+        Wanted::Reply { number } => {
+            replies(forge, repo, (question, *number), &mut facts).await?;
+        }
+    }
+    Ok(facts)
+}
+
+/// The newest commit of a pull request, or of a branch.
+async fn head(
+    forge: &dyn Forge,
+    repo: &RepoName,
+    (number, branch): (Option<u64>, &str),
+    facts: &mut ProbeFacts,
+) -> Result<(), ForgeError> {
+    let head = match number {
+        Some(number) => {
+            let pull = forge.pull(repo, number).await?;
+            facts.is_merged = pull.state == PullState::Merged;
+            forge.commit(repo, &pull.head_commit).await?
+        }
+        None => forge.branch_head(repo, branch).await?,
+    };
+    facts.head = Some(HeadFact { commit: head.commit, committed_at: head.committed_at });
+    Ok(())
+}
+
+async fn reviews(
+    forge: &dyn Forge,
+    repo: &RepoName,
+    number: u64,
+) -> Result<Vec<ReviewFact>, ForgeError> {
+    let reviews = forge.reviews(repo, number).await?;
+    Ok(reviews.iter().filter_map(Review::fact).collect())
+}
+
+/// The times of the assignee's comments, also of those on lines of a pull request.
+async fn replies(
+    forge: &dyn Forge,
+    repo: &RepoName,
+    (question, number): (&ProbeQuestion, u64),
+    facts: &mut ProbeFacts,
+) -> Result<(), ForgeError> {
+    let comments = forge.comments(repo, number, Some(question.since)).await?;
+    let on_lines = match forge.review_comments(repo, number).await {
+        Ok(on_lines) => on_lines,
+        // The number of a mention may be that of an issue, which has none.
+        Err(error) if error.code == ForgeErrorCode::NotFound => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let all = comments.into_iter().chain(on_lines.into_iter().map(|it| it.comment));
+    let own = all.filter(|it| it.author.eq_ignore_ascii_case(&question.account));
+    facts.replies = own.map(|it| it.created_at).collect();
+    Ok(())
+}
+
+/// The pull requests that changed since the event, and the checks of the one that refers to the issue.
+async fn linked(
+    forge: &dyn Forge,
+    repo: &RepoName,
+    (question, issue): (&ProbeQuestion, u64),
+    facts: &mut ProbeFacts,
+) -> Result<(), ForgeError> {
+    let pulls = forge.pulls_since(repo, question.since).await?;
+    facts.pulls = pulls.iter().map(|pull| pull.fact()).collect();
+    let mut refers = pulls.iter().filter(|pull| {
+        let fact = pull.fact();
+        fact.is_alive && refers_to(&fact, issue)
+    });
+    if let Some(pull) = refers.next() {
+        facts.checks = match pull.state {
+            PullState::Merged => Some(ChecksState::Passing),
+            PullState::Open | PullState::Closed => {
+                Some(forge.checks(repo, &pull.head_commit).await?.state)
+            }
+        };
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! What the forge shows of a task.
+
+use super::{Bench, REPO, credential};
+use anyhow::{Context, Result};
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Map, Value, json};
+use surety_common::config::{ForgeCredential, ForgeSettings, ForgesFile};
+use surety_common::domain::toolchain::{
+    EventType, Forge as ForgeKind, NotAsked, ProbeMode, ProbeReason, TaskPayload,
+};
+use surety_e2e::forge::{DeploymentState, Failure, State};
+use surety_forge::{ForgeErrorCode, Forges, ProbeAnswer};
+
+/// The configuration of a bench, with `alice-agent` as the agent of alice.
+struct Configured {
+    bench: Bench,
+    forges: Forges,
+}
+
+impl Configured {
+    async fn start(kind: ForgeKind, probe: ProbeMode) -> Result<Self> {
+        let bench = Bench::start(kind).await?;
+        let file = ForgesFile {
+            forges: vec![ForgeSettings {
+                name: "main".to_owned(),
+                kind,
+                url: bench.double.url(),
+                account: None,
+                credential_file: bench.double.account("surety")?,
+                repositories: vec!["team/*".to_owned()],
+                probe,
+            }],
+            agents: vec![ForgeCredential {
+                agent: "alice-agent".to_owned(),
+                forge: "main".to_owned(),
+                account: "alice".to_owned(),
+                credential_file: bench.double.account("alice")?,
+            }],
+        };
+        let forges = Forges::open_with(&file, &bench.clients)?;
+        Ok(Self { bench, forges })
+    }
+
+    fn payload(&self, event: EventType, context: &Value) -> TaskPayload {
+        let context: Map<String, Value> = context.as_object().cloned().unwrap_or_default();
+        TaskPayload {
+            event_type: event.to_string(),
+            action_type: event.action().to_string(),
+            steps: Vec::new(),
+            from: "robin".to_owned(),
+            context,
+            source: self.bench.kind.to_string(),
+        }
+    }
+
+    async fn ask(&self, event: EventType, context: Value, since: DateTime<Utc>) -> ProbeAnswer {
+        let payload = self.payload(event, &context);
+        self.forges.probe(&payload, "alice", since).await.answer
+    }
+}
+
+fn failed(answer: &ProbeAnswer) -> Option<ProbeReason> {
+    match answer {
+        ProbeAnswer::Failed { reason, .. } => Some(*reason),
+        ProbeAnswer::Passed { .. } | ProbeAnswer::NotAsked(_) | ProbeAnswer::Unreachable(_) => None,
+    }
+}
+
+const PASSED: ProbeAnswer = ProbeAnswer::Passed { own_part_holds: true };
+
+#[tokio::test]
+async fn each_action_is_shown_by_what_its_assignee_did() -> Result<()> {
+    for kind in [ForgeKind::Gitea, ForgeKind::Github] {
+        let it = Configured::start(kind, ProbeMode::Required).await?;
+        let Configured { bench, .. } = &it;
+        let number = bench.pull;
+        let since = State::now();
+        let of_pull = || json!({"repo": REPO, "pr_number": number, "reviewer": "robin"});
+
+        let answer = it.ask(EventType::ReviewApproved, of_pull(), since).await;
+        assert_eq!(failed(&answer), Some(ProbeReason::NotMerged), "{answer:?}");
+
+        bench
+            .double
+            .change(|state| state.review(REPO, "robin", (number, "REQUEST_CHANGES", "No.")));
+        let asked_at = State::now();
+        let answer = it.ask(EventType::ChangesRequested, of_pull(), asked_at).await;
+        assert_eq!(failed(&answer), Some(ProbeReason::NoPush), "{answer:?}");
+        let pushed = bench.git.commit(
+            "fix/7-totals",
+            &[("src/total.py", "def total(): return 4\n")],
+            "Fix",
+        )?;
+        assert_eq!(it.ask(EventType::ChangesRequested, of_pull(), asked_at).await, PASSED);
+        bench.double.change(|state| state.status(REPO, "surety", (&pushed, "test", "failure")));
+        let failed_build = json!({"repo": REPO, "pr_number": null, "branch": "fix/7-totals", "commit_sha": bench.commit});
+        for (event, context) in
+            [(EventType::ChangesRequested, of_pull()), (EventType::CiFailed, failed_build.clone())]
+        {
+            let answer = it.ask(event, context, asked_at).await;
+            assert_eq!(failed(&answer), Some(ProbeReason::ChecksFailing), "{answer:?}");
+        }
+        bench.double.change(|state| state.status(REPO, "surety", (&pushed, "test", "success")));
+        assert_eq!(it.ask(EventType::CiFailed, failed_build, asked_at).await, PASSED);
+
+        // Alice is the reviewer of a pull request of robin.
+        let commit = bench.git.commit("robin/x", &[("x", "\n")], "X")?;
+        let other = bench
+            .double
+            .change(|state| state.open_pull(REPO, State::pull_of("robin", "robin/x", &commit)));
+        let of_other = json!({"repo": REPO, "pr_number": other.context("a pull request")?});
+        for event in [EventType::ReviewRequested, EventType::CommitsPushed] {
+            let answer = it.ask(event, of_other.clone(), since).await;
+            assert_eq!(failed(&answer), Some(ProbeReason::NoReview), "{answer:?}");
+        }
+        let number_of_other = other.context("a pull request")?;
+        bench.double.change(|state| state.review(REPO, "alice", (number_of_other, "APPROVE", "")));
+        for event in [EventType::ReviewRequested, EventType::CommitsPushed] {
+            assert_eq!(it.ask(event, of_other.clone(), since).await, PASSED);
+        }
+
+        let later = Utc::now() + TimeDelta::seconds(2);
+        let answer = it.ask(EventType::ReviewComment, of_other.clone(), later).await;
+        assert_eq!(failed(&answer), Some(ProbeReason::NoResponse), "{answer:?}");
+        let mention = json!({"source_url": format!("{}/{REPO}/pulls/{number}#issuecomment-1", bench.double.url())});
+        let answer = it.ask(EventType::Mention, mention.clone(), since).await;
+        assert_eq!(failed(&answer), Some(ProbeReason::NoReply), "{answer:?}");
+        bench.double.change(|state| state.comment(REPO, "alice", (number, "It is done.")));
+        assert_eq!(it.ask(EventType::Mention, mention, since).await, PASSED);
+        assert_eq!(it.ask(EventType::ReviewComment, of_pull(), since).await, PASSED);
+
+        let issue = json!({"repo": REPO, "issue_number": 7});
+        assert_eq!(it.ask(EventType::IssueAssigned, issue, since).await, PASSED);
+        let issue = json!({"repo": REPO, "issue_number": 8});
+        let answer = it.ask(EventType::IssueAssigned, issue, since).await;
+        assert_eq!(failed(&answer), Some(ProbeReason::NoPullRequest), "{answer:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_deployment_is_asked_of_github_and_not_of_gitea() -> Result<()> {
+    let it = Configured::start(ForgeKind::Github, ProbeMode::Required).await?;
+    let context = json!({"repo": REPO, "environment": "prod", "commit_sha": "abcdef0"});
+    let since = State::now();
+    let answer = it.ask(EventType::DeploymentFailed, context.clone(), since).await;
+    assert_eq!(failed(&answer), Some(ProbeReason::NoDeployment), "{answer:?}");
+    it.bench.double.change(|state| {
+        let deployment = DeploymentState {
+            id: 1,
+            commit: it.bench.commit.clone(),
+            environment: "prod".to_owned(),
+            states: vec![("success".to_owned(), State::now())],
+            at: State::now(),
+        };
+        state.repo(REPO).expect("the repository").deployments.push(deployment);
+    });
+    assert_eq!(it.ask(EventType::DeploymentFailed, context.clone(), since).await, PASSED);
+    let gitea = Configured::start(ForgeKind::Gitea, ProbeMode::Required).await?;
+    let answer = gitea.ask(EventType::DeploymentFailed, context, since).await;
+    assert_eq!(answer, ProbeAnswer::NotAsked(NotAsked::NotServed));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_forge_that_is_down_is_no_fault_of_the_task() -> Result<()> {
+    let it = Configured::start(ForgeKind::Gitea, ProbeMode::Required).await?;
+    it.bench.double.fail("*", Failure::Status(503), (0, 9));
+    let context = json!({"repo": REPO, "pr_number": it.bench.pull});
+    let answer = it.ask(EventType::ReviewApproved, context, State::now()).await;
+    let ProbeAnswer::Unreachable(error) = answer else { panic!("{answer:?}") };
+    assert_eq!(error.code, ForgeErrorCode::Unreachable);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_configuration_decides_whether_and_by_whom_a_forge_is_asked() -> Result<()> {
+    let it = Configured::start(ForgeKind::Gitea, ProbeMode::Recorded).await?;
+    let context = json!({"repo": REPO, "pr_number": it.bench.pull});
+    let payload = it.payload(EventType::ReviewApproved, &context);
+    let probed = it.forges.probe(&payload, "alice", State::now()).await;
+    assert_eq!(probed.mode, ProbeMode::Recorded);
+    assert!(it.bench.double.calls().iter().all(|call| call.account == "surety"));
+    let elsewhere = json!({"repo": "other/repo", "pr_number": 1});
+    let other = it.ask(EventType::ReviewApproved, elsewhere, State::now()).await;
+    assert_eq!(other, ProbeAnswer::NotAsked(NotAsked::NotConfigured));
+    let off = Configured::start(ForgeKind::Gitea, ProbeMode::Off).await?;
+    let answer = off.ask(EventType::ReviewApproved, context, State::now()).await;
+    assert_eq!(answer, ProbeAnswer::NotAsked(NotAsked::NotConfigured));
+    assert!(off.bench.double.calls().is_empty());
+
+    let of_alice = it.forges.of_agent(ForgeKind::Gitea, REPO, "alice-agent").context("a forge")?;
+    assert_eq!(of_alice.current_user().await?, "alice");
+    assert!(it.forges.of_agent(ForgeKind::Gitea, REPO, "Alice").is_some());
+    assert!(it.forges.of_agent(ForgeKind::Gitea, REPO, "robin").is_none());
+    assert!(it.forges.of_agent(ForgeKind::Github, REPO, "alice-agent").is_none());
+    let file = it.bench.double.account("robin")?;
+    let credential = ("", file.as_path());
+    let other =
+        it.forges.with_credential(ForgeKind::Gitea, REPO, credential)?.context("a forge")?;
+    assert_eq!(other.current_user().await?, "robin");
+    assert!(it.forges.with_credential(ForgeKind::Gitea, "other/repo", credential)?.is_none());
+    assert_eq!(it.forges.probe_mode(ForgeKind::Gitea, REPO), ProbeMode::Recorded);
+    assert_eq!(it.forges.probe_mode(ForgeKind::Gitea, "other/repo"), ProbeMode::Off);
+    Ok(())
+}
+
+#[test]
+fn of_several_forges_the_one_with_the_longest_glob_is_taken() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let credential_file = credential(folder.path(), "token")?;
+    let settings = |name: &str, glob: &str| ForgeSettings {
+        name: name.to_owned(),
+        kind: ForgeKind::Gitea,
+        url: "https://git.example".to_owned(),
+        account: None,
+        credential_file: credential_file.clone(),
+        repositories: vec![glob.to_owned()],
+        probe: ProbeMode::Required,
+    };
+    let forges =
+        vec![settings("all", "*/*"), settings("team", "team/*"), settings("one", "team/totals")];
+    let forges = Forges::open(&ForgesFile { forges, agents: Vec::new() })?;
+    let name = |repo: &str| forges.service(ForgeKind::Gitea, repo).map(|(it, _)| it.name.clone());
+    assert_eq!(name("team/totals").as_deref(), Some("one"));
+    assert_eq!(name("team/x").as_deref(), Some("team"));
+    assert_eq!(name("o/r").as_deref(), Some("all"));
+    assert_eq!(name("o"), None);
+    let wrong = ForgesFile {
+        forges: vec![ForgeSettings {
+            url: "http://git.example".to_owned(),
+            ..settings("x", "*/*")
+        }],
+        agents: Vec::new(),
+    };
+    let refused = Forges::open(&wrong).err().context("a refusal")?;
+    assert_eq!(refused.code, ForgeErrorCode::ConfigInvalid);
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! Commits, branches, statuses, builds and deployments.
+
+use super::call::{Answer, Call, Form, Reply, Said, missing};
+use super::pulls::since;
+use super::show;
+use super::state::{JobState, State, StatusState};
+use serde_json::{Value, json};
+
+/// The newest status of each name.
+fn newest<'s>(all: &'s [StatusState], commit: &str, is_check_run: bool) -> Vec<&'s StatusState> {
+    let mut found: Vec<&StatusState> = Vec::new();
+    let of_commit = |it: &&StatusState| it.commit == commit && it.is_check_run == is_check_run;
+    for status in all.iter().rev().filter(of_commit) {
+        if !found.iter().any(|it| it.context == status.context) {
+            found.push(status);
+        }
+    }
+    found
+}
+
+pub(super) fn combined(state: &mut State, call: &Call) -> Answer {
+    call.check_query(&[])?;
+    let commit = call.parts.get(4).cloned().unwrap_or_default();
+    let Some(repo) = state.repo(&call.repo()) else { return missing() };
+    let mut statuses = newest(&repo.statuses, &commit, false);
+    if call.form == Form::Gitea {
+        // Gitea shows its own builds as statuses.
+        statuses.extend(newest(&repo.statuses, &commit, true));
+    }
+    let has = |word: &str| statuses.iter().any(|it| it.state == word);
+    let word = match () {
+        () if has("failure") || has("error") => "failure",
+        () if has("pending") || statuses.is_empty() => "pending",
+        () => "success",
+    };
+    let shown: Vec<Value> = statuses.iter().map(|it| show::status(call.form, it)).collect();
+    let value =
+        json!({"state": word, "sha": commit, "total_count": shown.len(), "statuses": shown});
+    Ok(Reply::json(value))
+}
+
+/// GitHub: the check runs of a commit.
+pub(super) fn check_runs(state: &mut State, call: &Call) -> Answer {
+    call.check_query(&["check_name", "status", "filter"])?;
+    let commit = call.parts.get(4).cloned().unwrap_or_default();
+    let Some(repo) = state.repo(&call.repo()) else { return missing() };
+    let runs = newest(&repo.statuses, &commit, true);
+    let shown: Vec<Value> = runs.into_iter().map(show::check_run).collect();
+    Ok(Reply::json(json!({"total_count": shown.len(), "check_runs": shown})))
+}
+
+pub(super) fn branch(state: &mut State, call: &Call) -> Answer {
+    let name = call.rest(4);
+    let Some(repo) = state.repo(&call.repo()) else { return missing() };
+    let Ok(commits) = repo.git.commits(&format!("refs/heads/{name}"), None) else {
+        return missing();
+    };
+    let Some(newest) = commits.first() else { return missing() };
+    let commit = match call.form {
+        Form::Github => show::commit(newest),
+        Form::Gitea => json!({
+            "id": newest.commit, "message": newest.message, "url": "https://forge.example",
+            "timestamp": show::time(newest.at), "author": {"name": newest.author},
+        }),
+    };
+    Ok(Reply::json(json!({"name": name, "commit": commit, "protected": false})))
+}
+
+pub(super) fn commit(state: &mut State, call: &Call) -> Answer {
+    let name = call.parts.last().cloned().unwrap_or_default();
+    let Some(repo) = state.repo(&call.repo()) else { return missing() };
+    let commits = repo.git.commits(&name, None).unwrap_or_default();
+    commits.first().map_or_else(missing, |it| Ok(Reply::json(show::commit(it))))
+}
+
+pub(super) fn commits(state: &mut State, call: &Call) -> Answer {
+    match call.form {
+        Form::Gitea => call.check_query(&["sha", "since", "stat", "files", "verification"])?,
+        Form::Github => call.check_query(&["sha", "since", "until", "path"])?,
+    }
+    let since = since(call)?;
+    let from = call.query.get("sha").cloned().unwrap_or_else(|| "main".to_owned());
+    let Some(repo) = state.repo(&call.repo()) else { return missing() };
+    let Ok(commits) = repo.git.commits(&from, since) else { return missing() };
+    call.page(commits.iter().map(show::commit).collect())
+}
+
+fn run(it: &JobState) -> Value {
+    json!({"id": it.id, "name": "test", "head_sha": it.commit, "status": "completed",
+           "conclusion": it.conclusion})
+}
+
+pub(super) fn runs(state: &mut State, call: &Call) -> Answer {
+    call.check_query(&["head_sha", "status", "event", "branch"])?;
+    let commit = call.query.get("head_sha").cloned().unwrap_or_default();
+    let Some(repo) = state.repo(&call.repo()) else { return missing() };
+    let of_commit = repo.jobs.iter().filter(|it| it.commit == commit);
+    let shown: Vec<Value> = of_commit.map(run).collect();
+    Ok(Reply::json(json!({"total_count": shown.len(), "workflow_runs": shown})))
+}
+
+pub(super) fn jobs(state: &mut State, call: &Call) -> Answer {
+    let id = call.number(5)?;
+    let Some(repo) = state.repo(&call.repo()) else { return missing() };
+    let of_run = repo.jobs.iter().filter(|it| it.id == id);
+    let shown: Vec<Value> = of_run.map(run).collect();
+    Ok(Reply::json(json!({"total_count": shown.len(), "jobs": shown})))
+}
+
+/// The log of a job: GitHub redirects to a storage that takes no credential.
+pub(super) fn log(state: &mut State, call: &Call) -> Answer {
+    let id = call.number(5)?;
+    let Some(repo) = state.repo(&call.repo()) else { return missing() };
+    let Some(job) = repo.jobs.iter().find(|it| it.id == id) else { return missing() };
+    Ok(match call.form {
+        Form::Gitea => Reply::new(200, Said::Text(job.log.clone())),
+        Form::Github => {
+            let mut reply = Reply::new(302, Said::Nothing);
+            let address = format!("{}/storage/{}/{id}?signature=x", call.host, call.repo());
+            reply.headers.push(("location", address));
+            reply
+        }
+    })
+}
+
+/// The storage of logs.
+pub(super) fn stored_log(state: &mut State, parts: &[&str]) -> Reply {
+    let &[owner, name, id] = parts else { return Reply::refused(404, "Not Found") };
+    let repo = state.repo(&format!("{owner}/{name}"));
+    let jobs = repo.map(|repo| &repo.jobs).into_iter().flatten();
+    let found = jobs.into_iter().find(|it| it.id.to_string() == id);
+    found.map_or_else(
+        || Reply::refused(404, "Not Found"),
+        |job| Reply::new(200, Said::Text(job.log.clone())),
+    )
+}
+
+/// GitHub: deployments, the newest first.
+pub(super) fn deployments(state: &mut State, call: &Call) -> Answer {
+    call.check_query(&["environment", "sha", "ref", "task"])?;
+    let environment = call.query.get("environment");
+    let Some(repo) = state.repo(&call.repo()) else { return missing() };
+    let all = repo.deployments.iter().rev();
+    let fitting = all.filter(|it| environment.is_none_or(|name| *name == it.environment));
+    call.page(fitting.map(show::deployment).collect())
+}
+
+pub(super) fn deployment_statuses(state: &mut State, call: &Call) -> Answer {
+    call.check_query(&[])?;
+    let id = call.number(4)?;
+    let Some(repo) = state.repo(&call.repo()) else { return missing() };
+    let Some(found) = repo.deployments.iter().find(|it| it.id == id) else { return missing() };
+    call.page(found.states.iter().rev().map(show::deployment_status).collect())
+}

@@ -1,0 +1,131 @@
+//! Issues, comments, labels.
+
+use super::call::{Answer, Call, Form, Reply, missing};
+use super::pulls::since;
+use super::show;
+use super::state::{CommentState, State};
+use super::strict::{Kind, optional, required};
+use serde_json::{Value, json};
+
+pub(super) fn get(state: &mut State, call: &Call) -> Answer {
+    call.check_query(&[])?;
+    let (name, number) = (call.repo(), call.number(4)?);
+    let Some(repo) = state.repo(&name) else { return missing() };
+    let issue = show::issue_of(&call.host, &name, repo, number);
+    issue.map_or_else(missing, |issue| Ok(Reply::json(issue)))
+}
+
+pub(super) fn list(state: &mut State, call: &Call) -> Answer {
+    match call.form {
+        Form::Gitea => {
+            call.check_query(&["state", "type", "created_by", "since", "labels", "q"])?
+        }
+        Form::Github => call.check_query(&["state", "creator", "since", "sort", "direction"])?,
+    }
+    let since = since(call)?;
+    let name = call.repo();
+    let Some(repo) = state.repo(&name) else { return missing() };
+    let by = call.query.get(if call.is_github() { "creator" } else { "created_by" });
+    let fits = |author: &String, updated| {
+        by.is_none_or(|by| by == author) && since.is_none_or(|since| updated >= since)
+    };
+    let issues = repo.issues.iter().filter(|(_, it)| fits(&it.author, it.updated_at));
+    let mut shown: Vec<(u64, Value)> = issues
+        .map(|(number, it)| (*number, show::issue(&call.host, &name, (*number, it))))
+        .collect();
+    // To GitHub every pull request is an issue.
+    if call.is_github() {
+        let pulls = repo.pulls.iter().filter(|(_, it)| fits(&it.author, it.updated_at));
+        shown.extend(
+            pulls.map(|(number, it)| {
+                (*number, show::pull_as_issue(&call.host, &name, (*number, it)))
+            }),
+        );
+    }
+    shown.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+    call.page(shown.into_iter().map(|(_, value)| value).collect())
+}
+
+pub(super) fn create(state: &mut State, call: &Call) -> Answer {
+    let labels = if call.is_github() { Kind::Texts } else { Kind::Numbers };
+    call.check(&[
+        required("title", Kind::Text),
+        optional("body", Kind::Text),
+        optional("assignees", Kind::Texts),
+        optional("labels", labels),
+    ])?;
+    let name = call.repo();
+    let assignees = call.texts("assignees");
+    if let Some(unknown) =
+        assignees.iter().find(|it| !state.tokens.values().any(|known| known == *it))
+    {
+        return Err(Reply::refused(422, format!("Assignee does not exist: {unknown}")));
+    }
+    let Some(repo) = state.repo(&name) else { return missing() };
+    let labels = match call.form {
+        Form::Github => call.texts("labels"),
+        Form::Gitea => {
+            let ids =
+                call.body.get("labels").and_then(Value::as_array).cloned().unwrap_or_default();
+            let ids = ids.iter().filter_map(Value::as_u64);
+            ids.filter_map(|id| repo.labels.get(&id).cloned()).collect()
+        }
+    };
+    let (title, body) = (call.text("title"), call.text("body"));
+    let texts = (title.as_str(), body.as_str());
+    let Some(number) = state.open_issue(&name, &call.account, texts, (assignees, labels)) else {
+        return missing();
+    };
+    let Some(repo) = state.repo(&name) else { return missing() };
+    let issue = show::issue_of(&call.host, &name, repo, number);
+    issue.map_or_else(missing, |issue| Ok(Reply::created(issue)))
+}
+
+pub(super) fn comments(state: &mut State, call: &Call) -> Answer {
+    match call.form {
+        Form::Gitea => call.check_query(&["since", "before"])?,
+        Form::Github => call.check_query(&["since"])?,
+    }
+    let since = since(call)?;
+    let (name, number) = (call.repo(), call.number(4)?);
+    let Some(repo) = state.repo(&name) else { return missing() };
+    if !repo.has(number) {
+        return missing();
+    }
+    let fits = |it: &&CommentState| {
+        it.number == number && it.line.is_none() && since.is_none_or(|since| it.at >= since)
+    };
+    let shown: Vec<Value> =
+        repo.comments.iter().filter(fits).map(|it| show::comment(&call.host, &name, it)).collect();
+    match call.form {
+        // Gitea has no pages here.
+        Form::Gitea => Ok(Reply::json(Value::Array(shown))),
+        Form::Github => call.page(shown),
+    }
+}
+
+pub(super) fn add_comment(state: &mut State, call: &Call) -> Answer {
+    call.check(&[required("body", Kind::Text)])?;
+    let (name, number) = (call.repo(), call.number(4)?);
+    if !state.repo(&name).is_some_and(|repo| repo.has(number)) {
+        return missing();
+    }
+    let body = call.text("body");
+    let id = state.comment(&name, &call.account, (number, &body));
+    let Some(repo) = state.repo(&name) else { return missing() };
+    let comment = repo.comments.iter().find(|it| Some(it.id) == id);
+    comment.map_or_else(missing, |it| Ok(Reply::created(show::comment(&call.host, &name, it))))
+}
+
+/// Gitea: the labels of a repository.
+pub(super) fn labels(state: &mut State, call: &Call) -> Answer {
+    call.check_query(&[])?;
+    let Some(repo) = state.repo(&call.repo()) else { return missing() };
+    let shown = repo.labels.iter();
+    call.page(shown.map(|(id, name)| json!({"id": id, "name": name, "color": "ededed"})).collect())
+}
+
+pub(super) fn user(_state: &mut State, call: &Call) -> Answer {
+    call.check_query(&[])?;
+    Ok(Reply::json(show::user(&call.account)))
+}

@@ -1,0 +1,161 @@
+//! Objects as the forges show them.
+
+use super::call::Form;
+use super::git::CommitFact;
+use super::state::{
+    CommentState, DeploymentState, IssueState, PullState, RepoState, ReviewState, StatusState,
+};
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::{Value, json};
+
+pub(super) fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+fn id_of(text: &str) -> u64 {
+    text.bytes().fold(7, |id: u64, byte| (id * 31 + u64::from(byte)) % 1_000_003)
+}
+
+pub(super) fn user(login: &str) -> Value {
+    json!({
+        "id": id_of(login), "login": login, "full_name": "", "type": "User",
+        "email": format!("{login}@forge.example"), "avatar_url": format!("https://forge.example/{login}.png"),
+    })
+}
+
+pub(super) fn repository(host: &str, name: &str) -> Value {
+    let (owner, short) = name.split_once('/').unwrap_or((name, name));
+    json!({
+        "id": id_of(name), "name": short, "full_name": name, "owner": user(owner), "private": true,
+        "html_url": format!("{host}/{name}"), "default_branch": "main",
+    })
+}
+
+pub(super) fn pull(form: Form, host: &str, repo: &str, (number, it): (u64, &PullState)) -> Value {
+    let base_commit = it.merged.as_ref().map_or("", |(_, _, commit)| commit.as_str());
+    let mut value = json!({
+        "id": 1_000 + number, "number": number, "title": it.title, "body": it.body, "user": user(&it.author),
+        "state": if it.is_open { "open" } else { "closed" }, "draft": false, "mergeable": it.is_open,
+        "labels": [], "assignee": null, "assignees": [], "milestone": null,
+        "requested_reviewers": it.reviewers.iter().map(|it| user(it)).collect::<Vec<_>>(),
+        "head": {"label": it.head, "ref": it.head, "sha": it.commit, "repo": repository(host, repo)},
+        "base": {"label": it.base, "ref": it.base, "sha": base_commit, "repo": repository(host, repo)},
+        "merged_at": it.merged.as_ref().map(|(at, _, _)| time(*at)),
+        "merged_by": it.merged.as_ref().map(|(_, by, _)| user(by)),
+        "merge_commit_sha": it.merged.as_ref().map(|(_, _, commit)| commit.clone()),
+        "created_at": time(it.created_at), "updated_at": time(it.updated_at), "closed_at": null,
+        "html_url": format!("{host}/{repo}/pull{}/{number}", if form == Form::Github { "" } else { "s" }),
+    });
+    value["merged"] = json!(it.merged.is_some());
+    value
+}
+
+/// An issue, or a pull request as one.
+pub(super) fn issue(host: &str, repo: &str, (number, it): (u64, &IssueState)) -> Value {
+    let labels: Vec<Value> = it
+        .labels
+        .iter()
+        .map(|name| json!({"id": id_of(name), "name": name, "color": "ededed"}))
+        .collect();
+    json!({
+        "id": 2_000 + number, "number": number, "title": it.title, "body": it.body, "state": "open",
+        "user": user(&it.author), "labels": labels, "milestone": null, "comments": 0,
+        "assignee": it.assignees.first().map(|it| user(it)),
+        "assignees": it.assignees.iter().map(|it| user(it)).collect::<Vec<_>>(),
+        "created_at": time(it.created_at), "updated_at": time(it.updated_at), "closed_at": null,
+        "html_url": format!("{host}/{repo}/issues/{number}"), "pull_request": null,
+    })
+}
+
+pub(super) fn pull_as_issue(host: &str, repo: &str, (number, it): (u64, &PullState)) -> Value {
+    let as_issue = IssueState {
+        title: it.title.clone(),
+        body: it.body.clone(),
+        author: it.author.clone(),
+        assignees: Vec::new(),
+        labels: Vec::new(),
+        created_at: it.created_at,
+        updated_at: it.updated_at,
+    };
+    let mut value = issue(host, repo, (number, &as_issue));
+    value["pull_request"] = json!({"merged": it.merged.is_some()});
+    value
+}
+
+pub(super) fn review(form: Form, host: &str, repo: &str, it: &ReviewState) -> Value {
+    let state = match (form, it.event.as_str()) {
+        (_, "APPROVE") => "APPROVED",
+        (Form::Github, "REQUEST_CHANGES") => "CHANGES_REQUESTED",
+        (Form::Github, _) => "COMMENTED",
+        (Form::Gitea, event) => event,
+    };
+    json!({
+        "id": it.id, "user": user(&it.author), "state": state, "body": it.body, "commit_id": it.commit,
+        "stale": false, "official": true, "dismissed": false, "submitted_at": time(it.at),
+        "html_url": format!("{host}/{repo}/pulls/{}#review-{}", it.number, it.id),
+    })
+}
+
+pub(super) fn comment(host: &str, repo: &str, it: &CommentState) -> Value {
+    let mut value = json!({
+        "id": it.id, "user": user(&it.author), "body": it.body, "created_at": time(it.at),
+        "updated_at": time(it.at), "html_url": format!("{host}/{repo}/issues/{}#issuecomment-{}", it.number, it.id),
+    });
+    if let Some((path, line)) = &it.line {
+        value["path"] = json!(path);
+        value["line"] = json!(line);
+        value["position"] = json!(line);
+        value["in_reply_to_id"] = json!(it.reply_to);
+        value["pull_request_review_id"] = json!(it.review);
+    }
+    value
+}
+
+pub(super) fn status(form: Form, it: &StatusState) -> Value {
+    let word = if form == Form::Github { "state" } else { "status" };
+    let mut value = json!({
+        "id": 1, "context": it.context, "description": it.description, "target_url": "https://ci.example/1",
+        "created_at": time(it.at), "updated_at": time(it.at),
+    });
+    value[word] = json!(it.state);
+    value
+}
+
+pub(super) fn check_run(it: &StatusState) -> Value {
+    let (status, conclusion) = match it.state.as_str() {
+        "pending" => ("in_progress", Value::Null),
+        "success" => ("completed", json!("success")),
+        _ => ("completed", json!("failure")),
+    };
+    json!({
+        "id": 1, "name": it.context, "head_sha": it.commit, "status": status, "conclusion": conclusion,
+        "html_url": "https://ci.example/1", "started_at": time(it.at), "output": {"title": it.description},
+    })
+}
+
+pub(super) fn commit(it: &CommitFact) -> Value {
+    let person = json!({"name": it.author, "email": "x@forge.example", "date": time(it.at)});
+    json!({
+        "sha": it.commit, "url": "https://forge.example", "html_url": "https://forge.example",
+        "commit": {"message": it.message, "author": person, "committer": person},
+        "author": null, "committer": null, "parents": [],
+    })
+}
+
+pub(super) fn deployment(it: &DeploymentState) -> Value {
+    json!({
+        "id": it.id, "sha": it.commit, "ref": it.commit, "environment": it.environment, "task": "deploy",
+        "created_at": time(it.at), "updated_at": time(it.at),
+    })
+}
+
+pub(super) fn deployment_status((state, at): &(String, DateTime<Utc>)) -> Value {
+    json!({"id": 1, "state": state, "description": state, "created_at": time(*at), "updated_at": time(*at)})
+}
+
+/// The issue of a comment.
+pub(super) fn issue_of(host: &str, repo: &str, state: &RepoState, number: u64) -> Option<Value> {
+    let as_pull = || Some(pull_as_issue(host, repo, (number, state.pulls.get(&number)?)));
+    let as_issue = state.issues.get(&number).map(|it| issue(host, repo, (number, it)));
+    as_issue.or_else(as_pull)
+}
