@@ -77,17 +77,13 @@ fn recorded() -> Result<Vec<ToolchainEvent>, String> {
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let row: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
             let body = row["payload"].to_string();
-            let delivery = Delivery { forge: *forge, event: text_in(&row, "event"), body: &body };
+            let delivery = Delivery { forge: *forge, event: text(&row, "event"), body: &body };
             if let Ok(Reading::Tasks(tasks)) = delivery.read(&Rules::default()) {
                 events.extend(tasks);
             }
         }
     }
     Ok(events)
-}
-
-fn text_in<'a>(row: &'a Value, key: &str) -> &'a str {
-    row[key].as_str().unwrap_or_default()
 }
 
 fn event(given: &Value, expect: &Value) -> Result<(), String> {
