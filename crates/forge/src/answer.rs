@@ -1,13 +1,14 @@
 //! Answers: bounded bodies, and the meaning of a status.
 
 use crate::account::Token;
-use crate::api::{Api, Ask};
+use crate::ask::{Ask, Reading};
 use crate::cache::Kept;
 use crate::error::{ForgeError, ForgeErrorCode};
 use crate::rate;
 use chrono::Utc;
 use reqwest::header::{ETAG, LINK, LOCATION};
 use reqwest::{Response, StatusCode, Url};
+use std::time::Duration;
 use surety_common::domain::redact::Redactor;
 
 /// The most bytes of an error's body that are read.
@@ -16,17 +17,6 @@ const MAX_ERROR: usize = 16 << 10;
 const MAX_SAID: usize = 300;
 /// The most bytes of a log that are read for its end.
 const MAX_LOG: usize = 64 << 20;
-
-/// How much of a body is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reading {
-    /// All of it; more bytes are an error.
-    Whole { most: usize },
-    /// The first bytes.
-    Start { most: usize },
-    /// The last bytes, or where a redirect leads.
-    End { most: usize },
-}
 
 /// An answer of a forge.
 #[derive(Debug, Default)]
@@ -58,7 +48,6 @@ impl From<ForgeError> for Failed {
 
 /// Reads a response to its end.
 pub(crate) async fn finish(
-    api: &Api,
     ask: &Ask,
     response: Response,
     (token, kept): (&Token, Option<&Kept>),
@@ -72,52 +61,44 @@ pub(crate) async fn finish(
             ..Answer::default()
         });
     }
-    if status.is_redirection() && matches!(ask.reading(), Reading::End { .. }) {
+    if status.is_redirection() && matches!(ask.reading, Reading::End { .. }) {
         let target = rate::text(response.headers(), LOCATION.as_str());
         let location = target.and_then(|target| response.url().join(target).ok());
         return Ok(Answer { location, ..Answer::default() });
     }
     if !status.is_success() {
-        return Err(refused(api, ask, response, &token.redactor()).await);
+        return Err(refused(ask, response, &token.redactor()).await);
     }
-    succeeded(api, ask, response).await
+    succeeded(ask, response).await
 }
 
 /// Reads a response to a request that had no credential.
-pub(crate) async fn finish_open(
-    api: &Api,
-    ask: &Ask,
-    response: Response,
-) -> Result<Answer, Failed> {
+pub(crate) async fn finish_open(ask: &Ask, response: Response) -> Result<Answer, Failed> {
     if response.status().is_success() {
-        return succeeded(api, ask, response).await;
+        return succeeded(ask, response).await;
     }
-    Err(refused(api, ask, response, &Redactor::default()).await)
+    Err(refused(ask, response, &Redactor::default()).await)
 }
 
-async fn succeeded(api: &Api, ask: &Ask, response: Response) -> Result<Answer, Failed> {
+async fn succeeded(ask: &Ask, response: Response) -> Result<Answer, Failed> {
     let headers = response.headers();
     let next = rate::text(headers, LINK.as_str()).and_then(next_page);
     let etag = rate::text(headers, ETAG.as_str()).map(str::to_owned);
-    let (body, is_cut) = read_body(api, ask, response).await?;
+    let (body, is_cut) = read_body(ask, response).await?;
     Ok(Answer { body, is_cut, next, etag, ..Answer::default() })
 }
 
-async fn read_body(
-    api: &Api,
-    ask: &Ask,
-    mut response: Response,
-) -> Result<(Vec<u8>, bool), Failed> {
+async fn read_body(ask: &Ask, mut response: Response) -> Result<(Vec<u8>, bool), Failed> {
     let mut body = Vec::new();
     let mut seen = 0_usize;
     let mut is_cut = false;
-    while let Some(chunk) = response.chunk().await.map_err(|error| api.unanswered(ask, &error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| unanswered(ask, &error))? {
         seen = seen.saturating_add(chunk.len());
         body.extend_from_slice(&chunk);
-        match ask.reading() {
+        match ask.reading {
             Reading::Whole { most } if seen > most => {
                 let message = format!("{} answered more than {most} bytes", ask.shown());
-                let error = api.fail(ForgeErrorCode::TooLarge, ask.operation, message);
+                let error = ask.fail(ForgeErrorCode::TooLarge, message);
                 return Err(error.unsure(ask.is_write()).into());
             }
             Reading::Start { most } if seen > most => {
@@ -135,7 +116,7 @@ async fn read_body(
             Reading::Whole { .. } | Reading::Start { .. } | Reading::End { .. } => {}
         }
     }
-    if let Reading::End { most } = ask.reading()
+    if let Reading::End { most } = ask.reading
         && body.len() > most
     {
         body.drain(..body.len() - most);
@@ -144,8 +125,28 @@ async fn read_body(
     Ok((body, is_cut))
 }
 
+/// The failure of a call that got no answer, or whose answer was cut.
+pub(crate) fn unanswered(ask: &Ask, error: &reqwest::Error) -> Failed {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    let message = format!("{} did not answer: {cause}", ask.shown());
+    // Without a connection nothing was written.
+    let is_unsure = ask.is_write() && !error.is_connect();
+    let error = ask.fail(ForgeErrorCode::Unreachable, message).unsure(is_unsure);
+    Failed { error, is_transient: true }
+}
+
+/// The failure of a call that took too long.
+pub(crate) fn late(ask: &Ask, limit: Duration) -> Failed {
+    let message = format!("{} did not answer within {limit:?}", ask.shown());
+    let error = ask.fail(ForgeErrorCode::Unreachable, message).unsure(ask.is_write());
+    Failed { error, is_transient: true }
+}
+
 /// The failure that a status stands for.
-async fn refused(api: &Api, ask: &Ask, mut response: Response, redactor: &Redactor) -> Failed {
+async fn refused(ask: &Ask, mut response: Response, redactor: &Redactor) -> Failed {
     let (status, headers) = (response.status(), response.headers().clone());
     let mut body = Vec::new();
     // What was read of a broken body is enough for its message.
@@ -160,14 +161,14 @@ async fn refused(api: &Api, ask: &Ask, mut response: Response, redactor: &Redact
     let now = Utc::now();
     if let Some(until) = rate::limited_until(status, &headers, &said, now) {
         let message = format!("the account's rate limit is used up (HTTP {status}): {said}; wait");
-        let error = api.fail(ForgeErrorCode::RateLimited, ask.operation, message);
+        let error = ask.fail(ForgeErrorCode::RateLimited, message);
         let error = ForgeError { until: Some(until), ..error };
         return Failed { error, is_transient: true };
     }
     let (code, advice) = meaning(status);
     let message = format!("{}: HTTP {status}: {said}; {advice}", ask.shown());
     let is_failure = status.is_server_error();
-    let error = api.fail(code, ask.operation, message).unsure(is_failure && ask.is_write());
+    let error = ask.fail(code, message).unsure(is_failure && ask.is_write());
     Failed { error, is_transient: is_failure }
 }
 

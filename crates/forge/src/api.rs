@@ -1,11 +1,12 @@
 //! Calls of one account: attempts, pages, kept answers.
 
 use crate::account::{ForgeAccount, Token};
-use crate::answer::{Answer, Failed, Reading, finish};
+use crate::answer::{Answer, Failed, finish, finish_open, late, unanswered};
+use crate::ask::{Ask, Reading};
 use crate::cache::Kept;
-use crate::clients::Shared;
 use crate::error::{ForgeError, ForgeErrorCode};
 use crate::observer::CallReport;
+use crate::process::Shared;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use chrono::Utc;
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderValue, IF_NONE_MATCH};
@@ -13,7 +14,6 @@ use reqwest::{Method, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::Duration;
 use surety_common::domain::toolchain::Forge as ForgeKind;
 use tokio::time::{sleep, timeout};
 
@@ -27,50 +27,18 @@ const GITHUB_VERSION: (&str, &str) = ("x-github-api-version", "2022-11-28");
 pub(crate) struct Api {
     shared: Arc<Shared>,
     account: ForgeAccount,
+    forge: Arc<str>,
     base: Url,
     /// Names the account among others of the process.
     key: String,
-}
-
-/// One call.
-#[derive(Debug, Clone)]
-pub(crate) struct Ask {
-    pub(crate) operation: &'static str,
-    method: Method,
-    url: Url,
-    accept: &'static str,
-    body: Option<Value>,
-    reading: Reading,
-}
-
-impl Ask {
-    pub(crate) fn query(mut self, name: &str, value: &str) -> Self {
-        self.url.query_pairs_mut().append_pair(name, value);
-        self
-    }
-
-    pub(crate) fn body(mut self, body: Value) -> Self {
-        self.body = Some(body);
-        self
-    }
-
-    /// Asks for a text, of which at most these bytes are kept.
-    pub(crate) const fn text(mut self, accept: &'static str, reading: Reading) -> Self {
-        self.accept = accept;
-        self.reading = reading;
-        self
-    }
-
-    fn is_read(&self) -> bool {
-        self.method == Method::GET
-    }
 }
 
 impl Api {
     pub(crate) fn new(shared: Arc<Shared>, account: ForgeAccount) -> Result<Self, ForgeError> {
         let base = account.api_url()?;
         let key = format!("{base} {}", account.credential_file.display());
-        Ok(Self { shared, account, base, key })
+        let forge = Arc::from(account.forge.as_str());
+        Ok(Self { shared, account, forge, base, key })
     }
 
     pub(crate) const fn account(&self) -> &ForgeAccount {
@@ -109,7 +77,8 @@ impl Api {
             ForgeKind::Gitea | ForgeKind::Forgejo => JSON,
         };
         let reading = Reading::Whole { most: MAX_JSON };
-        Ask { operation, method, url, accept, body: None, reading }
+        let forge = Arc::clone(&self.forge);
+        Ask { forge, operation, method, url, accept, body: None, reading }
     }
 
     /// The answer of a call, read from JSON.
@@ -261,7 +230,7 @@ impl Api {
         let asking = self.exchange(ask, &token, kept.as_deref(), left);
         let answer = match timeout(limit, asking).await {
             Ok(answer) => answer?,
-            Err(_) => return Err(self.late(ask, limit)),
+            Err(_) => return Err(late(ask, limit)),
         };
         if let (Some(etag), false, true) = (&answer.etag, answer.is_kept, ask.is_read()) {
             let (body, next) = (answer.body.clone(), answer.next.clone());
@@ -308,26 +277,9 @@ impl Api {
         if let Some(body) = &ask.body {
             request = request.header("content-type", JSON).body(body.to_string());
         }
-        let response = request.send().await.map_err(|error| self.unanswered(ask, &error))?;
+        let response = request.send().await.map_err(|error| unanswered(ask, &error))?;
         *left = crate::rate::calls_left(response.headers()).or(*left);
-        finish(self, ask, response, (token, kept)).await
-    }
-
-    pub(crate) fn unanswered(&self, ask: &Ask, error: &reqwest::Error) -> Failed {
-        let mut cause: &dyn std::error::Error = error;
-        while let Some(next) = cause.source() {
-            cause = next;
-        }
-        let message = format!("{} did not answer: {cause}", ask.shown());
-        let is_unsure = !ask.is_read() && !error.is_connect();
-        let error = self.fail(ForgeErrorCode::Unreachable, ask.operation, message);
-        Failed { error: error.unsure(is_unsure), is_transient: true }
-    }
-
-    fn late(&self, ask: &Ask, limit: Duration) -> Failed {
-        let message = format!("{} did not answer within {limit:?}", ask.shown());
-        let error = self.fail(ForgeErrorCode::Unreachable, ask.operation, message);
-        Failed { error: error.unsure(!ask.is_read()), is_transient: true }
+        finish(ask, response, (token, kept)).await
     }
 
     /// Reads the text at an address of another host, to which a forge redirected a call, without the credential.
@@ -342,34 +294,24 @@ impl Api {
             let message = "the redirect does not lead to an https address";
             return Err(self.fail(ForgeErrorCode::BadAnswer, operation, message));
         }
-        let ask =
-            Ask { operation, method: Method::GET, url, accept: "text/plain", body: None, reading };
+        let ask = Ask {
+            forge: Arc::clone(&self.forge),
+            operation,
+            method: Method::GET,
+            url,
+            accept: "text/plain",
+            body: None,
+            reading,
+        };
         let limit = self.shared.times.attempt;
         let asking = async {
             let sending = self.shared.http(&ask.url).get(ask.url.clone()).send();
-            let response = sending.await.map_err(|error| self.unanswered(&ask, &error))?;
-            crate::answer::finish_open(self, &ask, response).await
+            let response = sending.await.map_err(|error| unanswered(&ask, &error))?;
+            finish_open(&ask, response).await
         };
         match timeout(limit, asking).await {
             Ok(answer) => answer.map_err(|failed| failed.error),
-            Err(_) => Err(self.late(&ask, limit).error),
+            Err(_) => Err(late(&ask, limit).error),
         }
-    }
-}
-
-impl Ask {
-    pub(crate) const fn reading(&self) -> Reading {
-        self.reading
-    }
-
-    pub(crate) fn is_write(&self) -> bool {
-        !self.is_read()
-    }
-
-    /// The address without its query, which may hold the key of a log.
-    pub(crate) fn shown(&self) -> String {
-        let host = self.url.host_str().unwrap_or_default();
-        let port = self.url.port().map(|port| format!(":{port}")).unwrap_or_default();
-        format!("{} {}://{host}{port}{}", self.method, self.url.scheme(), self.url.path())
     }
 }

@@ -1,11 +1,12 @@
 //! The forges of the configuration: which account acts for which repository.
 
 use crate::account::ForgeAccount;
-use crate::clients::{Clients, Times};
+use crate::clients::Clients;
 use crate::error::ForgeError;
 use crate::forge::Forge;
 use crate::observer::CallTelemetry;
 use crate::probe::{ProbeAnswer, ask};
+use crate::process::Times;
 use chrono::{DateTime, Utc};
 use globset::{GlobBuilder, GlobMatcher};
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ use surety_common::domain::toolchain::{
 #[derive(Debug, Clone, Default)]
 pub struct Forges {
     known: Arc<Vec<Known>>,
+    /// None where no forge is configured.
+    clients: Option<Clients>,
 }
 
 struct Known {
@@ -82,7 +85,7 @@ impl Forges {
             })
         };
         let known: Result<Vec<Known>, ForgeError> = file.forges.iter().map(known).collect();
-        Ok(Self { known: Arc::new(known?) })
+        Ok(Self { known: Arc::new(known?), clients: Some(clients.clone()) })
     }
 
     /// Whether no forge is configured.
@@ -105,18 +108,42 @@ impl Forges {
         Some(Arc::clone(&known.agent(assignee)?.forge))
     }
 
-    /// The account of an agent on the forge of a repository; the assignee itself where no agent has that id.
-    #[must_use]
-    pub fn account_of(&self, kind: ForgeKind, repo: &str, assignee: &str) -> String {
-        let agent = self.of(kind, repo).and_then(|known| known.agent(assignee));
-        agent.map_or(assignee, |agent| agent.credential.account.as_str()).to_owned()
+    /// The forge of a repository as another account sees it, whose token is in a file; none where no forge is configured
+    /// for it.
+    ///
+    /// # Errors
+    /// `config_invalid` for an address that cannot be used.
+    pub fn with_credential(
+        &self,
+        kind: ForgeKind,
+        repo: &str,
+        (account, credential_file): (&str, &Path),
+    ) -> Result<Option<Arc<dyn Forge>>, ForgeError> {
+        let Some((known, clients)) = self.of(kind, repo).zip(self.clients.as_ref()) else {
+            return Ok(None);
+        };
+        let opened = clients.open(ForgeAccount {
+            forge: known.settings.name.clone(),
+            kind,
+            url: known.settings.url.clone(),
+            credential_file: credential_file.to_owned(),
+            account: Some(account.to_owned()).filter(|account| !account.is_empty()),
+        });
+        opened.map(Some)
     }
 
-    /// Asks the forge, by the service's account, what it shows of a task. `since` is the forge's time of the event.
+    /// Whether the gate asks the forge of a repository about tasks.
+    #[must_use]
+    pub fn probe_mode(&self, kind: ForgeKind, repo: &str) -> ProbeMode {
+        self.of(kind, repo).map_or(ProbeMode::Off, |known| known.settings.probe)
+    }
+
+    /// Asks the forge, by the service's account, what it shows of a task of an account. `since` is the forge's time of
+    /// the event.
     pub async fn probe(
         &self,
         payload: &TaskPayload,
-        assignee: &str,
+        account: &str,
         since: DateTime<Utc>,
     ) -> Probed {
         let not_asked = |mode, reason| Probed { mode, answer: ProbeAnswer::NotAsked(reason) };
@@ -131,8 +158,7 @@ impl Forges {
         if mode == ProbeMode::Off {
             return not_asked(mode, NotAsked::NotConfigured);
         }
-        let account = self.account_of(settings.kind, &repo, assignee);
-        match ProbeQuestion::of(payload, &account, since) {
+        match ProbeQuestion::of(payload, account, since) {
             Ok(question) => Probed { mode, answer: ask(forge.as_ref(), &question).await },
             Err(reason) => not_asked(mode, reason),
         }

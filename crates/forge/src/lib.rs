@@ -13,6 +13,7 @@
 mod account;
 mod answer;
 mod api;
+mod ask;
 mod cache;
 mod clients;
 mod error;
@@ -23,6 +24,7 @@ mod github;
 mod observer;
 pub mod once;
 mod probe;
+mod process;
 mod rate;
 mod repo;
 mod shared;
@@ -30,12 +32,13 @@ mod types;
 mod wire;
 
 pub use account::ForgeAccount;
-pub use clients::{Clients, Times};
+pub use clients::Clients;
 pub use error::{ForgeError, ForgeErrorCode};
 pub use forge::{Asking, Forge};
 pub use forges::{Forges, Probed};
 pub use observer::{CallObserver, CallReport, CallTelemetry};
 pub use probe::{ProbeAnswer, ask, gather};
+pub use process::Times;
 pub use repo::RepoName;
 pub use types::{
     ChangedFile, CheckRun, Checks, Comment, Commit, Deployment, Excerpt, Issue, MergeMethod,

@@ -1,7 +1,7 @@
 //! Calls that Gitea, Forgejo and GitHub have in common.
 
-use crate::answer::Reading;
-use crate::api::{Api, Ask};
+use crate::api::Api;
+use crate::ask::{Ask, Reading};
 use crate::error::{ForgeError, ForgeErrorCode};
 use crate::repo::RepoName;
 use crate::types::{

@@ -48,24 +48,17 @@ impl Bare {
     /// git fails.
     pub fn commit(&self, branch: &str, files: &[(&str, &str)], message: &str) -> Result<String> {
         let parent = self.head(branch)?.map_or_else(|| self.head("main"), |head| Ok(Some(head)))?;
-        let index = tempfile::NamedTempFile::new()?;
-        // An empty file is no index.
-        std::fs::remove_file(index.path())?;
-        let index = Some(index.path());
-        if let Some(parent) = &parent {
-            self.git_with(&["read-tree", parent], None, index)?;
-        }
+        let from = parent.map(|parent| format!("from {parent}\n")).unwrap_or_default();
+        let data = |text: &str| format!("data {}\n{text}\n", text.len());
+        let mut script = format!(
+            "commit refs/heads/{branch}\ncommitter double <double@forge.example> now\n{}{from}",
+            data(message)
+        );
         for (path, text) in files {
-            let blob = self.git(&["hash-object", "-w", "--stdin"], Some(text))?;
-            let entry = format!("100644,{blob},{path}");
-            self.git_with(&["update-index", "--add", "--cacheinfo", &entry], None, index)?;
+            script.push_str(&format!("M 100644 inline {path}\n{}", data(text)));
         }
-        let tree = self.git_with(&["write-tree"], None, index)?;
-        let parents: Vec<&str> = parent.iter().flat_map(|it| ["-p", it.as_str()]).collect();
-        let arguments = [&["commit-tree", tree.as_str(), "-m", message][..], &parents].concat();
-        let commit = self.git(&arguments, None)?;
-        self.git(&["update-ref", &format!("refs/heads/{branch}"), &commit], None)?;
-        Ok(commit)
+        self.git(&["fast-import", "--quiet", "--date-format=now"], Some(&script))?;
+        self.head(branch)?.context("the commit")
     }
 
     /// The newest commit of a branch; none where there is no such branch.
@@ -145,15 +138,6 @@ impl Bare {
     }
 
     fn git(&self, arguments: &[&str], input: Option<&str>) -> Result<String> {
-        self.git_with(arguments, input, None)
-    }
-
-    fn git_with(
-        &self,
-        arguments: &[&str],
-        input: Option<&str>,
-        index: Option<&Path>,
-    ) -> Result<String> {
         use std::io::Write;
         let mut command = Command::new("git");
         command.arg("--git-dir").arg(&self.path).args(arguments).current_dir(&self.path);
@@ -161,9 +145,6 @@ impl Bare {
         for role in ["AUTHOR", "COMMITTER"] {
             command.env(format!("GIT_{role}_NAME"), "double");
             command.env(format!("GIT_{role}_EMAIL"), "double@forge.example");
-        }
-        if let Some(index) = index {
-            command.env("GIT_INDEX_FILE", index);
         }
         let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
         let mut child =

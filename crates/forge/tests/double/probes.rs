@@ -55,7 +55,7 @@ impl Configured {
 
     async fn ask(&self, event: EventType, context: Value, since: DateTime<Utc>) -> ProbeAnswer {
         let payload = self.payload(event, &context);
-        self.forges.probe(&payload, "alice-agent", since).await.answer
+        self.forges.probe(&payload, "alice", since).await.answer
     }
 }
 
@@ -178,7 +178,7 @@ async fn the_configuration_decides_whether_and_by_whom_a_forge_is_asked() -> Res
     let it = Configured::start(ForgeKind::Gitea, ProbeMode::Recorded).await?;
     let context = json!({"repo": REPO, "pr_number": it.bench.pull});
     let payload = it.payload(EventType::ReviewApproved, &context);
-    let probed = it.forges.probe(&payload, "alice-agent", State::now()).await;
+    let probed = it.forges.probe(&payload, "alice", State::now()).await;
     assert_eq!(probed.mode, ProbeMode::Recorded);
     assert!(it.bench.double.calls().iter().all(|call| call.account == "surety"));
     let elsewhere = json!({"repo": "other/repo", "pr_number": 1});
@@ -194,7 +194,14 @@ async fn the_configuration_decides_whether_and_by_whom_a_forge_is_asked() -> Res
     assert!(it.forges.of_agent(ForgeKind::Gitea, REPO, "Alice").is_some());
     assert!(it.forges.of_agent(ForgeKind::Gitea, REPO, "robin").is_none());
     assert!(it.forges.of_agent(ForgeKind::Github, REPO, "alice-agent").is_none());
-    assert_eq!(it.forges.account_of(ForgeKind::Gitea, REPO, "alice-agent"), "alice");
+    let file = it.bench.double.account("robin")?;
+    let credential = ("", file.as_path());
+    let other =
+        it.forges.with_credential(ForgeKind::Gitea, REPO, credential)?.context("a forge")?;
+    assert_eq!(other.current_user().await?, "robin");
+    assert!(it.forges.with_credential(ForgeKind::Gitea, "other/repo", credential)?.is_none());
+    assert_eq!(it.forges.probe_mode(ForgeKind::Gitea, REPO), ProbeMode::Recorded);
+    assert_eq!(it.forges.probe_mode(ForgeKind::Gitea, "other/repo"), ProbeMode::Off);
     Ok(())
 }
 

@@ -54,9 +54,9 @@ pub use order::{Placed, is_superseded, supersedes};
 pub use own::{OwnAccount, marker, marks_own};
 pub use payload::{is_login, is_repository};
 pub use probe::{
-    ChecksState, Finding, HeadFact, NotAsked, ProbeFacts, ProbeMode, ProbeQuestion, ProbeReason,
-    PullFact, ReviewFact, Wanted, decide, number_of, own_part_holds, refers_to, repository_of,
-    reviewed_commit,
+    ChecksState, FORGE_TARGET, Finding, HeadFact, NotAsked, ProbeFacts, ProbeMode, ProbeQuestion,
+    ProbeReason, PullFact, ReviewFact, Wanted, decide, number_of, own_part_holds, refers_to,
+    repository_of, reviewed_commit,
 };
 pub use report::{
     ANY_LONG_COMMENT, ANY_OUTPUT, Compatibility, LONG_COMMENT, ReportResult, THIN_REPORT,

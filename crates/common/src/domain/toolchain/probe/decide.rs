@@ -1,0 +1,171 @@
+//! What the answers of the forge mean.
+
+use super::question::{ProbeQuestion, Wanted};
+use super::{ChecksState, ProbeReason};
+use chrono::{DateTime, Duration, Utc};
+
+/// How much later than its event a review may be dated and still be the one of the event: forges round to seconds.
+const ROUNDING: Duration = Duration::seconds(2);
+
+/// What the forge says; what the question does not need is left as it is by default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProbeFacts {
+    /// Whether the pull request is merged.
+    pub is_merged: bool,
+    /// The newest commit of the pull request or the branch.
+    pub head: Option<HeadFact>,
+    /// The commit that the event was about.
+    pub event_commit: Option<String>,
+    /// The checks of the newest commit.
+    pub checks: Option<ChecksState>,
+    /// The reviews of the pull request.
+    pub reviews: Vec<ReviewFact>,
+    /// The times of the assignee's own comments.
+    pub replies: Vec<DateTime<Utc>>,
+    /// The pull requests that may refer to the issue.
+    pub pulls: Vec<PullFact>,
+    /// The times at which deployments to the environment succeeded.
+    pub deployed: Vec<DateTime<Utc>>,
+}
+
+/// The newest commit of a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadFact {
+    /// The commit in hexadecimal.
+    pub commit: String,
+    /// The date that its author's machine gave it.
+    pub committed_at: DateTime<Utc>,
+}
+
+/// A submitted review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReviewFact {
+    /// The account that wrote it.
+    pub author: String,
+    /// When it was submitted.
+    pub at: DateTime<Utc>,
+    /// The commit that it is about; empty where the forge names none.
+    pub commit: String,
+    /// Whether it approves or asks for changes.
+    pub is_result: bool,
+    /// Whether it asks for changes.
+    pub asks_for_changes: bool,
+}
+
+/// A pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullFact {
+    /// Its title and its text.
+    pub text: String,
+    /// Its branch.
+    pub branch: String,
+    /// Whether it is open or merged, and not closed otherwise.
+    pub is_alive: bool,
+}
+
+/// What the forge shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    /// What the task asks for.
+    Passed,
+    /// Something is missing.
+    Failed(ProbeReason),
+}
+
+impl Finding {
+    const fn of(holds: bool, reason: ProbeReason) -> Self {
+        if holds { Self::Passed } else { Self::Failed(reason) }
+    }
+
+    /// Whether the forge shows what the task asks for.
+    pub const fn passed(self) -> bool {
+        matches!(self, Self::Passed)
+    }
+}
+
+/// Whether the forge shows what a task asks for.
+pub fn decide(question: &ProbeQuestion, facts: &ProbeFacts) -> Finding {
+    let ProbeQuestion { account, since, wanted, .. } = question;
+    let is_newer = |at: &DateTime<Utc>| at >= since;
+    let has_replied = facts.replies.iter().any(is_newer);
+    match wanted {
+        Wanted::Merge { .. } => Finding::of(facts.is_merged, ProbeReason::NotMerged),
+        Wanted::Push { .. } if facts.is_merged => Finding::Passed,
+        Wanted::Push { .. } if !has_pushed(*since, facts) => Finding::Failed(ProbeReason::NoPush),
+        Wanted::Push { .. } => {
+            let fails = facts.checks == Some(ChecksState::Failing);
+            Finding::of(!fails, ProbeReason::ChecksFailing)
+        }
+        Wanted::Review { .. } => {
+            let of_assignee = |review: &&ReviewFact| review.author.eq_ignore_ascii_case(account);
+            let mut reviews = facts.reviews.iter().filter(of_assignee);
+            let holds = reviews.any(|review| review.is_result && is_newer(&review.at));
+            Finding::of(holds, ProbeReason::NoReview)
+        }
+        Wanted::Response { .. } => {
+            let reviewed = |review: &ReviewFact| {
+                review.author.eq_ignore_ascii_case(account) && is_newer(&review.at)
+            };
+            let responded = has_replied || facts.reviews.iter().any(reviewed);
+            Finding::of(responded || has_pushed(*since, facts), ProbeReason::NoResponse)
+        }
+        Wanted::PullRequest { issue } => {
+            let refers = |pull: &PullFact| pull.is_alive && refers_to(pull, *issue);
+            Finding::of(facts.pulls.iter().any(refers), ProbeReason::NoPullRequest)
+        }
+        Wanted::Deployment { .. } => {
+            Finding::of(facts.deployed.iter().any(is_newer), ProbeReason::NoDeployment)
+        }
+        Wanted::Reply { .. } => Finding::of(has_replied, ProbeReason::NoReply),
+    }
+}
+
+/// Whether the assignee's own part is done, so that only CI or a reviewer is missing: reminders stop.
+pub fn own_part_holds(question: &ProbeQuestion, facts: &ProbeFacts) -> bool {
+    let fails = facts.checks == Some(ChecksState::Failing);
+    decide(question, facts).passed() && !fails
+}
+
+/// Another commit than that of the event is newer, whatever its date; without a commit of the event its date decides.
+fn has_pushed(since: DateTime<Utc>, facts: &ProbeFacts) -> bool {
+    let Some(head) = &facts.head else { return false };
+    match &facts.event_commit {
+        Some(commit) => !is_same_commit(&head.commit, commit),
+        None => head.committed_at > since,
+    }
+}
+
+/// Commits are the same where one is the beginning of the other.
+fn is_same_commit(one: &str, other: &str) -> bool {
+    let length = one.len().min(other.len());
+    length >= 7 && one.get(..length) == other.get(..length)
+}
+
+/// The commit of the review that an event is about: the last one of the reviewer that asked for changes, and that is
+/// not newer than the event.
+pub fn reviewed_commit<'a>(
+    reviews: &'a [ReviewFact],
+    reviewer: &str,
+    event_at: DateTime<Utc>,
+) -> Option<&'a str> {
+    let of_event = |review: &&ReviewFact| {
+        review.asks_for_changes
+            && review.author.eq_ignore_ascii_case(reviewer)
+            && review.at <= event_at + ROUNDING
+            && !review.commit.is_empty()
+    };
+    let last = reviews.iter().filter(of_event).max_by_key(|review| review.at);
+    last.map(|review| review.commit.as_str())
+}
+
+/// Whether a pull request refers to an issue, by `#7` or the issue's address in its texts, or by its branch `fix/7-`.
+pub fn refers_to(pull: &PullFact, issue: u64) -> bool {
+    let number = issue.to_string();
+    let is_end = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_digit());
+    let names = |mark: &str| {
+        let marked = format!("{mark}{number}");
+        pull.text.match_indices(&marked).any(|(at, _)| is_end(&pull.text[at + marked.len()..]))
+    };
+    let of_branch = pull.branch.strip_prefix("fix/").and_then(|rest| rest.strip_prefix(&number));
+    names("#") || names("/issues/") || of_branch.is_some_and(is_end)
+}
