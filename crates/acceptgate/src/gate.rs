@@ -8,6 +8,7 @@ use surety_common::clock;
 use surety_common::domain::journal::Actor;
 use surety_common::store::{Committer, EvidenceBundles, Signing, TrustSource, Waker};
 use surety_common::telemetry;
+use surety_forge::Forges;
 
 /// The gate: the state that its handlers share.
 pub struct Gate {
@@ -17,6 +18,8 @@ pub struct Gate {
     pub(crate) probes: Arc<Probes>,
     /// The keys whose signatures count; none where no file names them.
     pub(crate) trust: Option<Arc<dyn TrustSource>>,
+    /// The forges that are asked about tasks.
+    pub(crate) forges: Forges,
 }
 
 /// What a gate signs with, and what it trusts.
@@ -29,7 +32,7 @@ pub(crate) struct Keys {
 }
 
 impl Gate {
-    pub(crate) fn start(pool: PgPool, probes: Arc<Probes>, keys: Keys) -> Self {
+    pub(crate) fn start(pool: PgPool, probes: Arc<Probes>, forges: Forges, keys: Keys) -> Self {
         let waker = Waker::start(pool.clone());
         let Keys { signing, trust } = keys;
         let bundles = EvidenceBundles::start(pool.clone()).checked_against(trust.clone());
@@ -40,6 +43,7 @@ impl Gate {
             trust,
             pool,
             probes,
+            forges,
         }
     }
 

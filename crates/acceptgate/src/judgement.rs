@@ -1,7 +1,7 @@
 //! The verdict on a stored run: the gate reads the plan and the receipts itself, and changes the
 //! run's state.
 
-use crate::check::{Answer, action_report};
+use crate::check::{Answer, action_report, forge_state};
 use crate::evidence::RunEvidence;
 use crate::gate::Gate;
 use crate::question::wait_for_answer;
@@ -161,6 +161,8 @@ impl Gate {
         let checks = record.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
         let reports = action_report::results(&self.pool, record.spec.id, checks).await?;
         let mut answers = self.probes.answers(checks).await?;
+        let run_id = record.spec.id;
+        answers.extend(forge_state::answers(&self.pool, &self.forges, run_id, checks).await?);
         let refuses_thin = record.spec.policy.refuse_on.iter().any(|code| code == THIN_REPORT);
         answers
             .extend(reports.iter().map(|(index, result)| (*index, answer(*result, refuses_thin))));

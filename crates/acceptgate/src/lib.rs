@@ -31,6 +31,7 @@ use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::SandboxLevel;
 use surety_common::wire::v1::accept_gate_service_server::AcceptGateServiceServer;
 use surety_common::wire::v1::internal_service_server::InternalServiceServer;
+use surety_forge::{ForgeError, Forges};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -59,9 +60,12 @@ pub enum ServeError {
     /// The HTTP client for probes could not be created.
     #[error("the HTTP client for http_probe checks could not be created")]
     Probes(#[from] reqwest::Error),
-    /// A key file cannot be used.
+    /// A key file, or the file with the forges, cannot be used.
     #[error(transparent)]
-    Keys(#[from] ConfigError),
+    Config(#[from] ConfigError),
+    /// A forge of the configuration cannot be used.
+    #[error(transparent)]
+    Forges(#[from] ForgeError),
     /// The port failed.
     #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
@@ -78,6 +82,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let probes = Arc::new(Probes::new(setup.gate.probe.gate_probe_allow.as_deref())?);
+    let forges = Forges::open(&setup.common.forges()?)?;
     let Some(database_url) = &setup.database_url else {
         announce("acceptgate", &listener);
         let server = without_database(setup, probes);
@@ -94,7 +99,7 @@ pub async fn serve(
     store::import_patiently(&pool, &setup.tokens.known).await?;
     let authentication = Authentication::Store(Arc::new(Identities::of(pool.clone())));
     tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
-    let gate = Gate::start(pool.clone(), probes, gate::Keys { signing, trust });
+    let gate = Gate::start(pool.clone(), probes, forges, gate::Keys { signing, trust });
     let handlers = service::Service::new(Arc::new(gate));
     let served = Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .with_service(AcceptGateServiceServer::new(handlers.clone()))

@@ -5,6 +5,7 @@ use surety_common::domain::check::{
     AcceptCheck, CheckKind, FileType, Reason, changed_paths, check_key,
 };
 use surety_common::domain::receipt::{EvidenceReceipt, exit_code};
+use surety_common::domain::toolchain::FORGE_TARGET;
 use surety_common::domain::verdict::{CheckResult, Verdict};
 use surety_common::domain::verification::{PREPARE_FAILED, probed};
 
@@ -55,6 +56,9 @@ fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> St
             }
             (CheckKind::ToolFact, reason) => {
                 format!("{} to run its work: {}", verification(check), shortened(reason))
+            }
+            (CheckKind::ActionReport, reason) if check.target == FORGE_TARGET => {
+                format!("the forge to show what the task asks for ({})", shortened(reason))
             }
             (CheckKind::ActionReport, reason) => format!(
                 "an action report of the assignee that says what was done ({})",

@@ -32,6 +32,16 @@ const GATE_REASONS: &str = "\
 | `probe_no_answer` | No answer came in time. |
 | `probe_status_differs` | The answer has another status than the expected one. |
 | `probe_text_missing` | The text is not in the answer. |
+| `pull_request_not_merged` | The forge does not show the pull request as merged. |
+| `no_new_push` | The forge shows no other commit than that of the event. |
+| `checks_failing` | The forge shows a failing check of the newest commit. |
+| `no_review` | The forge shows no review by the assignee after the event. |
+| `no_response` | The forge shows neither a reply by the assignee nor a push after the event. |
+| `no_reply` | The forge shows no comment by the assignee after the event. |
+| `no_pull_request` | The forge shows no open or merged pull request that refers to the issue. |
+| `no_successful_deployment` | The forge shows no successful deployment after the event. |
+| `forge_api_unreachable` | The forge could not be asked; the failure is one of the infrastructure. |
+| `verify_error` | The gate may not ask the forge, or its forges file has none for the repository. |
 | `expression_false` | The expression is false. |
 | `expression_invalid` | It does not parse, is too long, calls an unknown function, or fails on these facts. |
 | `expression_not_bool` | Its result is neither true nor false. |

@@ -116,6 +116,7 @@ impl Reader {
             verify_tools: Arc::default(),
             secrets: Arc::default(),
             servers: RunServers::default(),
+            forge: crate::tool::RunForge::default(),
             deadline: Instant::now() + TIME_LIMIT,
             cancel: self.cancel.clone(),
             kill: self.cancel.clone(),

@@ -53,6 +53,7 @@ use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::SandboxLevel;
 use surety_common::wire::v1::executor_service_server::ExecutorServiceServer;
 use surety_common::wire::v1::tool_service_server::ToolServiceServer;
+use surety_forge::Forges;
 use surety_sandbox::InForce;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -111,6 +112,9 @@ pub enum ServeError {
     /// The file with the MCP servers, or a prompt, cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A forge of the configuration cannot be used.
+    #[error(transparent)]
+    Forges(#[from] surety_forge::ForgeError),
     /// An MCP server of the configuration cannot be prepared.
     #[error(transparent)]
     Mcp(#[from] tool::McpError),
@@ -167,6 +171,9 @@ pub async fn serve(
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
     let (secrets, servers) = secrets(&setup)?;
+    let forges = Forges::open(&setup.common.forges()?)?;
+    let forge_tools = (!forges.is_empty()).then(|| tools.with_forge_tools().map(Arc::new));
+    let forge_tools = forge_tools.transpose()?;
     let prompt = prompt(&setup.models)?;
     let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
     if let Some(endpoints) = endpoints.clone() {
@@ -189,7 +196,7 @@ pub async fn serve(
     store::import_patiently(&pool, &setup.tokens.known).await?;
     show_tools(&pool, &tools).await;
     tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
-    let means = Means { tools, servers, sandbox, secrets, gate, signing };
+    let means = Means { tools, servers, sandbox, secrets, gate, signing, forges, forge_tools };
     let (news, known) = (participant::News::default(), worker::KnownRuns::default());
     let observers = (news.clone(), known.clone());
     let engine = engine(&setup, pool.clone(), means, (observers, &shutdown));
@@ -276,6 +283,9 @@ struct Means {
     secrets: tool::Secrets,
     gate: gate::Gate,
     signing: Signing,
+    forges: Forges,
+    /// The tools of tasks; none where no forge is configured.
+    forge_tools: Option<Arc<tool::Registry>>,
 }
 
 fn engine(
@@ -284,18 +294,24 @@ fn engine(
     means: Means,
     (observers, shutdown): (Observers, &CancellationToken),
 ) -> Arc<step::Engine> {
-    let Means { tools, servers, sandbox, secrets, gate, signing } = means;
+    let Means { tools, servers, sandbox, secrets, gate, signing, forges, forge_tools } = means;
     let waker = Waker::start(pool.clone());
     let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
     let observer = observer(waker.clone(), wakeups.clone(), observers);
     let id = Uuid::now_v7();
+    let toolbox = toolbox(tools, &pool, &setup.executor).with_servers(servers);
+    let toolbox = match forge_tools {
+        Some(tools) => toolbox.with_special(step::TOOLCHAIN, tools),
+        None => toolbox,
+    };
     Arc::new(step::Engine {
         id,
         actor: Actor(format!("executor/{}", id.simple()).into()),
         committer: Committer::start(pool.clone(), waker.clone(), observer, signing),
         waker,
         wakeups,
-        tools: Arc::new(toolbox(tools, &pool, &setup.executor).with_servers(servers)),
+        tools: Arc::new(toolbox),
+        forges: step::TaskForges::new(forges, setup.executor.executor_secrets.as_ref()),
         pool,
         drivers: setup.drivers.clone(),
         environment: Arc::new(tool::Environment::of_process()),
@@ -444,6 +460,9 @@ async fn confine(setup: &Setup, key_files: Vec<PathBuf>) -> Result<tool::Sandbox
     let servers = setup.executor.mcp_servers()?;
     hidden.extend(servers.iter().flat_map(|server| server.secret_files()).map(Path::to_owned));
     hidden.extend(setup.executor.executor_mcp.clone());
+    let forges = setup.common.forges()?;
+    hidden.extend(forges.secret_files().map(Path::to_owned));
+    hidden.extend(setup.common.forges_file.clone());
     hidden.extend(setup.common.tls.client.tls_key_file.clone());
     let models = &setup.models.models;
     hidden.extend(models.model_profiles_file.clone());

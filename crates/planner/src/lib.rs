@@ -52,6 +52,7 @@ use surety_common::wire::v1::admin_service_server::AdminServiceServer;
 use surety_common::wire::v1::planner_service_server::PlannerServiceServer;
 use surety_common::wire::v1::run_service_server::RunServiceServer;
 use surety_common::wire::v1::toolchain_service_server::ToolchainServiceServer;
+use surety_forge::{ForgeError, Forges};
 use tokens::Tokens;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -99,6 +100,9 @@ pub enum ServeError {
     /// A prompt, a key file, or a file of the configuration, cannot be used.
     #[error(transparent)]
     Prompt(#[from] ConfigError),
+    /// A forge of the configuration cannot be used.
+    #[error(transparent)]
+    Forges(#[from] ForgeError),
     /// The port failed.
     #[error("the listening socket failed")]
     Server(#[from] server::ServeError),
@@ -111,6 +115,15 @@ pub enum ServeError {
 pub fn check_models(models: &ModelDriverConfig) -> Result<(), ServeError> {
     model::Prompts::load(models.model_prompts_dir.as_deref())?;
     surety_model::Endpoints::from_config(&models.models)?;
+    Ok(())
+}
+
+/// Checks the forges file, without a connection.
+///
+/// # Errors
+/// What cannot be used.
+pub fn check_forges(common: &CommonConfig) -> Result<(), ServeError> {
+    Forges::open(&common.forges()?)?;
     Ok(())
 }
 
@@ -146,6 +159,7 @@ pub async fn serve(
         signing: keys::signing(Signer::Planner, setup.planner.planner_key_file.as_deref())?,
         trust: keys::trust(setup.common.trusted_keys_file.as_deref())?,
     };
+    let forges = Forges::open(&setup.common.forges()?)?;
     // Everything of the configuration was read by now, and an error of it named.
     announce("planner", &listener);
     let size = PoolSize::of(&setup.common);
@@ -156,12 +170,16 @@ pub async fn serve(
     };
     store::import_patiently(&pool, &setup.tokens.known).await?;
     let identities = Identities::of(pool.clone());
+    let escalations: Arc<dyn task::EscalationPort> = match forges.is_empty() {
+        true => Arc::new(task::NoForge),
+        false => Arc::new(task::ForgePort::new(forges, pool.clone())),
+    };
     let upkeep = Upkeep {
         retention: Retention::of(&setup.planner),
         host_label: setup.common.host_label(),
         depths: Arc::default(),
         webhooks,
-        tasks: TaskSetup { rules, escalations: Arc::new(task::NoForge) },
+        tasks: TaskSetup { rules, escalations },
         keys,
     };
     let tokens = Tokens { primary: pool.clone(), identities: identities.clone() };

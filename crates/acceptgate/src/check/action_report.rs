@@ -41,5 +41,5 @@ pub async fn results(
 }
 
 fn is_asked(check: &AcceptCheck) -> bool {
-    check.kind == CheckKind::ActionReport
+    check.kind == CheckKind::ActionReport && !super::forge_state::is_asked(check)
 }

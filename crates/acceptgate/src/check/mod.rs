@@ -2,6 +2,7 @@
 
 pub mod action_report;
 pub mod expression;
+pub mod forge_state;
 pub mod http_probe;
 
 use surety_common::domain::fault::{Fault, FaultCode};

@@ -57,6 +57,7 @@ impl Config {
         let ConfigCommand::Check(settings) = self.command;
         let Settings { common, planner, executor, models, .. } = *settings;
         check_models(&models)?;
+        check_forges(&common)?;
         executor.check()?;
         common.tokens()?;
         Tls::load((&common.tls).into())?;
@@ -110,6 +111,12 @@ fn check_models(models: &ModelDriverConfig) -> Result<(), Failure> {
         |error: &dyn std::error::Error| Failure::new(Code::SettingInvalid, error.to_string(), "");
     surety_planner::check_models(models).map_err(|error| invalid(&error))?;
     surety_executor::check_prompt(models).map_err(|error| invalid(&error))
+}
+
+/// Checks the forges file, without a connection.
+fn check_forges(common: &CommonConfig) -> Result<(), Failure> {
+    surety_planner::check_forges(common)
+        .map_err(|error| Failure::new(Code::SettingInvalid, error.to_string(), ""))
 }
 
 /// What confines commands on this machine.

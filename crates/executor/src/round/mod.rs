@@ -240,6 +240,7 @@ impl Round {
             verify_tools: Arc::default(),
             secrets: Arc::clone(secrets),
             servers: RunServers::default(),
+            forge: crate::tool::RunForge::default(),
             deadline: Instant::now() + *time_limit,
             cancel: cancel.child_token(),
             kill: kill.clone(),

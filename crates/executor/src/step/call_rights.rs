@@ -1,6 +1,8 @@
 //! What the calls of a run may use.
 
-use crate::tool::{RunSecrets, Sandbox, Secrets, VerifyTools};
+use super::engine::Engine;
+use super::forge_of_run::forge_of_run;
+use crate::tool::{RunForge, RunSecrets, Sandbox, VerifyTools};
 use std::sync::Arc;
 use surety_common::domain::run::RunSpec;
 
@@ -9,16 +11,18 @@ pub(super) struct CallRights {
     pub(super) sandbox: Arc<Sandbox>,
     pub(super) verify_tools: Arc<VerifyTools>,
     pub(super) secrets: Arc<RunSecrets>,
+    pub(super) forge: RunForge,
 }
 
 impl CallRights {
-    pub(super) fn new(sandbox: &Sandbox, secrets: &Secrets, spec: &RunSpec) -> Self {
+    pub(super) fn new(engine: &Engine, spec: &RunSpec) -> Self {
         let RunSpec { namespace, policy, .. } = spec;
         let verify_tools = policy.verify_tools().map(|(owner, tool)| (owner, tool.clone()));
         Self {
-            sandbox: Arc::new(sandbox.under(policy)),
+            sandbox: Arc::new(engine.sandbox.under(policy)),
             verify_tools: verify_tools.collect(),
-            secrets: Arc::new(secrets.of_run(namespace, &policy.secrets)),
+            secrets: Arc::new(engine.secrets.of_run(namespace, &policy.secrets)),
+            forge: forge_of_run(engine, spec),
         }
     }
 }

@@ -101,9 +101,8 @@ impl CallSetup {
         let left = run.time_left(index).await;
         let timing = timing(tool.as_ref(), &call.tool_call);
         let budget_s = run.timeouts().budget_s(&timing);
-        let CallRights { sandbox, verify_tools, secrets } = run
-            .rights
-            .get_or_init(|| CallRights::new(&run.engine.sandbox, &run.engine.secrets, &run.spec));
+        let CallRights { sandbox, verify_tools, secrets, forge } =
+            run.rights.get_or_init(|| CallRights::new(&run.engine, &run.spec));
         let is_verify = name == verify::NAME;
         let named = is_verify.then(|| verify::time_limit(verify_tools, &call.tool_call.arguments));
         let budget = named.flatten().unwrap_or(Duration::from_secs(budget_s));
@@ -122,6 +121,7 @@ impl CallSetup {
             verify_tools: Arc::clone(verify_tools),
             secrets: Arc::clone(secrets),
             servers: run.servers.clone(),
+            forge: forge.clone(),
             deadline: until.min(Instant::now() + budget),
             cancel: run.lease.calls.child_token(),
             kill: run.lease.kill.clone(),

@@ -3,6 +3,7 @@
 use super::lease_validity::LeaseValidity;
 use super::recent_runs::RecentRuns;
 use super::run_registry::RunRegistry;
+use super::task_forges::TaskForges;
 use crate::driver::Drivers;
 use crate::gate::Gate;
 use crate::tool::{Environment, Sandbox, Secrets, Toolbox};
@@ -43,6 +44,8 @@ pub struct Engine {
     pub sandbox: Sandbox,
     /// The secrets that tools may use.
     pub secrets: Secrets,
+    /// The forges whose tasks are worked on.
+    pub forges: TaskForges,
     /// The folder of the workspaces of runs that name none.
     pub workspaces: PathBuf,
     /// What runs on git repositories are allowed.

@@ -63,6 +63,9 @@ codes! {
     ResourceLimit = "resource_limit", "The command reached a limit of its sandbox, and was ended.";
     AddressNotAllowed = "address_not_allowed", "The operator of the executor does not allow this address, or its name leads to a private one.";
     AddressFailed = "address_failed", "The address did not answer, or it answered with a failure.";
+    ForgeUnavailable = "forge_unavailable", "The run is no task of a forge, or its assignee has no credential that works there.";
+    ForgeRefused = "forge_refused", "The forge refused the call; the message has what it said.";
+    ForgeFailed = "forge_failed", "The forge did not answer, failed, or limits the rate of calls.";
     OutputNotFound = "output_not_found", "No call of a step of this run has an output under this handle.";
     RangeEmpty = "range_empty", "The part begins after the end of the output.";
     SleepTooLong = "sleep_too_long", "The sleep would end after the run's deadline.";

@@ -23,6 +23,7 @@ mod programs;
 pub mod project;
 pub mod registry;
 mod resolve;
+mod run_forge;
 mod run_tool;
 pub mod sandbox;
 pub mod scan;
@@ -45,6 +46,8 @@ pub(crate) use listed::shown;
 pub use mcp::{McpError, McpHost, RunServers};
 pub use programs::{missing_program, program_folders};
 pub use registry::{Registry, RegistryError};
+pub(crate) use run_forge::unavailable;
+pub use run_forge::{FindForge, ForgeOfTask, RunForge};
 pub use run_tool::{ALWAYS_ALLOWED, RunTool};
 pub use sandbox::{Attached, Participant, Sandbox, SandboxError};
 pub use scope::WriteScope;
@@ -139,6 +142,8 @@ pub struct ToolContext {
     pub secrets: Arc<RunSecrets>,
     /// The MCP servers of the run.
     pub servers: RunServers,
+    /// The forge of a run that is a task.
+    pub forge: RunForge,
     /// The time by which the call must end.
     pub deadline: Instant,
     /// Cancels the call.

@@ -101,6 +101,18 @@ impl Registry {
         self.insert(Carrier::Tool(Arc::clone(&tool)), tool.spec())
     }
 
+    /// The same tools with those of tasks on a forge.
+    ///
+    /// # Errors
+    /// [`RegistryError`] for a schema that does not compile.
+    pub fn with_forge_tools(&self) -> Result<Self, RegistryError> {
+        let mut all = self.clone();
+        for tool in builtin::forge::forge_tools() {
+            all.register(tool)?;
+        }
+        Ok(all)
+    }
+
     fn insert(&mut self, carrier: Carrier, spec: &ToolSpec) -> Result<(), RegistryError> {
         let name = spec.name.clone();
         if self.tools.contains_key(&name) {

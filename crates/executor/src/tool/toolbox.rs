@@ -37,12 +37,20 @@ pub struct ToolboxTimes {
 /// The tools by namespace.
 pub struct Toolbox {
     builtin: Arc<Registry>,
+    /// Those of one namespace in place of the built-in ones.
+    special: Option<Special>,
     /// The MCP servers of the configuration.
     servers: McpHost,
     /// Where tools of workers stand; none without a database.
     source: Option<(PgPool, ToolboxTimes)>,
     known: RwLock<Known>,
     reading: Mutex<Reading>,
+}
+
+/// The built-in tools of one namespace.
+struct Special {
+    namespace: &'static str,
+    tools: Arc<Registry>,
 }
 
 #[derive(Default)]
@@ -88,6 +96,7 @@ impl Toolbox {
     pub fn builtin(builtin: Arc<Registry>) -> Self {
         Self {
             builtin,
+            special: None,
             servers: McpHost::default(),
             source: None,
             known: RwLock::default(),
@@ -101,6 +110,16 @@ impl Toolbox {
         Self { servers, ..self }
     }
 
+    /// The same, with other built-in tools in one namespace.
+    #[must_use]
+    pub fn with_special(self, namespace: &'static str, tools: Arc<Registry>) -> Self {
+        let special = Some(Special { namespace, tools });
+        let toolbox = Self { special, ..self };
+        let bases = Reading::default().bases(&toolbox.builtin, toolbox.special.as_ref());
+        let known = RwLock::new(Known { bases, ..Known::default() });
+        Self { known, ..toolbox }
+    }
+
     /// The MCP servers of the configuration.
     pub(crate) const fn servers(&self) -> &McpHost {
         &self.servers
@@ -108,7 +127,10 @@ impl Toolbox {
 
     /// Whether no worker may serve a tool of this name.
     pub fn is_reserved(&self, name: &str) -> bool {
-        self.builtin.is_reserved(name) || self.servers.reserves(name)
+        let special = self.special.as_ref();
+        self.builtin.is_reserved(name)
+            || special.is_some_and(|special| special.tools.is_reserved(name))
+            || self.servers.reserves(name)
     }
 
     /// Takes what an MCP server offers from now on, instead of what it offered before.
@@ -116,7 +138,7 @@ impl Toolbox {
         let mut reading = self.reading.lock().await;
         let tools = tools.into_iter().map(Arc::new).collect();
         reading.servers.insert(server.to_owned(), tools);
-        let bases = reading.bases(&self.builtin);
+        let bases = reading.bases(&self.builtin, self.special.as_ref());
         let timeout = self.source.as_ref().map_or(Duration::ZERO, |(_, times)| times.call_timeout);
         let by_namespace = reading.registries(&bases, &self.builtin, timeout);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +205,7 @@ impl Toolbox {
         let tools = match found {
             Ok(false) => None,
             Ok(true) => {
-                let bases = reading.bases(&self.builtin);
+                let bases = reading.bases(&self.builtin, self.special.as_ref());
                 Some(reading.registries(&bases, &self.builtin, times.call_timeout))
             }
             Err(error) => {
@@ -241,13 +263,17 @@ impl Reading {
         Ok(true)
     }
 
-    fn bases(&self, builtin: &Registry) -> Bases {
+    fn bases(&self, builtin: &Registry, special: Option<&Special>) -> Bases {
         let all = || self.servers.values().flatten();
         let with = |namespace: Option<&str>| {
-            Arc::new(builtin.with_servers(all().filter(|tool| tool.serves(namespace))))
+            let own = special.filter(|special| namespace == Some(special.namespace));
+            let base = own.map_or(builtin, |special| &*special.tools);
+            Arc::new(base.with_servers(all().filter(|tool| tool.serves(namespace))))
         };
-        let names: HashSet<&String> = all().flat_map(|tool| tool.namespaces()).collect();
-        let named = names.into_iter().map(|name| (name.clone(), with(Some(name))));
+        let mut names: HashSet<&str> =
+            all().flat_map(|tool| tool.namespaces()).map(String::as_str).collect();
+        names.extend(special.map(|special| special.namespace));
+        let named = names.into_iter().map(|name| (name.to_owned(), with(Some(name))));
         let other = all().any(|tool| tool.serves(None)).then(|| with(None));
         Bases { named: named.collect(), other }
     }

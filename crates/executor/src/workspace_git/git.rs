@@ -250,6 +250,7 @@ impl Git {
             verify_tools: Arc::default(),
             secrets: Arc::clone(&self.secrets),
             servers: crate::tool::RunServers::default(),
+            forge: crate::tool::RunForge::default(),
             deadline: Instant::now() + TIME_LIMIT,
             cancel: self.cancel.clone(),
             kill: self.kill.clone(),

@@ -5,6 +5,7 @@ mod hooks;
 mod once;
 mod probes;
 mod reads;
+mod tools;
 mod writes;
 
 use anyhow::{Context, Result};

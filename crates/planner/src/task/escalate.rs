@@ -13,7 +13,9 @@ use crate::planner::Planner;
 use chrono::TimeDelta;
 use futures::future::BoxFuture;
 use surety_common::domain::fault::Fault;
-use surety_common::domain::toolchain::{MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, Subject, marker};
+use surety_common::domain::toolchain::{
+    MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, ProbeMode, Subject, marker,
+};
 use surety_common::store::{self, Escalation, EscalationAction, EscalationEnd};
 use surety_common::telemetry;
 use uuid::Uuid;
@@ -72,6 +74,9 @@ pub trait EscalationPort: Send + Sync {
         subject: &'a Subject,
     ) -> BoxFuture<'a, Option<Vec<String>>>;
 
+    /// Whether the gate asks the forge about tasks of a repository.
+    fn probe_mode(&self, forge: &str, repo: &str) -> ProbeMode;
+
     /// Whether the assignee's own part of a task holds, so that only a build or a reviewer is missing: then the clock
     /// of the report stops. None where the forge does not say.
     fn own_part_holds<'a>(&'a self, task: &'a store::StoredTask) -> BoxFuture<'a, Option<bool>>;
@@ -91,6 +96,10 @@ impl NoForge {
 impl EscalationPort for NoForge {
     fn reaches(&self, _: &str, _: &str) -> bool {
         false
+    }
+
+    fn probe_mode(&self, _: &str, _: &str) -> ProbeMode {
+        ProbeMode::Off
     }
 
     fn comment_once<'a>(&'a self, _: &'a Posting) -> BoxFuture<'a, Result<String, PortError>> {

@@ -7,6 +7,7 @@
 mod admit;
 mod end;
 mod escalate;
+mod forge_port;
 mod mail;
 pub(crate) mod report;
 mod rules;
@@ -17,6 +18,7 @@ pub(crate) mod upkeep;
 
 pub(crate) use admit::{Admitted, AdmittedTask, admit};
 pub use escalate::{EscalationPort, NoForge, PortError, Posting};
+pub(crate) use forge_port::ForgePort;
 pub use mail::Mail;
 pub use rules::{TaskRules, TaskRulesError};
 pub use template::{OPTIONAL_WORDS, TemplateError, Templates};

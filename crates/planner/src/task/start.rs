@@ -11,7 +11,9 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::{Evidence, Plan, PlanStep};
 use surety_common::domain::run::{DriverKind, Policy, RunSpec, VerifyCommands};
-use surety_common::domain::toolchain::{ANY_LONG_COMMENT, ANY_OUTPUT, Compatibility};
+use surety_common::domain::toolchain::{
+    ANY_LONG_COMMENT, ANY_OUTPUT, Compatibility, FORGE_TARGET, ProbeMode,
+};
 use surety_common::store::{self, Created, NewRun, NewTask, StoredTask};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
@@ -33,6 +35,8 @@ pub(super) struct Start {
     namespace: String,
     task_type: String,
     action_type: String,
+    /// The forge and the repository that it is about; empty for none.
+    place: (String, String),
     title: String,
     instructions: String,
     /// Whether no agent is woken: the gate accepts it at once.
@@ -46,6 +50,7 @@ impl From<&NewTask> for Start {
             namespace: task.namespace.to_owned(),
             task_type: task.task_type.to_owned(),
             action_type: task.payload.action_type.clone(),
+            place: (task.forge.clone(), task.subject.repo.clone()),
             title: title(&task.payload.event_type, &task.subject.repo, task.subject.number),
             instructions: task.instructions.clone(),
             is_notice: task.is_notice,
@@ -60,6 +65,7 @@ impl From<&StoredTask> for Start {
             namespace: task.namespace.clone(),
             task_type: task.task_type.clone(),
             action_type: task.payload.action_type.clone(),
+            place: (task.forge.clone(), task.subject.repo.clone()),
             title: title(&task.payload.event_type, &task.subject.repo, task.subject.number),
             instructions: task.instructions.clone(),
             is_notice: task.is_notice,
@@ -92,7 +98,9 @@ pub(super) async fn start_runs(planner: &Planner, starts: Vec<Start>) -> Result<
 async fn make_run(planner: &Planner, start: Start) -> Result<(), Fault> {
     let now = planner.now();
     let (span, trace_parent) = trace::start_run("planner", &start.run_id.to_string(), None);
-    let plan = normal(&plan(&start, planner.rules.compatibility()))?;
+    let (forge, repo) = &start.place;
+    let probe = planner.escalations.probe_mode(forge, repo);
+    let plan = normal(&plan(&start, planner.rules.compatibility(), probe))?;
     let spec = RunSpec {
         id: start.run_id,
         namespace: start.namespace,
@@ -133,7 +141,7 @@ async fn make_run(planner: &Planner, start: Start) -> Result<(), Fault> {
 }
 
 /// The plan is the operator's: no participant can change its check, because the run takes no other plan.
-fn plan(start: &Start, compatibility: Compatibility) -> Plan {
+fn plan(start: &Start, compatibility: Compatibility, probe: ProbeMode) -> Plan {
     let step = PlanStep {
         id: STEP.to_owned(),
         description: start.instructions.clone(),
@@ -156,7 +164,17 @@ fn plan(start: &Start, compatibility: Compatibility) -> Plan {
         owner: Owner::Operator,
         overlay: Overlay::default(),
     };
-    Plan { title: start.title.clone(), steps: vec![step], verify: vec![check], ..Plan::default() }
+    // A notice asks for nothing that a forge could show.
+    let asks_forge = probe != ProbeMode::Off && !start.is_notice;
+    let of_forge = asks_forge.then(|| AcceptCheck {
+        id: "forge_state".to_owned(),
+        target: FORGE_TARGET.to_owned(),
+        required: probe == ProbeMode::Required,
+        params: BTreeMap::new(),
+        ..check.clone()
+    });
+    let verify = std::iter::once(check).chain(of_forge).collect();
+    Plan { title: start.title.clone(), steps: vec![step], verify, ..Plan::default() }
 }
 
 /// The plan as it is read from its row, whose digest is that of what is stored.

@@ -4,6 +4,7 @@ mod clock;
 mod deaths;
 mod ends;
 mod failures;
+mod forge;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -32,9 +33,14 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) async fn start() -> Result<Self> {
+        Self::start_with(&[]).await
+    }
+
+    /// Services with these variables beside the common ones.
+    pub(crate) async fn start_with(more: &[(&str, &str)]) -> Result<Self> {
         let tokens = token_file()?;
         let path = tokens.path().to_string_lossy().into_owned();
-        let environment = [("SURETY_TOKEN_FILE", path.as_str())];
+        let environment = [&[("SURETY_TOKEN_FILE", path.as_str())], more].concat();
         let mut deployment =
             Deployment::start_idle(Database::create().await?, &environment).await?;
         deployment.use_token(Token::new(&secret(PERSON))?);

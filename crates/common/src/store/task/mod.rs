@@ -6,6 +6,7 @@
 //!                                                                      +-- task rows that it causes
 //! ```
 
+mod account;
 mod admission;
 mod end;
 mod history;
@@ -15,6 +16,7 @@ mod upkeep;
 pub(in crate::store) use admission::insert_task;
 pub(in crate::store) use history::insert_entry;
 
+pub use account::account_of_task;
 pub use admission::{Admission, Assigned, Inserted, KnownTask, NewTask};
 pub use end::{EndedTask, Escalation, EscalationAction, EscalationEnd, NewEscalation};
 pub use end::{end_escalation, end_task, take_escalations};

@@ -63,6 +63,7 @@ impl ToolFixture {
             verify_tools: Arc::default(),
             secrets: Arc::default(),
             servers: crate::tool::RunServers::default(),
+            forge: crate::tool::RunForge::default(),
             deadline: Instant::now() + Duration::from_secs(120),
             cancel: CancellationToken::new(),
             kill: CancellationToken::new(),

@@ -1,0 +1,129 @@
+//! Writes on the forges of the configuration, and asks them about tasks.
+
+use super::escalate::{EscalationPort, PortError, Posting};
+use chrono::{TimeDelta, Utc};
+use futures::future::BoxFuture;
+use sqlx::PgPool;
+use std::sync::Arc;
+use surety_common::domain::toolchain::{Forge as ForgeKind, ProbeMode, Subject};
+use surety_common::store::{self, StoredTask};
+use surety_forge::once::{Marked, comment_once, issue_once};
+use surety_forge::{Forge, ForgeError, Forges, NewIssue, ProbeAnswer, RepoName};
+
+/// No escalation is attempted for longer: nothing with its mark is older.
+const OLDEST: TimeDelta = TimeDelta::days(30);
+
+/// The forges of the configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct ForgePort {
+    forges: Forges,
+    /// Where agents are registered.
+    pool: PgPool,
+}
+
+impl ForgePort {
+    pub(crate) const fn new(forges: Forges, pool: PgPool) -> Self {
+        Self { forges, pool }
+    }
+
+    fn service(&self, forge: &str, repo: &str) -> Option<(Arc<dyn Forge>, RepoName)> {
+        let (_, client) = self.forges.service(ForgeKind::from_text(forge)?, repo)?;
+        Some((client, RepoName::new(repo).ok()?))
+    }
+
+    fn of(&self, posting: &Posting) -> Result<(Arc<dyn Forge>, RepoName), PortError> {
+        let Posting { forge, subject, .. } = posting;
+        self.service(forge, &subject.repo).ok_or_else(|| {
+            let message = format!("no client is configured for {} on {forge}", subject.repo);
+            PortError { is_transient: false, message }
+        })
+    }
+}
+
+fn marked(posting: &Posting) -> Marked {
+    Marked::with(posting.marker.clone(), Utc::now() - OLDEST)
+}
+
+impl From<ForgeError> for PortError {
+    fn from(error: ForgeError) -> Self {
+        Self { is_transient: error.code.is_outage(), message: error.to_string() }
+    }
+}
+
+impl EscalationPort for ForgePort {
+    fn reaches(&self, forge: &str, repo: &str) -> bool {
+        self.service(forge, repo).is_some()
+    }
+
+    fn probe_mode(&self, forge: &str, repo: &str) -> ProbeMode {
+        let kind = ForgeKind::from_text(forge);
+        kind.map_or(ProbeMode::Off, |kind| self.forges.probe_mode(kind, repo))
+    }
+
+    fn comment_once<'a>(
+        &'a self,
+        posting: &'a Posting,
+    ) -> BoxFuture<'a, Result<String, PortError>> {
+        Box::pin(async move {
+            let (forge, repo) = self.of(posting)?;
+            let number = posting.subject.number.ok_or_else(|| PortError {
+                is_transient: false,
+                message: "the task is about no pull request and no issue".to_owned(),
+            })?;
+            let write = (&marked(posting), posting.body.as_str());
+            let written = comment_once(&*forge, &repo, number, write).await?;
+            Ok(written.value.address)
+        })
+    }
+
+    fn issue_once<'a>(&'a self, posting: &'a Posting) -> BoxFuture<'a, Result<String, PortError>> {
+        Box::pin(async move {
+            let (forge, repo) = self.of(posting)?;
+            let assignee = Some(posting.account.clone()).filter(|account| !account.is_empty());
+            let issue = NewIssue {
+                title: posting.title.clone(),
+                body: posting.body.clone(),
+                assignees: assignee.into_iter().collect(),
+                labels: Vec::new(),
+            };
+            let written = issue_once(&*forge, &repo, (&marked(posting), &issue)).await?;
+            Ok(written.value.address)
+        })
+    }
+
+    fn changed_files<'a>(
+        &'a self,
+        forge: &'a str,
+        subject: &'a Subject,
+    ) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async move {
+            let number = subject.number.filter(|_| subject.is_pull_request)?;
+            let (client, repo) = self.service(forge, &subject.repo)?;
+            match client.changed_files(&repo, number).await {
+                Ok(files) => Some(files.into_iter().map(|file| file.path).collect()),
+                Err(error) => {
+                    tracing::warn!(%error, "planner: the files of a pull request are not known; the task says so");
+                    None
+                }
+            }
+        })
+    }
+
+    fn own_part_holds<'a>(&'a self, task: &'a StoredTask) -> BoxFuture<'a, Option<bool>> {
+        Box::pin(async move {
+            let (_, account) = match store::account_of_task(&self.pool, task).await {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::warn!(%error, "planner: the agents cannot be read; the clock of a task goes on");
+                    return None;
+                }
+            };
+            let probed = self.forges.probe(&task.payload, &account, task.happened_at).await;
+            match probed.answer {
+                ProbeAnswer::Passed { own_part_holds }
+                | ProbeAnswer::Failed { own_part_holds, .. } => Some(own_part_holds),
+                ProbeAnswer::NotAsked(_) | ProbeAnswer::Unreachable(_) => None,
+            }
+        })
+    }
+}
