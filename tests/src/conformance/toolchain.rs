@@ -72,9 +72,9 @@ fn recorded() -> Result<Vec<ToolchainEvent>, String> {
     let mut events = Vec::new();
     for forge in Forge::ALL {
         let path = folder.join(format!("{forge}.jsonl"));
-        let text = std::fs::read_to_string(&path)
+        let rows = std::fs::read_to_string(&path)
             .map_err(|error| format!("{}: {error}", path.display()))?;
-        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        for line in rows.lines().filter(|line| !line.trim().is_empty()) {
             let row: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
             let body = row["payload"].to_string();
             let delivery = Delivery { forge: *forge, event: text(&row, "event"), body: &body };

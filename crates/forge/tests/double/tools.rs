@@ -15,7 +15,7 @@ use surety_e2e::forge::Failure;
 use surety_executor::tool::builtin::forge::forge_tools;
 use surety_executor::tool::{
     BuiltinSettings, Environment, ErrorCode, Folder, ForgeOfTask, Registry, RunForge, RunServers,
-    Sandbox, Tool, ToolContext, ToolOutcome, WriteScope,
+    Sandbox, ToolContext, ToolOutcome, WriteScope,
 };
 use surety_forge::PullState;
 use tokio_util::sync::CancellationToken;

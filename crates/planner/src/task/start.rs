@@ -213,11 +213,12 @@ mod tests {
             namespace: "_mail".to_owned(),
             task_type: "mail".to_owned(),
             action_type: "inform".to_owned(),
+            place: Default::default(),
             title: " mail ".to_owned(),
             instructions: "Read it.\n".to_owned(),
             is_notice: false,
         };
-        let plan = normal(&plan(&start, Compatibility::default())).unwrap();
+        let plan = normal(&plan(&start, Compatibility::default(), ProbeMode::Required)).unwrap();
         assert_eq!(normal(&plan).unwrap().digest(), plan.digest());
     }
 
