@@ -187,9 +187,14 @@ impl Worker {
     /// # Errors
     /// Another message came.
     pub async fn cancelled(&mut self) -> Result<v1::CancelInvocation> {
-        let next = self.next().await?;
-        let Message::Cancel(cancel) = next else { bail!("not cancelled: {next:?}") };
-        Ok(cancel)
+        loop {
+            match self.read().await? {
+                Message::Cancel(cancel) => return Ok(cancel),
+                // The call that follows the cancelled one may be there first.
+                Message::Invocation(call) => self.early.push_back(call),
+                other => bail!("not cancelled: {other:?}"),
+            }
+        }
     }
 }
 

@@ -29,7 +29,7 @@ fn every_call_of_the_api_has_one_rule_and_every_rule_a_call() {
 }
 
 /// Calls that change state without a request id, because another field makes a repetition safe.
-const REPEATABLE: [&str; 9] = [
+const REPEATABLE: [&str; 16] = [
     // The fence, and the number of the turn.
     "ExecutorService.LeaseStep",
     "ExecutorService.SubmitDecision",
@@ -42,6 +42,16 @@ const REPEATABLE: [&str; 9] = [
     "ToolService.Connect",
     // The revision and the receipts: the same ones return the stored verdict.
     "InternalService.EvaluateRun",
+    // The delivery and the content of the event: the same one makes no further task.
+    "ToolchainService.SubmitEvent",
+    "ToolchainService.ReplayDelivery",
+    // The name: a repetition leaves what is there.
+    "ToolchainService.PutAgent",
+    "ToolchainService.DeleteAgent",
+    "ToolchainService.PutHook",
+    "ToolchainService.DeleteHook",
+    // The message, which is read once.
+    "ToolchainService.ReadMail",
 ];
 
 #[test]

@@ -70,7 +70,11 @@ impl EscalationPort for ForgePort {
                 is_transient: false,
                 message: "the task is about no pull request and no issue".to_owned(),
             })?;
-            let write = (&marked(posting), posting.body.as_str());
+            let text = match posting.account.as_str() {
+                "" => posting.body.clone(),
+                account => format!("@{account} {}", posting.body),
+            };
+            let write = (&marked(posting), text.as_str());
             let written = comment_once(&*forge, &repo, number, write).await?;
             Ok(written.value.address)
         })

@@ -2,8 +2,9 @@
 
 use super::post::{Postbox, request, to};
 use anyhow::{Context, Result, ensure};
+use surety_common::wire::token::Token;
 use surety_common::wire::v1::{self, MailState};
-use surety_e2e::agent::{AGENT, OTHER, token_file};
+use surety_e2e::agent::{AGENT, OTHER, PERSON, secret, token_file};
 use surety_e2e::harness::Deployment;
 
 const POINTS: [&str; 2] = ["planner.before_mail", "planner.after_mail"];
@@ -13,6 +14,7 @@ async fn a_planner_that_dies_sends_a_message_once_and_tells_its_sender_once() ->
     let tokens = token_file()?;
     let tokens = tokens.path().to_string_lossy().into_owned();
     let mut deployment = Deployment::start_with(&[("SURETY_TOKEN_FILE", &tokens)]).await?;
+    deployment.use_token(Token::new(&secret(PERSON))?);
     let url = deployment.planner.url();
     let (agent, other) = (Postbox::of(&url, AGENT)?, Postbox::of(&url, OTHER)?);
     for point in POINTS {

@@ -125,8 +125,7 @@ async fn the_end_of_a_run_cancels_the_call_and_a_late_result_is_refused() -> Res
 async fn a_call_without_an_answer_times_out_and_its_worker_is_told() -> Result<()> {
     let stage = Stage::with(1, v1::ToolAnnotations::default()).await?;
     let executor = &stage.deployment.executors[0];
-    // It begins when the call is offered: a slow machine gives the call to its worker before that.
-    let timeout = Some(prost_types::Duration { seconds: 10, nanos: 0 });
+    let timeout = Some(prost_types::Duration { seconds: 2, nanos: 0 });
     let tool = v1::Tool { timeout, ..surety_e2e::worker::tool(TOOL) };
     let announce = surety_e2e::worker::announce("w1", &[tool]);
     let connected =
