@@ -192,7 +192,10 @@ impl Worker {
                 Message::Cancel(cancel) => return Ok(cancel),
                 // The call that follows the cancelled one may be there first.
                 Message::Invocation(call) => self.early.push_back(call),
-                other => bail!("not cancelled: {other:?}"),
+                other @ (Message::Announced(_)
+                | Message::Stored(_)
+                | Message::Refused(_)
+                | Message::Draining(_)) => bail!("not cancelled: {other:?}"),
             }
         }
     }

@@ -217,11 +217,10 @@ impl Gate {
 
 /// Whether a report holds. A thin one does unless the policy refuses it.
 fn answer(result: ReportResult, refuses_thin: bool) -> Answer {
-    match result {
-        ReportResult::ThinReport if refuses_thin => Err(THIN_REPORT),
-        result if result.passed() => Ok(()),
-        result => Err(result.as_str()),
+    if refuses_thin && result == ReportResult::ThinReport {
+        return Err(THIN_REPORT);
     }
+    if result.passed() { Ok(()) } else { Err(result.as_str()) }
 }
 
 /// The cautions about reports that say little.

@@ -37,6 +37,7 @@ pub fn remedies(verdict: &Verdict, checks: &[AcceptCheck], receipts: &[EvidenceR
     failed.take(MOST).map(sentence).collect::<Vec<_>>().join(" ")
 }
 
+#[expect(clippy::too_many_lines, reason = "a table with a line for each kind of check")]
 fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> String {
     let target = shortened(&check.target);
     if let Some(needed) = of_prepare(reason) {

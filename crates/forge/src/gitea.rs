@@ -39,7 +39,7 @@ impl Gitea {
         }
         let ask = self.api.get("labels", &format!("repos/{repo}/labels")).query(LIMIT.0, LIMIT.1);
         let known: Vec<RawLabel> = self.api.pages(ask, MAX_LABELS, |_| true).await?;
-        let is_named = |label: &&RawLabel| names.iter().any(|name| *name == label.name);
+        let is_named = |label: &&RawLabel| names.contains(&label.name);
         Ok(known.iter().filter(is_named).map(|label| label.id).collect())
     }
 

@@ -142,6 +142,10 @@ pub fn check_tasks(planner: &PlannerConfig) -> Result<(), ServeError> {
 ///
 /// # Errors
 /// [`ServeError`]
+#[expect(
+    clippy::too_many_lines,
+    reason = "the parts of a process in the order in which they start"
+)]
 pub async fn serve(
     setup: Setup,
     listener: TcpListener,

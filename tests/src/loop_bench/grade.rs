@@ -204,8 +204,16 @@ fn forgetful(script: &Perfect, task: &Task) -> Vec<Line> {
     lines.push(Line::Say("Everything that the goal asks for is in place now.".to_owned()));
     lines.push(Line::json(&json!({"action": "next_plan", "speak": WORKED})));
     lines.push(hinted(&["goal_check_missing"], &complete(WORKED)));
+    // Of a single change nothing is left to do the step with, which its own check finds.
+    if work.is_empty() {
+        lines.push(hinted(&["evidence_missing"], &last));
+        lines.push(Line::json(&complete(WORKED)));
+    }
     lines.push(Line::json(&script.check));
     lines.push(Line::json(&complete(CHECKED)));
+    if work.is_empty() {
+        return lines;
+    }
     lines.push(hinted(&[REFUSED, forgotten], &last));
     lines.push(Line::json(&script.check));
     lines.push(Line::json(&complete(CHECKED)));

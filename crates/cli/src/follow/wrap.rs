@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(wrapped("abcdefgh", 3), ["abc", "def", "gh"]);
         assert_eq!((fit("abcdef", 4), fit("abc", 4)), ("abc…".to_owned(), "abc".to_owned()));
         assert_eq!(fit("日本語", 5), "日本…");
-        assert_eq!(wrapped("日aéa \u{300} aa日", 3), ["日a", "éa \u{300}", "aa", "日"]);
+        assert_eq!(wrapped("日aéa \u{300} aa日", 3), ["日a", "éa", "\u{300}", "aa", "日"]);
         assert!(wrapped("", 5).is_empty());
     }
 

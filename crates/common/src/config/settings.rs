@@ -164,6 +164,7 @@ impl fmt::Display for Accepts {
 
 /// Every setting, in the order of the documentation.
 #[must_use]
+#[expect(clippy::too_many_lines, reason = "a table with a line for each setting")]
 pub const fn settings() -> &'static [Setting] {
     &[
         DATABASE_URL,

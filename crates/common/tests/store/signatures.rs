@@ -169,7 +169,7 @@ const REWRITTEN: [(&str, &str, &str); 31] = [
     ("run.policy", "update run set policy = (policy::text || ' ')::json", "run.policy"),
     ("run.repository", "update run set repository = '{}'", "run.repository"),
     ("run.submitter", "update run set submitter = 'mallory'", "run.submitter"),
-    ("run.workspace", "update run set workspace = '/elsewhere'", "run.workspace"),
+    ("run.workspace", "update run set workspace = '/other'", "run.workspace"),
     ("plan.body", "update plan set body = (body::text || ' ')::json", "plan.body"),
     (
         "plan.created_at",

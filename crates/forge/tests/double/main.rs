@@ -1,5 +1,7 @@
 //! The clients against a forge of our own, over real sockets, with real git repositories.
 
+#![allow(clippy::expect_used, reason = "helpers of tests")]
+
 mod failures;
 mod hooks;
 mod once;

@@ -1,6 +1,6 @@
 //! The hooks in memory, with the keys of their secrets, so that a wrong signature costs no statement.
 
-use super::{NAMESPACE, signature};
+use super::signature;
 use crate::planner::Planner;
 use crate::shards::Shards;
 use ring::hmac;
@@ -15,6 +15,9 @@ use surety_common::store::{self, DeliveryLog};
 use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
+
+/// The namespace whose database has the hooks, their deliveries, and the tasks.
+pub(crate) const NAMESPACE: &str = "_toolchain";
 
 /// How often hooks and the files of their secrets are read again.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -36,12 +39,15 @@ pub(crate) struct Hooks {
     pub(super) takes_unsigned: bool,
     pub(super) retention_days: u32,
     /// None until the hooks were read for the first time.
-    known: RwLock<Option<Arc<HashMap<String, Arc<KnownHook>>>>>,
+    known: RwLock<Option<KnownHooks>>,
     log: OnceCell<DeliveryLog>,
     pub(super) in_flight: Arc<Semaphore>,
     /// Notified when a delivery was stored.
     pub(super) arrived: Notify,
 }
+
+/// Hooks by their names.
+type KnownHooks = Arc<HashMap<String, Arc<KnownHook>>>;
 
 /// What a name of a hook stands for.
 pub(super) enum Lookup {

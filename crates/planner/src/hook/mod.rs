@@ -15,16 +15,13 @@ mod process;
 mod receive;
 mod signature;
 
-pub(crate) use known::Hooks;
+pub(crate) use known::{Hooks, NAMESPACE};
 pub(crate) use receive::router;
 
 use process::Processing;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-
-/// The namespace whose database has the hooks, their deliveries, and the tasks.
-pub(crate) const NAMESPACE: &str = "_toolchain";
 
 /// Starts the loops that keep the hooks known and process deliveries, until the process shuts down.
 pub(crate) fn start(hooks: &Arc<Hooks>, loops: &mut JoinSet<()>, shutdown: &CancellationToken) {

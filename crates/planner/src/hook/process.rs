@@ -69,7 +69,7 @@ impl Processing {
                 tokio::time::sleep(INTERVAL).await;
             }
             rounds = rounds.wrapping_add(1);
-            if rounds % ROUNDS_PER_CLEANING == 0
+            if rounds.is_multiple_of(ROUNDS_PER_CLEANING)
                 && let Err(error) = self.forget().await
             {
                 tracing::warn!(%error, "hook: old deliveries were not deleted; retrying later");

@@ -8,14 +8,12 @@
 //! ```
 
 use super::end::{infrastructure_task, raise};
+use super::escalation_port::Posting;
 use super::start::{Start, start_runs};
 use crate::planner::Planner;
 use chrono::TimeDelta;
-use futures::future::BoxFuture;
 use surety_common::domain::fault::Fault;
-use surety_common::domain::toolchain::{
-    MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, ProbeMode, Subject, marker,
-};
+use surety_common::domain::toolchain::{MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, marker};
 use surety_common::store::{self, Escalation, EscalationAction, EscalationEnd};
 use surety_common::telemetry;
 use uuid::Uuid;
@@ -26,102 +24,6 @@ const TAKEN_FOR: TimeDelta = TimeDelta::seconds(120);
 const MAX_ATTEMPTS: u32 = 5;
 /// The pause after the first failure, which doubles, in seconds.
 const FIRST_PAUSE_S: i64 = 5;
-
-/// A text to be written on a forge, once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Posting {
-    /// The kind of the forge.
-    pub forge: String,
-    /// The repository, and the pull request or the issue.
-    pub subject: Subject,
-    /// The account that a comment mentions, or to which an issue is assigned; empty for none.
-    pub account: String,
-    /// The title of an issue; empty for a comment.
-    pub title: String,
-    /// The text with its hidden marker, by which an earlier attempt is found.
-    pub body: String,
-    /// The hidden marker.
-    pub marker: String,
-}
-
-/// Why a text was not written.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct PortError {
-    /// Whether the same call may succeed later.
-    pub is_transient: bool,
-    /// What happened, without a credential.
-    pub message: String,
-}
-
-/// Writes on forges. An implementation looks for the marker first: a text that an earlier attempt wrote is not
-/// written again.
-pub trait EscalationPort: Send + Sync {
-    /// Whether a client is configured for the repository.
-    fn reaches(&self, forge: &str, repo: &str) -> bool;
-
-    /// Writes a comment on a pull request or an issue, and answers its address.
-    fn comment_once<'a>(&'a self, posting: &'a Posting)
-    -> BoxFuture<'a, Result<String, PortError>>;
-
-    /// Opens an issue, and answers its address.
-    fn issue_once<'a>(&'a self, posting: &'a Posting) -> BoxFuture<'a, Result<String, PortError>>;
-
-    /// The files that a pull request changes; none where the forge does not say.
-    fn changed_files<'a>(
-        &'a self,
-        forge: &'a str,
-        subject: &'a Subject,
-    ) -> BoxFuture<'a, Option<Vec<String>>>;
-
-    /// Whether the gate asks the forge about tasks of a repository.
-    fn probe_mode(&self, forge: &str, repo: &str) -> ProbeMode;
-
-    /// Whether the assignee's own part of a task holds, so that only a build or a reviewer is missing: then the clock
-    /// of the report stops. None where the forge does not say.
-    fn own_part_holds<'a>(&'a self, task: &'a store::StoredTask) -> BoxFuture<'a, Option<bool>>;
-}
-
-/// No forge is configured.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoForge;
-
-impl NoForge {
-    fn refused() -> PortError {
-        let message = "no client is configured for the forge".to_owned();
-        PortError { is_transient: false, message }
-    }
-}
-
-impl EscalationPort for NoForge {
-    fn reaches(&self, _: &str, _: &str) -> bool {
-        false
-    }
-
-    fn probe_mode(&self, _: &str, _: &str) -> ProbeMode {
-        ProbeMode::Off
-    }
-
-    fn comment_once<'a>(&'a self, _: &'a Posting) -> BoxFuture<'a, Result<String, PortError>> {
-        Box::pin(std::future::ready(Err(Self::refused())))
-    }
-
-    fn issue_once<'a>(&'a self, _: &'a Posting) -> BoxFuture<'a, Result<String, PortError>> {
-        Box::pin(std::future::ready(Err(Self::refused())))
-    }
-
-    fn changed_files<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a Subject,
-    ) -> BoxFuture<'a, Option<Vec<String>>> {
-        Box::pin(std::future::ready(None))
-    }
-
-    fn own_part_holds<'a>(&'a self, _: &'a store::StoredTask) -> BoxFuture<'a, Option<bool>> {
-        Box::pin(std::future::ready(None))
-    }
-}
 
 /// Attempts the due escalations of a task.
 ///

@@ -1,6 +1,6 @@
 //! Writes on the forges of the configuration, and asks them about tasks.
 
-use super::escalate::{EscalationPort, PortError, Posting};
+use super::escalation_port::{EscalationPort, PortError, Posting};
 use chrono::{TimeDelta, Utc};
 use futures::future::BoxFuture;
 use sqlx::PgPool;

@@ -7,6 +7,7 @@
 mod admit;
 mod end;
 mod escalate;
+mod escalation_port;
 mod forge_port;
 mod mail;
 pub(crate) mod report;
@@ -17,7 +18,7 @@ mod toolchain;
 pub(crate) mod upkeep;
 
 pub(crate) use admit::{Admitted, AdmittedTask, admit};
-pub use escalate::{EscalationPort, NoForge, PortError, Posting};
+pub use escalation_port::{EscalationPort, NoForge, PortError, Posting};
 pub(crate) use forge_port::ForgePort;
 pub use mail::Mail;
 pub use rules::{TaskRules, TaskRulesError};

@@ -106,7 +106,7 @@ impl Stage {
     }
 
     pub(crate) async fn task(&self, run_id: &str) -> Result<v1::Task> {
-        Ok(self.handed(run_id).await?.task.context("no task")?)
+        self.handed(run_id).await?.task.context("no task")
     }
 
     pub(crate) async fn handed(&self, run_id: &str) -> Result<v1::GetTaskResponse> {

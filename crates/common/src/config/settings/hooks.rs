@@ -10,7 +10,7 @@ pub(in crate::config) const HOOK_SECRETS: Setting = Setting {
     accepts: Accepts::Secrets,
     meaning: "The secrets that hooks of forges may name, for the namespace `_toolchain`. Files are read again every \
               ten seconds, so a secret is replaced without a restart.",
-    secret: false,
+    secret: true,
 };
 
 pub(in crate::config) const UNSIGNED_HOOKS: Setting = Setting {

@@ -13,7 +13,8 @@
 //!   {"chain_end":{...}}
 //! ```
 
-use super::commit::{Commit, CommitLine, PlanColumns, RunColumns, instant};
+use super::columns::{PlanColumns, RunColumns};
+use super::commit::{Commit, CommitLine, instant};
 use super::envelope::{Envelope, Statement, number, object, text};
 use super::key::SIGNATURE_BYTES;
 use super::merkle::{Digest, RangeProof};
@@ -384,7 +385,7 @@ fn read_proof(value: &Value) -> Result<Option<(u32, Vec<Digest>)>, String> {
     }
     let first = value.get("first").and_then(Value::as_number).and_then(|first| first.parse().ok());
     let nodes = value.get("nodes").and_then(Value::as_array);
-    let nodes = nodes.and_then(|nodes| nodes.iter().map(super::commit::digest).collect());
+    let nodes = nodes.and_then(|nodes| nodes.iter().map(super::columns::digest).collect());
     let both = first.zip(nodes);
     both.map(Some).ok_or_else(|| "an inclusion proof does not read".to_owned())
 }

@@ -11,6 +11,7 @@
 //! Who signs: the executor its receipts, the planner runs, plans, approvals and answers, the gate verdicts. The
 //! trusted keys come from a file of the reader, never from the database that is judged.
 
+mod columns;
 mod commit;
 mod envelope;
 mod export;
@@ -22,7 +23,8 @@ mod trust;
 mod user;
 mod verifier;
 
-pub use commit::{Commit, CommitLine, PlanColumns, Row, RunColumns, instant};
+pub use columns::{PlanColumns, RunColumns};
+pub use commit::{Commit, CommitLine, Row, instant};
 pub use envelope::{Envelope, PAYLOAD_TYPE, message_of};
 pub use export::{check_export, compare_exports, header_line, state_line, stored_line};
 pub use key::{

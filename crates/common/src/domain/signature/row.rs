@@ -5,7 +5,7 @@
 //!     | columns of the run 32 each, if flagged | (revision 4, columns 32 each) of each plan | nodes 32 each
 //! ```
 
-use super::commit::{PlanColumns, RunColumns};
+use super::columns::{PlanColumns, RunColumns};
 use super::envelope::{Envelope, Statement, message_of, number, object, subject, text};
 use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
 use super::merkle::{self, Digest, RangeProof};

@@ -1,7 +1,8 @@
 //! Checks a run's rows in their order: that none is missing, that receipts chain, and that each was signed by the
 //! service that may write it.
 
-use super::commit::{PlanColumns, Row, RunColumns};
+use super::columns::{PlanColumns, RunColumns};
+use super::commit::Row;
 use super::envelope::message_of;
 use super::summary::SignedVerdict;
 use super::trust::{Service, TrustedKeys};
@@ -364,7 +365,7 @@ fn signers(commit: &Row<'_>) -> &'static [Service] {
 /// The receipts of a row, in words.
 fn numbers(commit: &Row<'_>) -> String {
     let mut numbers = commit.receipts.iter().flatten().map(|receipt| receipt.seq);
-    match (numbers.next(), numbers.last()) {
+    match (numbers.next(), numbers.next_back()) {
         (None, _) => String::new(),
         (Some(only), None) => format!(" with receipt {only}"),
         (Some(first), Some(last)) => format!(" with receipts {first} to {last}"),

@@ -1,0 +1,92 @@
+//! The digests of the columns of runs and plans that feed a verdict.
+
+use super::envelope::{number, object, text};
+use super::key::{from_hex, to_hex};
+use super::merkle::Digest;
+use crate::domain::json::{Value, sha256};
+
+/// The digests of the columns of a run, in the order of [`RunColumns::NAMES`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunColumns(pub [Digest; 10]);
+
+impl RunColumns {
+    /// The columns of the table `run` that feed a verdict.
+    pub const NAMES: [&'static str; 10] = [
+        "created_at",
+        "driver",
+        "forked_from",
+        "goal",
+        "limits",
+        "namespace",
+        "policy",
+        "repository",
+        "submitter",
+        "workspace",
+    ];
+
+    /// Of the texts of these columns; a column without a value is empty.
+    pub fn of(texts: [&str; 10]) -> Self {
+        Self(texts.map(|text| sha256(&[text.as_bytes()])))
+    }
+
+    /// The canonical line of an export.
+    pub fn to_line(&self) -> String {
+        object([("run", columns(&Self::NAMES, &self.0, None))]).to_canonical()
+    }
+
+    /// Reads the value of the key `run`.
+    pub fn read(value: &Value) -> Option<Self> {
+        read_columns(value, &Self::NAMES).map(Self)
+    }
+}
+
+/// The digests of the columns of a plan revision, in the order of [`PlanColumns::NAMES`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanColumns {
+    /// The revision, from 1.
+    pub revision: u32,
+    /// The digests.
+    pub columns: [Digest; 5],
+}
+
+impl PlanColumns {
+    /// The columns of the table `plan` that feed a verdict.
+    pub const NAMES: [&'static str; 5] =
+        ["body", "created_at", "digest", "parent_digest", "reason"];
+
+    /// Of the texts of these columns.
+    pub fn of(revision: u32, texts: [&str; 5]) -> Self {
+        Self { revision, columns: texts.map(|text| sha256(&[text.as_bytes()])) }
+    }
+
+    /// The canonical line of an export.
+    pub fn to_line(&self) -> String {
+        let Self { revision, columns: digests } = self;
+        let plan = columns(&Self::NAMES, digests, Some(("revision", number(revision))));
+        object([("plan", plan)]).to_canonical()
+    }
+
+    /// Reads the value of the key `plan`.
+    pub fn read(value: &Value) -> Option<Self> {
+        let revision = value.get("revision")?.as_number()?.parse().ok()?;
+        Some(Self { revision, columns: read_columns(value, &Self::NAMES)? })
+    }
+}
+
+fn columns(names: &[&str], digests: &[Digest], more: Option<(&str, Value)>) -> Value {
+    let named = names.iter().zip(digests).map(|(name, digest)| (*name, text(to_hex(digest))));
+    let members = named.chain(more).map(|(name, value)| (name.to_owned(), value));
+    Value::Object(members.collect())
+}
+
+fn read_columns<const N: usize>(value: &Value, names: &[&str; N]) -> Option<[Digest; N]> {
+    let mut digests = [[0; 32]; N];
+    for (place, name) in digests.iter_mut().zip(names) {
+        *place = digest(value.get(name)?)?;
+    }
+    Some(digests)
+}
+
+pub(super) fn digest(value: &Value) -> Option<Digest> {
+    from_hex(value.as_str()?)?.try_into().ok()
+}
