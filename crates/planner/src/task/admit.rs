@@ -10,10 +10,11 @@
 
 use super::TaskRules;
 use super::start::{Start, start_runs};
+use super::template::unusable;
 use super::{TaskType, Toolchain, end};
 use crate::planner::Planner;
 use surety_common::crash;
-use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::fault::Fault;
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::toolchain::{
     ActionType, Assignee, Language, Placed, Role, TaskPayload, ToolchainEvent, is_superseded,
@@ -251,12 +252,6 @@ fn coordinate(payload: &mut TaskPayload, event: &ToolchainEvent, language: Langu
         Language::Zh => "执行以下步骤，或让该 agent 执行。",
     };
     payload.steps.splice(0..0, [first, second.to_owned()]);
-}
-
-/// A template of the operator that renders for no sample's sake cannot be rendered for this payload.
-pub(super) fn unusable(error: super::TemplateError) -> Fault {
-    tracing::error!(%error, "planner: a task cannot be rendered; correct the template");
-    Fault::new(FaultCode::Internal, error.to_string())
 }
 
 impl TaskRules {

@@ -10,7 +10,7 @@
 //! All of it is stored in the transaction that ends the task. What is written on a forge is an intent there; see
 //! [`super::escalate`].
 
-use super::admit::unusable;
+use super::template::unusable;
 use super::{Toolchain, find_task_type};
 use crate::planner::Planner;
 use serde_json::{Map, Value, json};

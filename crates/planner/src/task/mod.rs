@@ -13,6 +13,7 @@ mod mail;
 pub(crate) mod report;
 mod rules;
 mod start;
+mod task_type;
 mod template;
 mod toolchain;
 pub(crate) mod upkeep;
@@ -22,13 +23,12 @@ pub use escalation_port::{EscalationPort, NoForge, PortError, Posting};
 pub(crate) use forge_port::ForgePort;
 pub use mail::Mail;
 pub use rules::{TaskRules, TaskRulesError};
-pub use template::{OPTIONAL_WORDS, TemplateError, Templates};
+pub use task_type::TaskType;
+pub use template::{HandedTask, OPTIONAL_WORDS, TemplateError, Templates};
 pub use toolchain::Toolchain;
 
 use crate::planner::Planner;
-use surety_common::domain::check::CheckKind;
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::domain::toolchain::{FailureClass, Language, TaskFailure, TaskPayload};
 use surety_common::store::{self, NewTask};
 use uuid::Uuid;
 
@@ -64,46 +64,4 @@ pub(crate) async fn ensure_started(planner: &Planner, run_id: Uuid) -> Result<()
 pub(crate) fn not_found(run_id: Uuid) -> Fault {
     Fault::new(FaultCode::TaskNotFound, format!("no task has the run {run_id}"))
         .with_field("run_id")
-}
-
-/// A kind of task.
-pub trait TaskType: Sync {
-    /// Its name.
-    fn name(&self) -> &'static str;
-
-    /// The namespace of its runs.
-    fn namespace(&self) -> &'static str;
-
-    /// What the assignee is handed.
-    ///
-    /// # Errors
-    /// A template of the operator cannot be rendered with this payload.
-    fn instructions(
-        &self,
-        templates: &Templates,
-        task: &HandedTask<'_>,
-    ) -> Result<String, TemplateError>;
-
-    /// The kinds of the checks that decide it.
-    fn checks(&self) -> &'static [CheckKind];
-
-    /// The class of a failure, which is number `consecutive` in its chain, from 1.
-    fn class_of(&self, failure: TaskFailure, consecutive: u32) -> FailureClass;
-
-    /// Whether a failure makes another task or is written on a forge. Otherwise the type itself says who is told.
-    fn escalates(&self) -> bool;
-
-    /// How long an ended task is kept, in days.
-    fn retention_days(&self) -> u32;
-}
-
-/// A task as it is handed to its assignee.
-#[derive(Debug, Clone, Copy)]
-pub struct HandedTask<'a> {
-    /// Its run.
-    pub run_id: Uuid,
-    /// Its payload.
-    pub payload: &'a TaskPayload,
-    /// The language of the assignee.
-    pub language: Language,
 }

@@ -3,13 +3,13 @@
 //! A template prints every text of the forge as data: `quoted` makes a marked block of it, and any text that is
 //! printed without it becomes one quoted line. No filter prints such a text as it is.
 
-use super::HandedTask;
 use minijinja::value::{Serde, Value};
 use minijinja::{
     AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, context,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
+use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::toolchain::{EventType, Language, TaskPayload};
 use uuid::Uuid;
 
@@ -17,6 +17,17 @@ use uuid::Uuid;
 const MAX_BYTES: u64 = 64 << 10;
 /// What one rendering may cost, in instructions of the engine.
 const FUEL: u64 = 200_000;
+
+/// A task as it is handed to its assignee.
+#[derive(Debug, Clone, Copy)]
+pub struct HandedTask<'a> {
+    /// Its run.
+    pub run_id: Uuid,
+    /// Its payload.
+    pub payload: &'a TaskPayload,
+    /// The language of the assignee.
+    pub language: Language,
+}
 
 /// A part of the instructions that is a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -377,4 +388,10 @@ fn facts(value: Value) -> Result<String, Error> {
         lines.push(format!("{}: {}", text_of(&key), one_line(&text_of(&field))));
     }
     Ok(lines.join("\n"))
+}
+
+/// The fault of a template of the operator that cannot be rendered for a payload.
+pub(super) fn unusable(error: TemplateError) -> Fault {
+    tracing::error!(%error, "planner: a task cannot be rendered; correct the template");
+    Fault::new(FaultCode::Internal, error.to_string())
 }
