@@ -12,10 +12,6 @@ readonly TARGET_DIR="${CARGO_TARGET_DIR:-target}"
 readonly SURETY="$TARGET_DIR/debug/surety"
 readonly BUF=tools/buf/node_modules/.bin/buf
 
-# Tests of the services wait for processes, sockets and disks for half of their time.
-RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}"
-export RUST_TEST_THREADS
-
 passed=()
 skipped=()
 current=
@@ -141,7 +137,6 @@ case "${1:-}" in
     check "build" built
     check "tests" tests_pass
     client_stubs
-    check "fuzz targets, briefly" scripts/fuzz.sh 4
     check "documentation" documented
     ;;
   fast)
