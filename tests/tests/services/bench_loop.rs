@@ -41,7 +41,8 @@ fn there_are_enough_tasks_of_every_language_and_kind() -> Result<()> {
 #[tokio::test]
 async fn the_truth_of_a_task_holds_for_the_right_change_alone() -> Result<()> {
     let tasks = Tasks::read()?;
-    let each = if std::env::var("SURETY_LOOP").is_ok_and(|which| which == "all") { 1 } else { EACH };
+    let each =
+        if std::env::var("SURETY_LOOP").is_ok_and(|which| which == "all") { 1 } else { EACH };
     let playable = playable(&tasks)?;
     let checked = playable.iter().step_by(each).map(|task| honest(task, tasks.base(task)));
     let wrong: Vec<Vec<String>> =
