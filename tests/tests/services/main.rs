@@ -46,7 +46,6 @@ mod snapshots;
 mod stateless;
 mod step_checks;
 mod stop_reasons;
-mod telemetry;
 mod tls;
 mod tool_workers;
 mod toolchain;

@@ -3,12 +3,10 @@
 use anyhow::{Context, Result};
 use serde_json::json;
 use surety_common::domain::json::sha256_hex;
-use surety_common::wire::client::channel;
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
-use surety_common::wire::v1::toolchain_service_client::ToolchainServiceClient;
 use surety_common::wire::value::whole_seconds;
-use surety_e2e::harness::{Deployment, token};
+use surety_e2e::harness::Deployment;
 use surety_e2e::script::{noop, plan, request, step};
 use tonic::{Code, Status};
 
@@ -304,17 +302,13 @@ async fn what_comes_after_the_end_does_not_change_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn calls_and_drivers_that_are_not_served_yet_say_so_with_a_code() -> Result<()> {
+async fn a_model_without_an_endpoint_is_refused_with_a_code() -> Result<()> {
     let deployment = Deployment::start().await?;
     let driver = v1::Driver::Model.into();
     let driven = v1::CreateRunRequest { driver, ..request(&good(), "") };
     let (class, reason, field) = refusal(deployment.runs()?.create_run(driven).await)?;
     let expected = (Code::Unimplemented, "feature_not_served", "driver");
     assert_eq!((class, reason.as_str(), field.as_str()), expected);
-    let channel = channel(&deployment.planner.url(), Some(&token()?))?;
-    let mail = v1::SendMailRequest::default();
-    let (class, reason, _) = refusal(ToolchainServiceClient::new(channel).send_mail(mail).await)?;
-    assert_eq!((class, reason.as_str()), (Code::Unimplemented, "unimplemented"));
     deployment.finish().await
 }
 

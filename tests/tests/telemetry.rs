@@ -1,4 +1,8 @@
 //! The telemetry of a process arrives: spans at a real receiver, metrics in a real scrape.
+//!
+//! A binary of its own: what a process logs is one state of that process.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
 use std::time::{Duration, Instant};
 

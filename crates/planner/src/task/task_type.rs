@@ -1,0 +1,36 @@
+//! What a kind of task says about its tasks.
+
+use super::template::{HandedTask, TemplateError, Templates};
+use surety_common::domain::check::CheckKind;
+use surety_common::domain::toolchain::{FailureClass, TaskFailure};
+
+/// A kind of task.
+pub trait TaskType: Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// The namespace of its runs.
+    fn namespace(&self) -> &'static str;
+
+    /// What the assignee is handed.
+    ///
+    /// # Errors
+    /// A template of the operator cannot be rendered with this payload.
+    fn instructions(
+        &self,
+        templates: &Templates,
+        task: &HandedTask<'_>,
+    ) -> Result<String, TemplateError>;
+
+    /// The kinds of the checks that decide it.
+    fn checks(&self) -> &'static [CheckKind];
+
+    /// The class of a failure, which is number `consecutive` in its chain, from 1.
+    fn class_of(&self, failure: TaskFailure, consecutive: u32) -> FailureClass;
+
+    /// Whether a failure makes another task or is written on a forge. Otherwise the type itself says who is told.
+    fn escalates(&self) -> bool;
+
+    /// How long an ended task is kept, in days.
+    fn retention_days(&self) -> u32;
+}
