@@ -360,7 +360,7 @@ async fn an_agent_that_is_killed_at_any_point_of_its_protocol_is_replaced_by_ano
         let reply = call("run_command", argv).to_string();
         let url = stage.deployment.executors[0].url();
         let mut dying = tokio::process::Command::new(std::env::current_exe()?)
-            .args(["--exact", "agent_process", "--nocapture"])
+            .args(["--exact", "remote_drivers::agent_process", "--nocapture"])
             .envs([(DIES_AT, death), (URL, &url), (RUN, &run_id), (REPLY, &reply)])
             .stdout(Stdio::null())
             .kill_on_drop(true)
