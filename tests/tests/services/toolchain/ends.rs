@@ -72,7 +72,7 @@ async fn a_task_is_offered_to_its_assignee_and_ends_with_its_report() -> Result<
     let kinds: Vec<_> = entries.iter().map(|entry| entry.kind.as_str()).collect();
     ensure!(kinds == ["action_report", "system"], "{entries:#?}");
 
-    // Nobody leases it: the report alone is enough. It names nothing, and is marked.
+    // No participant leases it: the report alone is enough. It names nothing, and is marked.
     let thin = stage.assigned(8, LOGIN).await?;
     let answer = stage.report(AGENT, &thin, "All is well.").await?;
     ensure!(answer.accepted, "{answer:#?}");
@@ -129,10 +129,10 @@ async fn agents_are_registered_once_and_unknown_ones_are_the_coordinator_s() -> 
     let ids: Vec<_> = list.agents.iter().map(|agent| agent.id.as_str()).collect();
     ensure!(ids == [AGENT, OTHER], "{list:#?}");
 
-    let unknown = stage.assigned(11, "nobody").await?;
+    let unknown = stage.assigned(11, "stranger").await?;
     let task = stage.task(&unknown).await?;
-    ensure!(task.assignee == OTHER && task.addressee == "account nobody", "{task:#?}");
-    ensure!(task.steps[0].contains("account nobody") && task.steps.len() == 8, "{task:#?}");
+    ensure!(task.assignee == OTHER && task.addressee == "account stranger", "{task:#?}");
+    ensure!(task.steps[0].contains("account stranger") && task.steps.len() == 8, "{task:#?}");
 
     // Without a coordinator the task waits until an agent answers for the account.
     let gone = |id: &str| v1::DeleteAgentRequest { id: id.to_owned() };

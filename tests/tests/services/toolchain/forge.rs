@@ -91,7 +91,7 @@ impl OnForge {
 }
 
 #[tokio::test]
-async fn a_review_is_answered_by_a_push_a_claim_gets_one_comment_and_an_outage_blames_nobody()
+async fn a_review_is_answered_by_a_push_a_claim_gets_one_comment_and_an_outage_blames_no_agent()
 -> Result<()> {
     let on = OnForge::start().await?;
     let number = on.opened(LOGIN, "fix/9-list")?;

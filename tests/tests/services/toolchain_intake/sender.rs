@@ -165,7 +165,7 @@ pub(crate) fn signature(secret: &str, body: &[u8]) -> String {
     hmac::sign(&key, body).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An issue that is assigned: it becomes a task, whoever the account is.
+/// An issue that is assigned: it becomes a task for any account.
 pub(crate) fn assigned(number: u64) -> Vec<u8> {
     let user = json!({"id": 7, "login": "dev", "username": "dev"});
     json!({

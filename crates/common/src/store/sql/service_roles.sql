@@ -13,7 +13,7 @@ begin
 end
 $$;
 
--- Everyone reads; nobody but the owner changes the schema.
+-- Every service reads all rows; only the owner changes the schema.
 revoke create on schema public from public;
 revoke all on all tables in schema public from surety_planner, surety_executor, surety_gate;
 grant select on all tables in schema public to surety_planner, surety_executor, surety_gate;
