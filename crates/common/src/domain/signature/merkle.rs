@@ -30,42 +30,28 @@ const fn left_of(count: usize) -> usize {
     half.next_power_of_two()
 }
 
-/// The root over leaves; the SHA-256 of nothing without any.
-pub fn root(leaves: &[Digest]) -> Digest {
-    match leaves {
-        [] => sha256(&[]),
-        [only] => *only,
-        _ => {
-            let (left, right) = leaves.split_at(left_of(leaves.len()));
-            node(&root(left), &root(right))
-        }
-    }
-}
+/// A tree over the leaves of a commit, whose digests are computed once for all proofs.
+#[derive(Debug)]
+pub struct Tree(Part);
 
-/// The digests that, with the leaves from `from` to before `to`, give the root: of each largest part
-/// of the tree that has none of these leaves, from left to right.
-pub fn prove(leaves: &[Digest], from: usize, to: usize) -> Vec<Digest> {
-    let mut nodes = Vec::new();
-    prove_part(leaves, 0, (from, to), &mut nodes);
-    nodes
-}
+impl Tree {
+    /// Over leaves; none without any.
+    pub fn over(leaves: &[Digest]) -> Option<Self> {
+        Part::over(0, leaves).map(Self)
+    }
 
-fn prove_part(
-    leaves: &[Digest],
-    first: usize,
-    (from, to): (usize, usize),
-    nodes: &mut Vec<Digest>,
-) {
-    let end = first + leaves.len();
-    if leaves.is_empty() || (from <= first && end <= to) {
-        return;
+    /// Its root.
+    pub const fn root(&self) -> Digest {
+        self.0.digest
     }
-    if end <= from || to <= first {
-        return nodes.push(root(leaves));
+
+    /// The digests that, with the leaves from `from` to before `to`, give the root: of each largest part of the tree
+    /// that has none of these leaves, from left to right.
+    pub fn prove(&self, from: usize, to: usize) -> Vec<Digest> {
+        let mut nodes = Vec::new();
+        self.0.prove((from, to), &mut nodes);
+        nodes
     }
-    let (left, right) = leaves.split_at(left_of(leaves.len()));
-    prove_part(left, first, (from, to), nodes);
-    prove_part(right, first + left.len(), (from, to), nodes);
 }
 
 /// The place of neighbouring leaves in a tree, and what proves it.
@@ -75,39 +61,26 @@ pub struct RangeProof {
     pub leaf_count: u32,
     /// The index of the first of these leaves, from 0.
     pub first: u32,
-    /// The output of [`prove`].
+    /// The output of [`Tree::prove`].
     pub nodes: Vec<Digest>,
 }
 
 impl RangeProof {
     /// The root that these leaves prove; none when the proof does not fit them.
     pub fn root(&self, leaves: &[Digest]) -> Option<Digest> {
-        self.whole(leaves).map(|tree| tree.digest)
-    }
-
-    /// The path of one leaf from its sibling up to the root, as RFC 6962 has it; none when the proof
-    /// does not fit the leaves.
-    pub fn path(&self, leaves: &[Digest], index: usize) -> Option<Vec<Digest>> {
-        let wanted = usize::try_from(self.first).ok()?.checked_add(index)?;
-        let mut path = Vec::new();
-        self.whole(leaves)?.path_to(wanted, &mut path)?;
-        path.reverse();
-        Some(path)
-    }
-
-    fn whole(&self, leaves: &[Digest]) -> Option<Part> {
         let (first, count) = (usize::try_from(self.first).ok()?, self.leaf_count);
         let to = first.checked_add(leaves.len())?;
         let count = usize::try_from(count).ok().filter(|count| to <= *count && count <= &MAX)?;
         let mut nodes = self.nodes.iter();
-        let part = Builder { leaves, from: first, to }.part(0, count, &mut nodes)?;
-        (nodes.next().is_none() && !leaves.is_empty()).then_some(part)
+        let digest = Builder { leaves, from: first, to }.part(0, count, &mut nodes)?;
+        (nodes.next().is_none() && !leaves.is_empty()).then_some(digest)
     }
 }
 
 const MAX: usize = MAX_LEAVES as usize;
 
-/// A part of a tree, as far as it is known.
+/// A part of a tree.
+#[derive(Debug)]
 struct Part {
     first: usize,
     count: usize,
@@ -116,14 +89,29 @@ struct Part {
 }
 
 impl Part {
-    fn path_to(&self, leaf: usize, path: &mut Vec<Digest>) -> Option<()> {
-        let Some(halves) = &self.halves else {
-            return (self.first == leaf && self.count == 1).then_some(());
-        };
-        let (left, right) = &**halves;
-        let (inside, beside) = if leaf < right.first { (left, right) } else { (right, left) };
-        path.push(beside.digest);
-        inside.path_to(leaf, path)
+    fn over(first: usize, leaves: &[Digest]) -> Option<Self> {
+        let count = leaves.len();
+        if let [only] = leaves {
+            return Some(Self { first, count, digest: *only, halves: None });
+        }
+        let (left, right) = leaves.split_at_checked(left_of(count))?;
+        let halves = (Self::over(first, left)?, Self::over(first + left.len(), right)?);
+        let digest = node(&halves.0.digest, &halves.1.digest);
+        Some(Self { first, count, digest, halves: Some(Box::new(halves)) })
+    }
+
+    fn prove(&self, (from, to): (usize, usize), nodes: &mut Vec<Digest>) {
+        let end = self.first + self.count;
+        if from <= self.first && end <= to {
+            return;
+        }
+        if end <= from || to <= self.first {
+            return nodes.push(self.digest);
+        }
+        if let Some(halves) = &self.halves {
+            halves.0.prove((from, to), nodes);
+            halves.1.prove((from, to), nodes);
+        }
     }
 }
 
@@ -139,46 +127,19 @@ impl Builder<'_> {
         first: usize,
         count: usize,
         nodes: &mut std::slice::Iter<'_, Digest>,
-    ) -> Option<Part> {
+    ) -> Option<Digest> {
         let end = first + count;
         if end <= self.from || self.to <= first {
-            return Some(Part { first, count, digest: *nodes.next()?, halves: None });
+            return nodes.next().copied();
         }
         if count == 1 {
-            let digest = *self.leaves.get(first - self.from)?;
-            return Some(Part { first, count, digest, halves: None });
+            return self.leaves.get(first - self.from).copied();
         }
         let left = left_of(count);
         let left_part = self.part(first, left, nodes)?;
         let right_part = self.part(first + left, count - left, nodes)?;
-        let digest = node(&left_part.digest, &right_part.digest);
-        Some(Part { first, count, digest, halves: Some(Box::new((left_part, right_part))) })
+        Some(node(&left_part, &right_part))
     }
-}
-
-/// The root that a leaf and its path give, as RFC 6962 checks it.
-pub fn root_of_path(leaf: Digest, index: u32, count: u32, path: &[Digest]) -> Option<Digest> {
-    if index >= count {
-        return None;
-    }
-    let (mut place, mut last, mut digest) = (index, count - 1, leaf);
-    for beside in path {
-        if last == 0 {
-            return None;
-        }
-        if place & 1 == 1 || place == last {
-            digest = node(beside, &digest);
-            while place & 1 == 0 && place != 0 {
-                place >>= 1;
-                last >>= 1;
-            }
-        } else {
-            digest = node(&digest, beside);
-        }
-        place >>= 1;
-        last >>= 1;
-    }
-    (last == 0).then_some(digest)
 }
 
 #[cfg(test)]
@@ -190,13 +151,18 @@ mod tests {
         (0..count).map(|number| leaf(&number.to_be_bytes())).collect()
     }
 
+    fn root(leaves: &[Digest]) -> Option<Digest> {
+        Tree::over(leaves).map(|tree| tree.root())
+    }
+
     #[test]
     fn a_leaf_is_no_node_and_the_left_part_is_a_power_of_two() {
         let three = leaves(3);
         let [a, b, c] = three.as_slice() else { panic!("{three:?}") };
-        assert_eq!(root(&three), node(&node(a, b), c));
+        assert_eq!(root(&three), Some(node(&node(a, b), c)));
         assert_ne!(node(a, b), leaf(&[&a[..], b].concat()));
-        assert_eq!(root(&leaves(1)), leaf(&0_usize.to_be_bytes()));
+        assert_eq!(root(&leaves(1)), Some(leaf(&0_usize.to_be_bytes())));
+        assert_eq!(root(&[]), None);
     }
 
     proptest! {
@@ -211,15 +177,10 @@ mod tests {
             let mut proof = RangeProof {
                 leaf_count: u32::try_from(count).unwrap(),
                 first: u32::try_from(from).unwrap(),
-                nodes: prove(&all, from, to),
+                nodes: Tree::over(&all).unwrap().prove(from, to),
             };
             let mut own = all[from..to].to_vec();
-            prop_assert_eq!(proof.root(&own), Some(root(&all)));
-            for (place, leaf) in own.iter().enumerate() {
-                let path = proof.path(&own, place).unwrap();
-                let index = u32::try_from(from + place).unwrap();
-                prop_assert_eq!(root_of_path(*leaf, index, proof.leaf_count, &path), Some(root(&all)));
-            }
+            prop_assert_eq!(proof.root(&own), root(&all));
             let (place, of_nodes, moves) = change;
             if moves && count > 1 {
                 proof.first = (proof.first + 1) % proof.leaf_count;
@@ -230,7 +191,7 @@ mod tests {
                 let place = place.index(own.len());
                 own[place][31] ^= 128;
             }
-            prop_assert_ne!(proof.root(&own), Some(root(&all)));
+            prop_assert_ne!(proof.root(&own), root(&all));
         }
 
         #[test]
@@ -239,7 +200,6 @@ mod tests {
         ) {
             let proof = RangeProof { leaf_count, first, nodes: leaves(nodes) };
             prop_assert_ne!(proof.root(&leaves(own)), Some([0; 32]));
-            prop_assert!(proof.path(&leaves(own), 3).is_none_or(|path| path.len() < 33));
         }
     }
 }

@@ -30,7 +30,7 @@ pub use export::{check_export, compare_exports, header_line, state_line, stored_
 pub use key::{
     KEY_BYTES, KeyError, KeyId, PublicKey, SIGNATURE_BYTES, SecretKey, from_hex, to_hex,
 };
-pub use merkle::{Digest, RangeProof, leaf, prove, root, root_of_path};
+pub use merkle::{Digest, RangeProof, Tree, leaf};
 pub use row::{RowLeaves, RowSignature, root_statement};
 pub use summary::{SignedVerdict, verdict_statements};
 pub use trust::{Service, TrustError, TrustedKey, TrustedKeys};

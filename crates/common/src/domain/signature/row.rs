@@ -8,7 +8,7 @@
 use super::columns::{PlanColumns, RunColumns};
 use super::envelope::{Envelope, Statement, message_of, number, object, subject, text};
 use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
-use super::merkle::{self, Digest, RangeProof};
+use super::merkle::{Digest, RangeProof, Tree};
 use chrono::{DateTime, SecondsFormat, Utc};
 
 /// The predicate of a signed root.
@@ -64,22 +64,21 @@ impl RowSignature {
     ) -> Vec<Option<Self>> {
         let all: Vec<Digest> = rows.iter().flat_map(|row| row.leaves.iter().copied()).collect();
         let leaf_count = u32::try_from(all.len()).unwrap_or(u32::MAX);
-        if all.is_empty() {
-            return rows.iter().map(|_| None).collect();
-        }
-        let statement = root_statement(&merkle::root(&all), leaf_count, signed_at);
+        let Some(tree) = Tree::over(&all) else { return rows.iter().map(|_| None).collect() };
+        let (statement, key_id) =
+            (root_statement(&tree.root(), leaf_count, signed_at), key.public().id());
         let signature = key.sign(&message_of(&statement));
         let mut from = 0;
         let signed = rows.into_iter().map(|RowLeaves { leaves, run, plans }| {
             let (first, to) = (from, from + leaves.len());
             from = to;
             (first < to).then(|| Self {
-                key_id: key.public().id(),
+                key_id,
                 signed_at,
                 proof: RangeProof {
                     leaf_count,
                     first: u32::try_from(first).unwrap_or(u32::MAX),
-                    nodes: merkle::prove(&all, first, to),
+                    nodes: tree.prove(first, to),
                 },
                 signature,
                 run,
