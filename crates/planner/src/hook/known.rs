@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use surety_common::config::{HooksConfig, NamedSecret};
-use surety_common::domain::fault::Fault;
+use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::redact::SHORTEST_SECRET;
 use surety_common::domain::toolchain::Hook;
 use surety_common::store::{self, DeliveryLog};
@@ -149,7 +149,7 @@ impl Hooks {
     /// Reads the hooks once. Returns the secrets that hooks name and that have no value, with the reason.
     ///
     /// # Errors
-    /// `database_unavailable`.
+    /// `database_unavailable`; `internal` where the files could not be read. The known hooks stay.
     pub(crate) async fn refresh(&self) -> Result<BTreeMap<String, String>, Fault> {
         let planner = self.planner().await?;
         let hooks = store::list_hooks(&planner.pool).await?;
@@ -157,7 +157,10 @@ impl Hooks {
         let listed: Vec<NamedSecret> =
             self.listed.iter().filter(|secret| named.contains(&secret.name)).cloned().collect();
         let reading = spawn_blocking(move || read_all(&listed)).await;
-        let values = reading.unwrap_or_default();
+        let values = reading.map_err(|error| {
+            let message = format!("the files of the secrets of hooks were not read: {error}");
+            Fault::new(FaultCode::Internal, message)
+        })?;
         let mut missing = BTreeMap::new();
         for name in named {
             match values.get(&name) {

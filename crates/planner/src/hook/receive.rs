@@ -18,6 +18,7 @@ use ring::digest::{Context, SHA256};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
+use surety_common::domain::signature::to_hex;
 use surety_common::domain::toolchain::{BodyKind, Forge, MAX_DELIVERY};
 use surety_common::store::{NewDelivery, StoreError};
 use surety_common::telemetry::{count_delivery, record_delivery_answer};
@@ -225,9 +226,8 @@ async fn keep(
     let forge = known.hook.forge;
     let event = first_word(headers, forge.event_headers()).unwrap_or_default();
     let digest = digest_of(&event, &body);
-    let delivery_id = first_word(headers, forge.delivery_headers()).unwrap_or_else(|| {
-        format!("sha256:{}", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
-    });
+    let delivery_id = first_word(headers, forge.delivery_headers())
+        .unwrap_or_else(|| format!("sha256:{}", to_hex(&digest)));
     let id = Uuid::now_v7();
     let delivery = NewDelivery {
         id,

@@ -2,12 +2,13 @@
 
 use axum::http::HeaderMap;
 use ring::hmac;
+use surety_common::domain::signature::from_hex;
 use surety_common::domain::toolchain::Forge;
 
 /// What GitHub's signatures begin with.
 const PREFIX: &str = "sha256=";
-/// The digits of a signature.
-const DIGITS: usize = 64;
+/// The bytes of a signature.
+const BYTES: usize = 32;
 
 /// A key of a secret.
 pub(super) fn key(secret: &str) -> hmac::Key {
@@ -19,17 +20,7 @@ pub(super) fn read(forge: Forge, headers: &HeaderMap) -> Option<Vec<u8>> {
     let text = forge.signature_headers().iter().find_map(|name| headers.get(*name))?;
     let text = text.to_str().ok()?.trim();
     let digits = text.strip_prefix(PREFIX).unwrap_or(text);
-    if digits.len() != DIGITS {
-        return None;
-    }
-    let pairs = digits.as_bytes().chunks_exact(2);
-    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
-    pairs
-        .map(|pair| {
-            let (high, low) = (digit(pair.first())?, digit(pair.get(1))?);
-            u8::try_from(high * 16 + low).ok()
-        })
-        .collect()
+    from_hex(&digits.to_ascii_lowercase()).filter(|signature| signature.len() == BYTES)
 }
 
 /// Whether one of the keys made the signature. The comparison takes the same time wherever they differ.

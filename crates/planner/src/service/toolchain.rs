@@ -287,7 +287,6 @@ impl Service {
             })
         };
         let filter = TaskFilter {
-            run_id: None,
             namespace: String::new(),
             assignee,
             states: states.into_iter().map(state).collect::<Result<_, Problem>>()?,

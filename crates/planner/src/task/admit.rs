@@ -8,7 +8,6 @@
 //!
 //! Whatever follows the transaction is done again by the upkeep of any planner, should this one end.
 
-use super::TaskRules;
 use super::start::{Start, start_runs};
 use super::template::unusable;
 use super::{TaskType, Toolchain, end};
@@ -252,16 +251,4 @@ fn coordinate(payload: &mut TaskPayload, event: &ToolchainEvent, language: Langu
         Language::Zh => "执行以下步骤，或让该 agent 执行。",
     };
     payload.steps.splice(0..0, [first, second.to_owned()]);
-}
-
-impl TaskRules {
-    /// Payload and instructions of a task of the service's own, in a language.
-    pub(super) fn own_task(
-        &self,
-        run_id: Uuid,
-        payload: &TaskPayload,
-        language: Language,
-    ) -> Result<String, Fault> {
-        self.instructions(run_id, payload, language).map_err(unusable)
-    }
 }

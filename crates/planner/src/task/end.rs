@@ -34,8 +34,6 @@ use uuid::Uuid;
 const TASK_FAILED: &str = "task_failed";
 /// The author of what the service writes into histories.
 pub(super) const SYSTEM: &str = "system";
-/// Why a run of a superseded task was cancelled.
-const SUPERSEDED: &str = "superseded";
 
 /// Cancels the run of a task that a later event left nothing to do for.
 ///
@@ -46,7 +44,7 @@ pub(super) async fn cancel_superseded(
     run_id: Uuid,
     by: Uuid,
 ) -> Result<(), Fault> {
-    let message = format!("{SUPERSEDED}: the event of task {by} is later and left nothing to do");
+    let message = format!("superseded: the event of task {by} is later and left nothing to do");
     planner
         .change(run_id, &planner.actor(), |record, draft| {
             let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
@@ -68,9 +66,7 @@ pub(super) async fn end_task(planner: &Planner, run_id: Uuid) -> Result<(), Faul
     let mut follow = Follow::of(planner, &task);
     let (outcome, failure) = match task.state {
         RunState::Done => (TaskOutcome::Accepted, None),
-        RunState::Cancelled if terminal.user_message.starts_with(SUPERSEDED) => {
-            (TaskOutcome::Superseded, None)
-        }
+        RunState::Cancelled if task.is_superseded => (TaskOutcome::Superseded, None),
         RunState::Cancelled => (TaskOutcome::Cancelled, None),
         RunState::Failed
         | RunState::Intake
@@ -207,9 +203,7 @@ impl<'p> Follow<'p> {
 
     /// Whether the chain takes another task.
     fn has_room(&self) -> bool {
-        let added = u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
-        self.task.depth < MAX_CHAIN_DEPTH
-            && self.task.chain_tasks.saturating_add(added) < MAX_CHAIN_TASKS
+        has_room(self.task, self.tasks.len())
     }
 
     async fn business(&mut self, failure: TaskFailure) -> Result<(), Fault> {
@@ -220,7 +214,9 @@ impl<'p> Follow<'p> {
         let language = self.language_of(&self.task.assignee).await?;
         let mut again = self.again("again");
         again.business_failures = self.task.business_failures.saturating_add(1);
-        again.instructions = self.planner.rules.own_task(again.run_id, &again.payload, language)?;
+        let rules = &self.planner.rules;
+        again.instructions =
+            rules.instructions(again.run_id, &again.payload, language).map_err(unusable)?;
         let account = self.account_of(&self.task.assignee).await?;
         let body = comment(language, failure, again.run_id);
         self.tasks.push(again);
@@ -314,6 +310,12 @@ impl<'p> Follow<'p> {
     }
 }
 
+/// Whether the chain of a task takes another one behind it, with those that are added.
+pub(super) fn has_room(task: &StoredTask, added: usize) -> bool {
+    let added = u32::try_from(added).unwrap_or(u32::MAX);
+    task.depth < MAX_CHAIN_DEPTH && task.chain_tasks.saturating_add(added) < MAX_CHAIN_TASKS
+}
+
 async fn agent_with(
     planner: &Planner,
     task: &StoredTask,
@@ -356,7 +358,7 @@ fn own_task(
     let run_id = Uuid::now_v7();
     let (assignee, language) =
         agent.map_or((String::new(), Language::En), |agent| (agent.agent_id, agent.language));
-    let instructions = planner.rules.own_task(run_id, &payload, language)?;
+    let instructions = planner.rules.instructions(run_id, &payload, language).map_err(unusable)?;
     let key = sha256_hex(format!("{kind}|{}", failed.run_id).as_bytes());
     let now = planner.now();
     let base = NewTask::follow_up(failed, run_id, key, now);

@@ -7,13 +7,13 @@
 //!                                            +-- given up -----> failed, and a task for the infrastructure
 //! ```
 
-use super::end::{infrastructure_task, raise};
+use super::end::{has_room, infrastructure_task, raise};
 use super::escalation_port::Posting;
 use super::start::{Start, start_runs};
 use crate::planner::Planner;
 use chrono::TimeDelta;
 use surety_common::domain::fault::Fault;
-use surety_common::domain::toolchain::{MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, marker};
+use surety_common::domain::toolchain::marker;
 use surety_common::store::{self, Escalation, EscalationAction, EscalationEnd};
 use surety_common::telemetry;
 use uuid::Uuid;
@@ -84,10 +84,7 @@ async fn give_up(planner: &Planner, escalation: &Escalation, why: String) -> Res
     let key = (escalation.run_id, escalation.wanted.action);
     let now = planner.now();
     let task = store::find_task(&planner.pool, escalation.run_id).await?;
-    let has_room = |task: &store::StoredTask| {
-        task.depth < MAX_CHAIN_DEPTH && task.chain_tasks < MAX_CHAIN_TASKS
-    };
-    let infra = match task.as_ref().filter(|task| has_room(task)) {
+    let infra = match task.as_ref().filter(|task| has_room(task, 0)) {
         Some(task) => infrastructure_task(planner, task, "forge_api_unreachable").await?,
         None => None,
     };

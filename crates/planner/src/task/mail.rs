@@ -51,8 +51,4 @@ impl TaskType for Mail {
     fn escalates(&self) -> bool {
         false
     }
-
-    fn retention_days(&self) -> u32 {
-        90
-    }
 }

@@ -1,5 +1,6 @@
 //! The run of a task.
 
+use super::find_task_type;
 use crate::intake::{first_execution, first_moves, first_revision};
 use crate::planner::Planner;
 use futures::future::try_join_all;
@@ -155,13 +156,14 @@ fn plan(start: &Start, compatibility: Compatibility, probe: ProbeMode) -> Plan {
         (ANY_LONG_COMMENT, compatibility.any_long_comment),
     ];
     let on = switches.into_iter().filter(|(_, is_on)| *is_on);
-    let check = AcceptCheck {
+    let kinds = find_task_type(&start.task_type).map_or(&[][..], |kind| kind.checks());
+    let check = |kind: &CheckKind| AcceptCheck {
         id: String::new(),
-        kind: CheckKind::ActionReport,
+        kind: kind.clone(),
         target: String::new(),
         r#match: Match::default(),
         required: true,
-        params: on.map(|(name, _)| (name.to_owned(), "true".to_owned())).collect(),
+        params: on.clone().map(|(name, _)| (name.to_owned(), "true".to_owned())).collect(),
         owner: Owner::Operator,
         overlay: Overlay::default(),
     };
@@ -172,9 +174,9 @@ fn plan(start: &Start, compatibility: Compatibility, probe: ProbeMode) -> Plan {
         target: FORGE_TARGET.to_owned(),
         required: probe == ProbeMode::Required,
         params: BTreeMap::new(),
-        ..check.clone()
+        ..check(&CheckKind::ActionReport)
     });
-    let verify = std::iter::once(check).chain(of_forge).collect();
+    let verify = kinds.iter().map(check).chain(of_forge).collect();
     Plan { title: start.title.clone(), steps: vec![step], verify, ..Plan::default() }
 }
 

@@ -30,7 +30,4 @@ pub trait TaskType: Sync {
 
     /// Whether a failure makes another task or is written on a forge. Otherwise the type itself says who is told.
     fn escalates(&self) -> bool;
-
-    /// How long an ended task is kept, in days.
-    fn retention_days(&self) -> u32;
 }

@@ -50,10 +50,6 @@ impl TaskType for Toolchain {
     fn escalates(&self) -> bool {
         true
     }
-
-    fn retention_days(&self) -> u32 {
-        90
-    }
 }
 
 fn steps(task: &HandedTask<'_>) -> String {

@@ -5,7 +5,7 @@ use crate::store::StoreError;
 use crate::store::pool::within;
 use crate::store::request_outcome::{NewOutcome, store_outcome};
 use chrono::{DateTime, Utc};
-use sqlx::PgPool;
+use sqlx::{PgPool, Postgres, Transaction};
 use uuid::Uuid;
 
 /// The most entries that the gate reads of one task.
@@ -74,14 +74,9 @@ pub async fn add_entry(
     outcome: impl FnOnce(i64) -> Option<NewOutcome>,
 ) -> Result<Option<i64>, StoreError> {
     within(async {
-        let mut transaction = pool.begin().await?;
-        let sequence = insert_entry(&mut transaction, entry).await?;
-        if let Some(outcome) = outcome(sequence)
-            && !store_outcome(&mut transaction, &outcome).await?
-        {
-            transaction.rollback().await?;
+        let Some((transaction, sequence)) = insert_once(pool, entry, outcome).await? else {
             return Ok(None);
-        }
+        };
         transaction.commit().await?;
         Ok(Some(sequence))
     })
@@ -99,14 +94,9 @@ pub async fn report_task(
     outcome: impl FnOnce(i64) -> Option<NewOutcome>,
 ) -> Result<Option<i64>, StoreError> {
     within(async {
-        let mut transaction = pool.begin().await?;
-        let sequence = insert_entry(&mut transaction, entry).await?;
-        if let Some(outcome) = outcome(sequence)
-            && !store_outcome(&mut transaction, &outcome).await?
-        {
-            transaction.rollback().await?;
+        let Some((mut transaction, sequence)) = insert_once(pool, entry, outcome).await? else {
             return Ok(None);
-        }
+        };
         sqlx::query(include_str!("../sql/report_task.sql"))
             .bind(entry.run_id)
             .bind(entry.at)
@@ -116,6 +106,23 @@ pub async fn report_task(
         Ok(Some(sequence))
     })
     .await
+}
+
+/// Begins a transaction with an entry and the outcome of its call; none where the call was answered concurrently.
+async fn insert_once(
+    pool: &PgPool,
+    entry: &NewEntry,
+    outcome: impl FnOnce(i64) -> Option<NewOutcome>,
+) -> Result<Option<(Transaction<'static, Postgres>, i64)>, StoreError> {
+    let mut transaction = pool.begin().await?;
+    let sequence = insert_entry(&mut transaction, entry).await?;
+    if let Some(outcome) = outcome(sequence)
+        && !store_outcome(&mut transaction, &outcome).await?
+    {
+        transaction.rollback().await?;
+        return Ok(None);
+    }
+    Ok(Some((transaction, sequence)))
 }
 
 pub(in crate::store) async fn insert_entry(

@@ -61,6 +61,8 @@ pub struct StoredTask {
     pub waiting_for: String,
     /// When the report was stored that ends its step.
     pub reported_at: Option<DateTime<Utc>>,
+    /// Whether a later event left nothing to do.
+    pub is_superseded: bool,
     /// How it ended; none before.
     pub end: Option<TaskEnd>,
     /// The state of its run; `INTAKE` until the run is made.
@@ -110,6 +112,7 @@ struct TaskRow {
     reminders: i32,
     waiting_for: String,
     reported_at: Option<DateTime<Utc>>,
+    superseded_by: Option<Uuid>,
     ended_at: Option<DateTime<Utc>>,
     outcome: String,
     failure: String,
@@ -163,6 +166,7 @@ impl TaskRow {
             remind_at: self.remind_at,
             waiting_for: self.waiting_for,
             reported_at: self.reported_at,
+            is_superseded: self.superseded_by.is_some(),
             end,
             state,
             terminal: self.terminal.map(|terminal| terminal.0),
@@ -195,9 +199,7 @@ impl TaskRow {
 /// Selects tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskFilter {
-    /// Only this one.
-    pub run_id: Option<Uuid>,
-    /// Only this namespace; empty for all.
+    /// Their namespace.
     pub namespace: String,
     /// Only tasks of this agent; empty for all.
     pub assignee: String,
@@ -218,15 +220,18 @@ pub struct TaskPage {
     pub next: Option<Uuid>,
 }
 
+const FIND: &str = concat!(include_str!("../sql/task_with_run.sql"), "where task.run_id = $1");
+const LIST: &str =
+    concat!(include_str!("../sql/task_with_run.sql"), include_str!("../sql/list_tasks.sql"));
+
 /// A page of at most `filter.limit` tasks, the newest first.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn list_tasks(pool: &PgPool, filter: &TaskFilter) -> Result<TaskPage, StoreError> {
-    let TaskFilter { run_id, namespace, assignee, states, before, limit } = filter;
+    let TaskFilter { namespace, assignee, states, before, limit } = filter;
     let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-    let listing = sqlx::query_as(include_str!("../sql/find_tasks.sql"))
-        .bind(run_id)
+    let listing = sqlx::query_as(LIST)
         .bind(namespace)
         .bind(assignee)
         .bind(states)
@@ -246,6 +251,7 @@ pub async fn list_tasks(pool: &PgPool, filter: &TaskFilter) -> Result<TaskPage, 
 /// # Errors
 /// [`StoreError`]
 pub async fn find_task(pool: &PgPool, run_id: Uuid) -> Result<Option<StoredTask>, StoreError> {
-    let filter = TaskFilter { run_id: Some(run_id), limit: 1, ..TaskFilter::default() };
-    Ok(list_tasks(pool, &filter).await?.tasks.pop())
+    let finding = sqlx::query_as(FIND).bind(run_id);
+    let found: Option<TaskRow> = within(async { Ok(finding.fetch_optional(pool).await?) }).await?;
+    found.map(TaskRow::into_task).transpose()
 }
