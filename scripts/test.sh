@@ -137,6 +137,7 @@ case "${1:-}" in
     check "build" built
     check "tests" tests_pass
     client_stubs
+    check "fuzz targets, briefly" scripts/fuzz.sh 4
     check "documentation" documented
     ;;
   fast)
