@@ -11,6 +11,7 @@ mod evidence_bundles;
 mod journal;
 mod lists;
 mod retention;
+mod roles;
 mod schema;
 mod signatures;
 mod support;

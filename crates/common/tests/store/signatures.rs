@@ -1,8 +1,7 @@
-//! Signed rows over a real Postgres: what rewriting them as a superuser shows, and what each role may write.
+//! Signed rows over a real Postgres: what rewriting them as a superuser shows.
 
-use crate::support::{applied, change, find, graph, order, receipt, remark, spec};
+use crate::support::{applied, change, find, graph, order, receipt, spec};
 use sqlx::PgPool;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use surety_common::domain::execution::Execution;
@@ -14,8 +13,7 @@ use surety_common::domain::signature::{
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::verdict::{CheckResult, Strength, Verdict};
 use surety_common::store::{
-    self, Commit, Committer, Created, Creator, CurrentKey, Outcome, SignedRun, Signing, StoreError,
-    Waker,
+    Commit, Committer, Created, Creator, CurrentKey, Outcome, SignedRun, Signing, StoreError, Waker,
 };
 use uuid::Uuid;
 
@@ -32,7 +30,7 @@ fn key(seed: u8) -> Arc<SecretKey> {
     Arc::new(SecretKey::from_seed([seed; 32]).unwrap())
 }
 
-fn signing(service: Service, seed: u8) -> Signing {
+pub(crate) fn signing(service: Service, seed: u8) -> Signing {
     Signing::of(service, Arc::new(Held(Mutex::new(key(seed)))))
 }
 
@@ -50,7 +48,11 @@ fn all_keys() -> TrustedKeys {
     trusted(&[(Service::Planner, 1), (Service::Executor, 2), (Service::Gate, 3)])
 }
 
-async fn write(pool: &PgPool, signing: Signing, write: Write) -> Result<Outcome, StoreError> {
+pub(crate) async fn write(
+    pool: &PgPool,
+    signing: Signing,
+    write: Write,
+) -> Result<Outcome, StoreError> {
     let committer =
         Committer::start(pool.clone(), Waker::start(pool.clone()), Arc::new(|_, _| {}), signing);
     committer.commit(Commit::new(write, tracing::Span::none(), None)).await
@@ -89,7 +91,7 @@ fn verdict(row: &Execution, plan_digest: &str) -> VerdictRecord {
 }
 
 /// A run of one step with two receipts and an accepted verdict, each row signed by its service.
-async fn done(pool: &PgPool, id: u128) -> Uuid {
+pub(crate) async fn done(pool: &PgPool, id: u128) -> Uuid {
     let new = order(spec(id), 1, spec(id).created_at);
     let (run_id, digest) = (new.spec.id, new.plan.as_ref().unwrap().digest.clone());
     let waker = Waker::start(pool.clone());
@@ -398,108 +400,4 @@ async fn a_run_becomes_done_only_with_a_verdict_in_the_table(pool: PgPool) {
     let refused = write(&pool, Signing::default(), forged).await.unwrap_err();
     let StoreError::Constraint { constraint } = refused else { panic!("{refused}") };
     assert_eq!(constraint, "execution_done_has_verdict");
-}
-
-/// A pool that logs in as the role of a service.
-async fn as_role(pool: &PgPool, role: &str) -> PgPool {
-    let options: PgConnectOptions = (*pool.connect_options()).clone().username(role);
-    PgPoolOptions::new().max_connections(3).connect_with(options).await.unwrap()
-}
-
-#[sqlx::test(migrations = "./migrations")]
-async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool) {
-    store::make_service_roles(&pool).await.unwrap();
-    store::make_service_roles(&pool).await.unwrap();
-    let [planner, executor, gate] = [
-        as_role(&pool, "surety_planner").await,
-        as_role(&pool, "surety_executor").await,
-        as_role(&pool, "surety_gate").await,
-    ];
-    let run_id = done(&pool, 1).await;
-    let receipt = r#"'[[0,"",{"receipt":{"source":"probe"}}]]'"#;
-    let said = r#"'[[0,"",{"receipt":{"source":"approval"}}]]'"#;
-    let verdict = r#"'[[0,"",{"verdict":{}}]]'"#;
-    let journal = |entries: &str| {
-        format!(
-            "insert into journal (run_id, sequence, at, actor, entries) values (gen_random_uuid(), 1, now(), 'x', {entries})"
-        )
-    };
-    let decided = "insert into verdict values (gen_random_uuid(), 1, 1, true, now(), null, null)";
-    let planned = "insert into plan values (gen_random_uuid(), 1, '', '', '', '{}', now())";
-    let cases: Vec<(&str, &PgPool, String, bool)> = vec![
-        ("planner, verdict", &planner, decided.to_owned(), false),
-        ("executor, verdict", &executor, decided.to_owned(), false),
-        ("gate, verdict", &gate, decided.to_owned(), true),
-        ("planner, plan", &planner, planned.to_owned(), true),
-        ("executor, plan", &executor, planned.to_owned(), false),
-        ("gate, plan", &gate, planned.to_owned(), false),
-        ("planner, receipt", &planner, journal(receipt), false),
-        ("planner, approval", &planner, journal(said), true),
-        ("planner, verdict entry", &planner, journal(verdict), false),
-        ("executor, receipt", &executor, journal(receipt), true),
-        ("executor, verdict entry", &executor, journal(verdict), false),
-        ("gate, receipt", &gate, journal(receipt), false),
-        ("gate, verdict entry", &gate, journal(verdict), true),
-        ("executor, run", &executor, "update run set goal = ''".to_owned(), false),
-        ("planner, run", &planner, "update run set goal = ''".to_owned(), false),
-        ("gate, run", &gate, "delete from run".to_owned(), false),
-        ("executor, journal", &executor, "update journal set entries = ''".to_owned(), false),
-        ("planner, journal", &planner, "update journal set entries = ''".to_owned(), false),
-        ("gate, journal", &gate, "delete from journal".to_owned(), false),
-        ("executor, journal", &executor, "delete from journal".to_owned(), false),
-        ("gate, verdicts", &gate, "update verdict set accepted = true".to_owned(), false),
-        ("executor, verdicts", &executor, "delete from verdict".to_owned(), false),
-        (
-            "executor, partition",
-            &executor,
-            journal(receipt).replace("into journal", "into journal_default"),
-            false,
-        ),
-        (
-            "planner, partition",
-            &planner,
-            journal(receipt).replace("into journal", "into journal_default"),
-            false,
-        ),
-        (
-            "executor, audit",
-            &executor,
-            "insert into audit values (gen_random_uuid(), now(), 'x', 'x', 'x', '{}')".to_owned(),
-            false,
-        ),
-        (
-            "gate, policy",
-            &gate,
-            "insert into namespace_policy values ('x', 1, '{}', now(), 'x')".to_owned(),
-            false,
-        ),
-        ("executor, table", &executor, "create table mine ()".to_owned(), false),
-        (
-            "planner, trigger",
-            &planner,
-            "drop trigger execution_becomes_done on execution".to_owned(),
-            false,
-        ),
-        ("executor, key", &executor, "delete from signing_key".to_owned(), false),
-    ];
-    for (what, role, statement, allowed) in cases {
-        let mut transaction = role.begin().await.unwrap();
-        let done = sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut *transaction).await;
-        assert_eq!(done.is_ok(), allowed, "{what}: {done:?}");
-        if let Err(error) = done {
-            let code = error
-                .as_database_error()
-                .and_then(|error| error.code().map(|code| code.into_owned()));
-            assert_eq!(code.as_deref(), Some("42501"), "{what}: {error}");
-        }
-    }
-    let row = find(&executor, run_id).await.execution;
-    let told = write(&executor, signing(Service::Executor, 2), remark(&row, "told")).await;
-    assert!(told.is_ok(), "{told:?}");
-    store::migrate(&executor).await.unwrap();
-    assert!(
-        store::prepare_partitions(&planner, chrono::Utc::now(), chrono::TimeDelta::days(7))
-            .await
-            .unwrap()
-    );
 }

@@ -1,0 +1,136 @@
+//! The database role of each service: what it may write.
+
+use crate::signatures::{done, signing, write};
+use crate::support::{find, remark};
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use surety_common::domain::signature::Service;
+use surety_common::store;
+
+/// A pool that logs in as the role of a service.
+async fn as_role(pool: &PgPool, role: &str) -> PgPool {
+    let options: PgConnectOptions = (*pool.connect_options()).clone().username(role);
+    PgPoolOptions::new().max_connections(3).connect_with(options).await.unwrap()
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool) {
+    store::make_service_roles(&pool).await.unwrap();
+    store::make_service_roles(&pool).await.unwrap();
+    let [planner, executor, gate] = [
+        as_role(&pool, "surety_planner").await,
+        as_role(&pool, "surety_executor").await,
+        as_role(&pool, "surety_gate").await,
+    ];
+    let run_id = done(&pool, 1).await;
+    let receipt = r#"'[[0,"",{"receipt":{"source":"probe"}}]]'"#;
+    let said = r#"'[[0,"",{"receipt":{"source":"approval"}}]]'"#;
+    let verdict = r#"'[[0,"",{"verdict":{}}]]'"#;
+    let journal = |entries: &str| {
+        format!(
+            "insert into journal (run_id, sequence, at, actor, entries) values (gen_random_uuid(), 1, now(), 'x', {entries})"
+        )
+    };
+    let decided = "insert into verdict values (gen_random_uuid(), 1, 1, true, now(), null, null)";
+    let planned = "insert into plan values (gen_random_uuid(), 1, '', '', '', '{}', now())";
+    let cases: Vec<(&str, &PgPool, String, bool)> = vec![
+        ("planner, verdict", &planner, decided.to_owned(), false),
+        ("executor, verdict", &executor, decided.to_owned(), false),
+        ("gate, verdict", &gate, decided.to_owned(), true),
+        ("planner, plan", &planner, planned.to_owned(), true),
+        ("executor, plan", &executor, planned.to_owned(), false),
+        ("gate, plan", &gate, planned.to_owned(), false),
+        ("planner, receipt", &planner, journal(receipt), false),
+        ("planner, approval", &planner, journal(said), true),
+        ("planner, verdict entry", &planner, journal(verdict), false),
+        ("executor, receipt", &executor, journal(receipt), true),
+        ("executor, verdict entry", &executor, journal(verdict), false),
+        ("gate, receipt", &gate, journal(receipt), false),
+        ("gate, verdict entry", &gate, journal(verdict), true),
+        ("executor, run", &executor, "update run set goal = ''".to_owned(), false),
+        ("planner, run", &planner, "update run set goal = ''".to_owned(), false),
+        ("gate, run", &gate, "delete from run".to_owned(), false),
+        ("executor, journal", &executor, "update journal set entries = ''".to_owned(), false),
+        ("planner, journal", &planner, "update journal set entries = ''".to_owned(), false),
+        ("gate, journal", &gate, "delete from journal".to_owned(), false),
+        ("executor, journal", &executor, "delete from journal".to_owned(), false),
+        ("gate, verdicts", &gate, "update verdict set accepted = true".to_owned(), false),
+        ("executor, verdicts", &executor, "delete from verdict".to_owned(), false),
+        (
+            "executor, partition",
+            &executor,
+            journal(receipt).replace("into journal", "into journal_default"),
+            false,
+        ),
+        (
+            "planner, partition",
+            &planner,
+            journal(receipt).replace("into journal", "into journal_default"),
+            false,
+        ),
+        (
+            "executor, audit",
+            &executor,
+            "insert into audit values (gen_random_uuid(), now(), 'x', 'x', 'x', '{}')".to_owned(),
+            false,
+        ),
+        (
+            "gate, policy",
+            &gate,
+            "insert into namespace_policy values ('x', 1, '{}', now(), 'x')".to_owned(),
+            false,
+        ),
+        ("executor, table", &executor, "create table mine ()".to_owned(), false),
+        (
+            "planner, trigger",
+            &planner,
+            "drop trigger execution_becomes_done on execution".to_owned(),
+            false,
+        ),
+        ("planner, agent", &planner, "delete from agent".to_owned(), true),
+        ("planner, task", &planner, "update task set waiting_for = ''".to_owned(), true),
+        ("executor, task", &executor, "update task set waiting_for = ''".to_owned(), false),
+        ("gate, history", &gate, "delete from task_entry".to_owned(), false),
+        ("planner, delivery", &planner, "delete from forge_delivery".to_owned(), true),
+        ("executor, hook", &executor, "delete from hook".to_owned(), false),
+        ("planner, mail", &planner, "delete from mail".to_owned(), true),
+        ("executor, key", &executor, "delete from signing_key".to_owned(), false),
+    ];
+    for (what, role, statement, allowed) in cases {
+        let mut transaction = role.begin().await.unwrap();
+        let done = sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut *transaction).await;
+        assert_eq!(done.is_ok(), allowed, "{what}: {done:?}");
+        if let Err(error) = done {
+            let code = error
+                .as_database_error()
+                .and_then(|error| error.code().map(|code| code.into_owned()));
+            assert_eq!(code.as_deref(), Some("42501"), "{what}: {error}");
+        }
+    }
+    let row = find(&executor, run_id).await.execution;
+    let told = write(&executor, signing(Service::Executor, 2), remark(&row, "told")).await;
+    assert!(told.is_ok(), "{told:?}");
+    store::migrate(&executor).await.unwrap();
+    assert!(
+        store::prepare_partitions(&planner, chrono::Utc::now(), chrono::TimeDelta::days(7))
+            .await
+            .unwrap()
+    );
+}
+
+/// A table that no service may write is one of the owner's alone.
+#[sqlx::test(migrations = "./migrations")]
+async fn each_table_is_written_by_a_role_or_by_the_owner_alone(pool: PgPool) {
+    store::make_service_roles(&pool).await.unwrap();
+    let unwritten: Vec<String> = sqlx::query_scalar(
+        "select relname::text from pg_class
+         where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition
+           and not exists (select from unnest(array['surety_planner', 'surety_executor', 'surety_gate']) as role
+                           where has_table_privilege(role, pg_class.oid, 'insert'))
+         order by 1",
+    )
+    .fetch_all(&pool)
+    .await
+    .unwrap();
+    assert_eq!(unwritten, ["_sqlx_migrations"]);
+}
