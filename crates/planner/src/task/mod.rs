@@ -23,13 +23,12 @@ pub use escalation_port::{EscalationPort, NoForge, PortError, Posting};
 pub(crate) use forge_port::ForgePort;
 pub use mail::Mail;
 pub use rules::{TaskRules, TaskRulesError};
+pub(crate) use start::{ensure_started, start};
 pub use task_type::TaskType;
 pub use template::{HandedTask, OPTIONAL_WORDS, TemplateError, Templates};
 pub use toolchain::Toolchain;
 
-use crate::planner::Planner;
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::store::{self, NewTask};
 use uuid::Uuid;
 
 /// Every task type. Each one has a namespace of its own, so no two share a row.
@@ -38,27 +37,6 @@ pub const TASK_TYPES: &[&dyn TaskType] = &[&Toolchain, &Mail];
 /// The task type with this name.
 pub fn find_task_type(name: &str) -> Option<&'static dyn TaskType> {
     TASK_TYPES.iter().copied().find(|task_type| task_type.name() == name)
-}
-
-/// Makes the run of a task that is stored.
-///
-/// # Errors
-/// `database_unavailable`; the upkeep of any planner makes it then.
-pub(crate) async fn start(planner: &Planner, task: &NewTask) -> Result<(), Fault> {
-    start::start_runs(planner, vec![start::Start::from(task)]).await
-}
-
-/// Makes the run of a stored task, if a planner that ended left it unmade.
-///
-/// # Errors
-/// `database_unavailable`.
-pub(crate) async fn ensure_started(planner: &Planner, run_id: Uuid) -> Result<(), Fault> {
-    match store::find_task(&planner.pool, run_id).await? {
-        Some(task) if task.started_at.is_none() => {
-            start::start_runs(planner, vec![start::Start::from(&task)]).await
-        }
-        Some(_) | None => Ok(()),
-    }
 }
 
 pub(crate) fn not_found(run_id: Uuid) -> Fault {

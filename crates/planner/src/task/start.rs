@@ -83,6 +83,27 @@ fn title(event_type: &str, repo: &str, number: Option<u64>) -> String {
     }
 }
 
+/// Makes the run of a task that is stored.
+///
+/// # Errors
+/// `database_unavailable`; the upkeep of any planner makes it then.
+pub(crate) async fn start(planner: &Planner, task: &NewTask) -> Result<(), Fault> {
+    start_runs(planner, vec![Start::from(task)]).await
+}
+
+/// Makes the run of a stored task, if a planner that ended left it unmade.
+///
+/// # Errors
+/// `database_unavailable`.
+pub(crate) async fn ensure_started(planner: &Planner, run_id: Uuid) -> Result<(), Fault> {
+    match store::find_task(&planner.pool, run_id).await? {
+        Some(task) if task.started_at.is_none() => {
+            start_runs(planner, vec![Start::from(&task)]).await
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Makes the runs of tasks, each once, and starts their clocks.
 ///
 /// # Errors
