@@ -71,7 +71,7 @@ async fn deployed() -> Result<(Deployment, [NamedTempFile; 2])> {
 
 /// A server whose tools have the safe annotations, and the same one declared read-only.
 fn mcp_servers() -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp_tools");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/services/mcp_tools");
     let (script, folder) = (folder.join("server.py"), folder.display());
     // One that a version manager puts before it is slow to start.
     let system = "/usr/bin/python3";
