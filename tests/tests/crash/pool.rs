@@ -7,6 +7,7 @@ use super::storm::take_connections;
 use super::traffic::Traffic;
 use anyhow::Result;
 use futures::future::try_join_all;
+use sqlx::{Connection, PgConnection};
 use surety_cli::postgres::{Durability, EmbeddedPostgres};
 use surety_common::wire::v1;
 use surety_e2e::audit::audit_at_rest;
@@ -70,14 +71,16 @@ async fn a_server_without_a_connection_to_give_is_waited_for() -> Result<()> {
     deployment.add_executor(&[]).await?;
     deployment.add_executor(&[]).await?;
     let pool = deployment.database.pool().await?;
+    let mut administrator = PgConnection::connect(deployment.database.url()).await?;
     let traffic = Traffic::start(&deployment, 4);
     for _ in 0..3 {
         runs_go_on(&pool, 4).await?;
-        take_connections(&deployment.database).await?;
+        take_connections(&deployment.database, &mut administrator).await?;
     }
     let runs = traffic.end().await?;
     let audited = audit_at_rest(&pool).await?;
     assert_eq!(audited.runs, runs);
+    administrator.close().await?;
     pool.close().await;
     drop(deployment);
     Ok(server.stop().await?)

@@ -132,7 +132,12 @@ impl Storm {
                 }
                 Ok(())
             }
-            Blow::TakeConnections => take_connections(&self.deployment.database).await,
+            Blow::TakeConnections => {
+                let database = &self.deployment.database;
+                let mut administrator = PgConnection::connect(database.url()).await?;
+                take_connections(database, &mut administrator).await?;
+                Ok(administrator.close().await?)
+            }
         }
     }
 
@@ -162,19 +167,22 @@ pub(super) async fn terminate_backends(database: &Database) -> Result<()> {
 }
 
 /// Takes every connection that the server has left, and those that the services lose then, for longer
-/// than an executor may be silent.
-pub(super) async fn take_connections(database: &Database) -> Result<()> {
+/// than an executor may be silent. The administrator's connection is made before: the services may hold all
+/// that the server has.
+pub(super) async fn take_connections(
+    database: &Database,
+    administrator: &mut PgConnection,
+) -> Result<()> {
     let mut taken = Vec::new();
     for _ in 0..2 {
         while let Ok(connection) = PgConnection::connect(database.url()).await {
             taken.push(connection);
         }
-        let first = taken.first_mut().context("the server has no connection to give")?;
         sqlx::query(
             "select pg_terminate_backend(pid) from pg_stat_activity
              where datname = current_database() and application_name = 'surety'",
         )
-        .execute(first)
+        .execute(&mut *administrator)
         .await?;
     }
     tokio::time::sleep(Duration::from_millis(2500)).await;
