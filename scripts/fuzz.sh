@@ -4,6 +4,7 @@
 #
 #   scripts/fuzz.sh SECONDS [TARGET...]      all targets, when none is named
 #   scripts/fuzz.sh again TARGET FILE        one input that broke a target, once more
+#   scripts/fuzz.sh build                    only builds them
 #
 # Plain cargo builds them with the flags in fuzz/.cargo/config.toml, so that the stable compiler will
 # do and nothing has to be installed but a C++ compiler (and `cargo fuzz run -s none TARGET` does the
@@ -70,6 +71,7 @@ case "$1" in
   run)
     run "$2" "$3"
     ;;
+  build) build ;;
   again)
     [ "$#" -eq 3 ] || usage
     build

@@ -110,12 +110,22 @@ domain_tests() { cargo test --locked -p surety-common --no-default-features --li
 # Binaries and tests in one build, so that both have the same features; the tests start the binaries.
 built() { cargo build --locked --workspace --bins --tests; }
 
+# What later checks build. The tests leave a part of the processors idle, and this takes it at the lowest priority. What
+# fails in it is said by the check that it is for, which does it again.
+build_ahead() {
+  nice -n 19 scripts/fuzz.sh build >/dev/null 2>&1 || true
+  RUSTDOCFLAGS="-D warnings" nice -n 19 cargo doc --locked --workspace --no-deps >/dev/null 2>&1 || true
+}
+
 # All tests share one private Postgres, which ends with them. A scenario that cannot run on this
-# machine is recorded in a file, and listed at the end with the other skipped ones.
+# machine is recorded in a file, and listed at the end with the other skipped ones. The documentation
+# has no example that is a test.
 tests_pass() {
   local skips status=0 line
   skips="$(mktemp)"
-  SURETY_TEST_SKIPS="$skips" "$SURETY" dev-postgres -- cargo test --locked --workspace --no-fail-fast "$@" || status=$?
+  build_ahead &
+  SURETY_TEST_SKIPS="$skips" "$SURETY" dev-postgres -- cargo test --locked --workspace --tests --no-fail-fast || status=$?
+  wait
   while IFS= read -r line; do skipped+=("$line"); done < <(sort -u "$skips")
   rm -f "$skips"
   return "$status"
