@@ -269,7 +269,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case {
             name: "a decision after the end of the run",
             code: "lease_lost",
-            act: |_, victim| {
+            act: |scene, victim| {
                 async move {
                     let replies = [
                         call("write_file", json!({"path": "o", "content": "x"})),
@@ -277,6 +277,7 @@ pub(super) fn cases() -> Vec<Case> {
                     ];
                     let ended = victim.agent.take_turns(victim.work.clone(), &replies).await;
                     ended.map_err(broken)?;
+                    scene.deployment.wait_for_end(&victim.run_id).await.map_err(broken)?;
                     changed(victim, |work| work.context.turn = 3).await
                 }
                 .boxed()
