@@ -68,7 +68,7 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
 /// Runs that all wait first, for one executor.
 fn work(stand: &Stand<'_>) -> Work {
     let runs = throughput::compared(stand.options);
-    Work { arrival: Arrival::Waiting, executors: 1, runs, writes: false }
+    Work { arrival: Arrival::Waiting, executors: 1, runs, writes: false, signs: false }
 }
 
 impl Side {

@@ -4,7 +4,7 @@
 //! ```text
 //!   stand      Postgres, a fresh database and fresh processes for each measurement
 //!     |
-//!   part ----> throughput | latency | idle | wake-up | executors | waiting steps | participants | models |
+//!   part ----> throughput | latency | idle | wake-up | executors | signing | waiting steps | participants | models |
 //!     |        workers | intake | recovery | memory | growth
 //!     |           load (runs are made and awaited)   meter (CPU, WAL, commits, foreign load)
 //!     v
@@ -91,6 +91,7 @@ async fn measure(options: &Options) -> Result<()> {
             Part::Idle => rest::measure(&stand, &mut report).await?,
             Part::Wakeup => latency::measure_wake_up(&stand, &mut report).await?,
             Part::Executors => throughput::measure_executors(&stand, &mut report).await?,
+            Part::Signing => throughput::measure_signing(&stand, &mut report).await?,
             Part::WaitingSteps => waiting::measure(&stand, &mut report).await?,
             Part::Participants => participants::measure(&stand, &mut report).await?,
             Part::Models => models::measure(&stand, &mut report).await?,

@@ -59,6 +59,8 @@ pub(crate) enum Part {
     Wakeup,
     /// Throughput with 1, 2 and 4 executors.
     Executors,
+    /// Throughput without and with signatures.
+    Signing,
     /// Steps a second where each step waits, with ever more slots.
     WaitingSteps,
     /// Waits for agents at rest, and the turns of agents.
@@ -86,6 +88,7 @@ impl Part {
             Self::Idle => "idle",
             Self::Wakeup => "wakeup",
             Self::Executors => "executors",
+            Self::Signing => "signing",
             Self::WaitingSteps => "waiting-steps",
             Self::Participants => "participants",
             Self::Models => "models",

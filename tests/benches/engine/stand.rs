@@ -13,6 +13,10 @@ const SETTINGS: [&str; 2] = ["shared_buffers=512MB", "max_connections=200"];
 const STATEMENTS: [&str; 2] =
     ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on"];
 
+/// What names the file of each service's key.
+const KEY_FILES: [&str; 3] =
+    ["SURETY_PLANNER_KEY_FILE", "SURETY_EXECUTOR_KEY_FILE", "SURETY_GATE_KEY_FILE"];
+
 /// Postgres, and the options of the benchmark.
 pub(crate) struct Stand<'a> {
     pub(crate) options: &'a Options,
@@ -20,6 +24,8 @@ pub(crate) struct Stand<'a> {
     /// Into the database `postgres`, so that what is asked over it counts for no measured one.
     pub(crate) observer: PgPool,
     data_dir: tempfile::TempDir,
+    /// The variable and the file of each service's key.
+    keys: [(&'static str, String); 3],
 }
 
 impl<'a> Stand<'a> {
@@ -40,7 +46,11 @@ impl<'a> Stand<'a> {
                 eprintln!("without {extension}: {error}");
             }
         }
-        Ok(Self { options, postgres, observer, data_dir: tempfile::tempdir()? })
+        let data_dir = tempfile::tempdir()?;
+        let keys = KEY_FILES.map(|name| {
+            (name, data_dir.path().join(name.to_lowercase()).to_string_lossy().into_owned())
+        });
+        Ok(Self { options, postgres, observer, data_dir, keys })
     }
 
     /// A planner and a gate over a fresh database; no executor yet.
@@ -59,9 +69,19 @@ impl<'a> Stand<'a> {
         database: Database,
         executors: usize,
     ) -> Result<Deployment> {
-        let mut deployment = Deployment::start_idle(database, &self.environment()).await?;
+        self.deploy_as(database, executors, &self.environment()).await
+    }
+
+    /// As [`Stand::deploy_on`], with other environment variables.
+    pub(crate) async fn deploy_as(
+        &self,
+        database: Database,
+        executors: usize,
+        environment: &[(&str, &str)],
+    ) -> Result<Deployment> {
+        let mut deployment = Deployment::start_idle(database, environment).await?;
         for _ in 0..executors {
-            deployment.add_executor(&self.environment()).await?;
+            deployment.add_executor(environment).await?;
         }
         Ok(deployment)
     }
@@ -83,6 +103,12 @@ impl<'a> Stand<'a> {
     pub(crate) fn environment(&self) -> Vec<(&str, &str)> {
         let data_dir = self.data_dir.path().to_str().unwrap_or("/tmp");
         vec![("SURETY_LOG", QUIET_LOG), ("SURETY_EXECUTOR_DATA_DIR", data_dir)]
+    }
+
+    /// The same of services that sign what they store, with keys that they make at their first start.
+    pub(crate) fn signing_environment(&self) -> Vec<(&str, &str)> {
+        let keys = self.keys.iter().map(|(name, file)| (*name, file.as_str()));
+        self.environment().into_iter().chain(keys).collect()
     }
 
     pub(crate) fn postgres_pid(&self) -> i32 {

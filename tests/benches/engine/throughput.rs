@@ -38,6 +38,8 @@ pub(crate) struct Work {
     pub(crate) runs: usize,
     /// Whether each step writes a file, instead of doing nothing.
     pub(crate) writes: bool,
+    /// Whether the services sign what they store.
+    pub(crate) signs: bool,
 }
 
 /// One measurement.
@@ -54,7 +56,7 @@ pub(crate) struct Sample {
 pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
     for &runs in stand.options.runs() {
         for arrival in [Arrival::Made, Arrival::Waiting] {
-            let work = Work { arrival, executors: 1, runs, writes: false };
+            let work = Work { arrival, executors: 1, runs, writes: false, signs: false };
             let samples = repeated(stand, report, work).await?;
             add(report, work, &samples);
             if arrival == Arrival::Made {
@@ -68,7 +70,7 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
 /// Steps that change something, with one executor.
 pub(crate) async fn measure_effects(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
     let runs = stand.options.runs().first().copied().unwrap_or(1);
-    let work = Work { arrival: Arrival::Made, executors: 1, runs, writes: true };
+    let work = Work { arrival: Arrival::Made, executors: 1, runs, writes: true, signs: false };
     let samples = repeated(stand, report, work).await?;
     add(report, work, &samples);
     let deployment = stand.deploy_with(1).await?;
@@ -84,8 +86,13 @@ pub(crate) async fn measure_executors(stand: &Stand<'_>, report: &mut Report) ->
     let mut all = [1, 2, 4].map(|executors| (executors, Vec::new()));
     for _ in 0..stand.options.repeat() {
         for (executors, samples) in &mut all {
-            let work =
-                Work { arrival: Arrival::Waiting, executors: *executors, runs, writes: false };
+            let work = Work {
+                arrival: Arrival::Waiting,
+                executors: *executors,
+                runs,
+                writes: false,
+                signs: false,
+            };
             samples.push(sample(stand, work, None).await?);
         }
     }
@@ -109,6 +116,39 @@ pub(crate) async fn measure_executors(stand: &Stand<'_>, report: &mut Report) ->
         report.add(row.foreign(usage.foreign_cores));
         deployment.database.drop().await?;
     }
+    Ok(())
+}
+
+/// The same work without and with signatures, turn about, and the ratio of each pair of rounds.
+pub(crate) async fn measure_signing(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
+    let runs = compared(stand.options);
+    let mut all = [false, true].map(|signs| (signs, Vec::new()));
+    for _ in 0..stand.options.repeat() {
+        for (signs, samples) in &mut all {
+            let work =
+                Work { arrival: Arrival::Made, executors: 1, runs, writes: false, signs: *signs };
+            samples.push(sample(stand, work, None).await?);
+        }
+    }
+    let [(_, without), (_, with)] = &all;
+    let ratios: Vec<f64> = without
+        .iter()
+        .zip(with)
+        .map(|(without, with)| with.steps_per_second / without.steps_per_second)
+        .collect();
+    for (signs, samples) in &all {
+        let foreign = most_foreign(samples, |sample| &sample.usage);
+        let what = if *signs { "signed" } else { "without signatures" };
+        let row = Row::new(
+            format!("{runs} runs {what}, steps/s"),
+            spread(samples, 0, |sample| sample.steps_per_second),
+        );
+        report.add(row.foreign(foreign));
+        let cost = middle_cpu(samples, |sample| (&sample.usage.spent, sample.steps));
+        report.add(Row::new("  CPU ms per step", cost).foreign(foreign));
+    }
+    let row = Row::new("  signed to unsigned, each pair", spread(&ratios, 3, |ratio| *ratio));
+    report.add(row.beside("target 0.97"));
     Ok(())
 }
 
@@ -148,7 +188,7 @@ pub(crate) async fn sample_on(
 ) -> Result<Sample> {
     let Work { arrival, executors, runs, .. } = work;
     let warming = Utc::now();
-    let mut deployment = stand.deploy_on(database, executors).await?;
+    let mut deployment = stand.deploy_as(database, executors, &environment(stand, work)).await?;
     let rows = deployment.database.pool().await?;
     let in_flight = stand.options.in_flight;
     load::create(&deployment, &load::chain(), WARM_UP, in_flight).await?;
@@ -192,6 +232,10 @@ pub(crate) async fn sample_on(
     })
 }
 
+fn environment<'a>(stand: &'a Stand<'_>, work: Work) -> Vec<(&'a str, &'a str)> {
+    if work.signs { stand.signing_environment() } else { stand.environment() }
+}
+
 /// Creates the runs; returns when the first was requested and when the last was accepted.
 async fn carry(
     stand: &Stand<'_>,
@@ -205,7 +249,7 @@ async fn carry(
     let made = Utc::now();
     if arrival == Arrival::Waiting {
         for _ in 0..executors {
-            deployment.add_executor(&stand.environment()).await?;
+            deployment.add_executor(&environment(stand, work)).await?;
         }
     }
     Ok((begun, made))
