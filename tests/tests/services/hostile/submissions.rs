@@ -269,13 +269,16 @@ pub(super) fn cases() -> Vec<Case> {
         Case {
             name: "a decision after the end of the run",
             code: "lease_lost",
-            act: |_, victim| {
+            act: |scene, victim| {
                 async move {
                     let replies = [
                         call("write_file", json!({"path": "o", "content": "x"})),
                         surety_e2e::agent::next_plan(),
                     ];
                     let ended = victim.agent.take_turns(victim.work.clone(), &replies).await;
+                    ended.map_err(broken)?;
+                    // The last turn ends the step; the verdict, which ends the run, follows it.
+                    let ended = scene.deployment.wait_for_end(&victim.run_id).await;
                     ended.map_err(broken)?;
                     changed(victim, |work| work.context.turn = 3).await
                 }
