@@ -38,7 +38,6 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use surety_common::clock;
 use surety_common::config::{CommonConfig, ConfigError, ExecutorConfig, ModelDriverConfig};
 use surety_common::domain::signature::Service as Signer;
@@ -54,14 +53,10 @@ use surety_forge::Forges;
 use surety_sandbox::InForce;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use wiring::{
     Means, engine, gate_channel, model_loop, participants, prompt, secrets, tools, workers,
 };
-
-/// The time limit to close the database connections.
-const CLOSING: Duration = Duration::from_secs(1);
 
 /// The configuration of an executor.
 pub struct Setup {
@@ -160,7 +155,10 @@ pub async fn serve(
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    store::import_patiently(&pool, &setup.tokens.known).await?;
+    tokio::select! {
+        imported = store::import_patiently(&pool, &setup.tokens.known) => imported?,
+        () = shutdown.cancelled() => return Ok(()),
+    }
     show_tools(&pool, &tools).await;
     tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
     let means = Means { tools, servers, sandbox, secrets, gate, signing, forges, forge_tools };
@@ -202,9 +200,7 @@ async fn close(loops: Vec<(&'static str, JoinHandle<()>)>, pool: &PgPool) {
             tracing::error!(%error, name, "executor: a loop panicked; report the error");
         }
     }
-    if timeout(CLOSING, pool.close()).await.is_err() {
-        tracing::warn!("executor: the database connections could not be closed in time");
-    }
+    store::close(pool).await;
 }
 
 /// Stores the tools of this executor, for models that plan.
