@@ -96,7 +96,10 @@ pub async fn serve(
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    store::import_patiently(&pool, &setup.tokens.known).await?;
+    tokio::select! {
+        imported = store::import_patiently(&pool, &setup.tokens.known) => imported?,
+        () = shutdown.cancelled() => return Ok(()),
+    }
     let authentication = Authentication::Store(Arc::new(Identities::of(pool.clone())));
     tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
     let gate = Gate::start(pool.clone(), probes, forges, gate::Keys { signing, trust });
@@ -108,7 +111,7 @@ pub async fn serve(
         .with_http(server::operations(setup.metrics, Some(pool.clone())))
         .serve(listener, shutdown.cancelled_owned())
         .await;
-    pool.close().await;
+    store::close(&pool).await;
     Ok(served?)
 }
 

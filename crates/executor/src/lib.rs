@@ -14,6 +14,7 @@ pub mod driver;
 pub mod fuse;
 pub mod gate;
 mod git_reader;
+mod machine;
 mod model;
 mod participant;
 mod pauses;
@@ -26,28 +27,23 @@ pub mod snapshot;
 pub mod stateless;
 pub mod step;
 pub mod tool;
+mod wiring;
 mod worker;
 pub mod workspace_git;
 
+pub use wiring::check_prompt;
+
+use machine::{confine, git_host, sweep, warn_of_open_files};
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use surety_common::clock;
-use surety_common::config::{
-    CommonConfig, ConfigError, ExecutorConfig, ModelDriverConfig, PROMPTS, Prompt, check_prompts,
-};
-use surety_common::domain::journal::Actor;
+use surety_common::config::{CommonConfig, ConfigError, ExecutorConfig, ModelDriverConfig};
 use surety_common::domain::signature::Service as Signer;
-use surety_common::domain::workspace::Reserved;
 use surety_common::keys;
-use surety_common::store::{
-    self, Committer, Identities, Listener, Observer, PlanTool, PoolSize, Signing, StoreError,
-    Topic, Waker, Wakeups,
-};
-use surety_common::telemetry;
-use surety_common::wire::client::{self, ClientError, Transport};
+use surety_common::store::{self, Identities, PlanTool, PoolSize, StoreError};
+use surety_common::wire::client::{ClientError, Transport};
 use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings, announce};
 use surety_common::wire::token::FileTokens;
 use surety_common::wire::v1::SandboxLevel;
@@ -57,17 +53,10 @@ use surety_forge::Forges;
 use surety_sandbox::InForce;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
-
-/// The time limit to close the database connections.
-const CLOSING: Duration = Duration::from_secs(1);
-
-/// The open files of each running command: two pipes, its helper and the socket to it, and its run's folder.
-const FILES_OF_A_COMMAND: u64 = 5;
-/// The open files for connections, logs, and files that tools read.
-const FILES_BESIDE: u64 = 64;
+use wiring::{
+    Means, engine, gate_channel, model_loop, participants, prompt, secrets, tools, workers,
+};
 
 /// The configuration of an executor.
 pub struct Setup {
@@ -126,33 +115,6 @@ pub enum ServeError {
     Tools(#[from] tool::RegistryError),
 }
 
-fn tools(setup: &Setup) -> Result<Arc<tool::Registry>, tool::RegistryError> {
-    let ExecutorConfig {
-        executor_http_allow,
-        executor_command_timeout_s,
-        executor_tool_aliases,
-        ..
-    } = &setup.executor;
-    let settings = tool::BuiltinSettings {
-        http_allowed: executor_http_allow.as_deref(),
-        command_timeout: Duration::from_secs(*executor_command_timeout_s),
-        aliases: executor_tool_aliases.as_deref(),
-    };
-    tool::Registry::with_builtin(&settings).map(Arc::new)
-}
-
-/// Reads the secrets of tools and of MCP servers, and keeps them out of this process's log.
-fn secrets(setup: &Setup) -> Result<(tool::Secrets, tool::McpHost), ServeError> {
-    let listed = setup.executor.executor_secrets.clone().unwrap_or_default();
-    let servers = setup.executor.mcp_servers()?;
-    let headers = tool::McpHost::headers(&servers)?;
-    let hidden = tool::McpHost::header_secrets(&headers);
-    let secrets = tool::Secrets::load_with(&listed.0, &hidden)?;
-    telemetry::redact_logs(Arc::clone(secrets.redactor()));
-    let servers = tool::McpHost::prepare(servers, headers, &secrets)?;
-    Ok((secrets, servers))
-}
-
 /// Serves and works until `shutdown` is cancelled, then drains: running turns end, and every lease
 /// is released. At start it waits until the database is available. Without one it runs in stateless
 /// mode: it reads decisions, and executes nothing.
@@ -193,7 +155,10 @@ pub async fn serve(
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    store::import_patiently(&pool, &setup.tokens.known).await?;
+    tokio::select! {
+        imported = store::import_patiently(&pool, &setup.tokens.known) => imported?,
+        () = shutdown.cancelled() => return Ok(()),
+    }
     show_tools(&pool, &tools).await;
     tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
     let means = Means { tools, servers, sandbox, secrets, gate, signing, forges, forge_tools };
@@ -235,28 +200,7 @@ async fn close(loops: Vec<(&'static str, JoinHandle<()>)>, pool: &PgPool) {
             tracing::error!(%error, name, "executor: a loop panicked; report the error");
         }
     }
-    if timeout(CLOSING, pool.close()).await.is_err() {
-        tracing::warn!("executor: the database connections could not be closed in time");
-    }
-}
-
-/// The parts of the process that are told of every change that it stores.
-type Observers = (participant::News, worker::KnownRuns);
-
-/// Passes every stored change on: to the telemetry, to followers of the run, to participants that wait for
-/// the end of a turn or for a step, and to what gives calls to workers.
-fn observer(waker: Waker, wakeups: Wakeups, (news, known): Observers) -> Observer {
-    Arc::new(move |write, span| {
-        telemetry::observe(write, span);
-        news.stored(write);
-        known.stored(write);
-        let run_id = write.execution.run_id;
-        waker.wake(Topic::Run(run_id));
-        if write.waits.moves_waits() {
-            wakeups.wake_here(Topic::Waits(run_id));
-            waker.wake_now(Topic::Waits(run_id));
-        }
-    })
+    store::close(pool).await;
 }
 
 /// Stores the tools of this executor, for models that plan.
@@ -273,152 +217,6 @@ async fn show_tools(pool: &PgPool, tools: &tool::Registry) {
     if let Err(error) = store::show_tools(pool, &tools, clock::now()).await {
         tracing::warn!(%error, "executor: the tools could not be stored, so models may plan without them; restart the executor");
     }
-}
-
-/// What an engine works with.
-struct Means {
-    tools: Arc<tool::Registry>,
-    servers: tool::McpHost,
-    sandbox: tool::Sandbox,
-    secrets: tool::Secrets,
-    gate: gate::Gate,
-    signing: Signing,
-    forges: Forges,
-    /// The tools of tasks; none where no forge is configured.
-    forge_tools: Option<Arc<tool::Registry>>,
-}
-
-fn engine(
-    setup: &Setup,
-    pool: PgPool,
-    means: Means,
-    (observers, shutdown): (Observers, &CancellationToken),
-) -> Arc<step::Engine> {
-    let Means { tools, servers, sandbox, secrets, gate, signing, forges, forge_tools } = means;
-    let waker = Waker::start(pool.clone());
-    let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
-    let observer = observer(waker.clone(), wakeups.clone(), observers);
-    let id = Uuid::now_v7();
-    let toolbox = toolbox(tools, &pool, &setup.executor).with_servers(servers);
-    let toolbox = match forge_tools {
-        Some(tools) => toolbox.with_special(step::TOOLCHAIN, tools),
-        None => toolbox,
-    };
-    Arc::new(step::Engine {
-        id,
-        actor: Actor(format!("executor/{}", id.simple()).into()),
-        committer: Committer::start(pool.clone(), waker.clone(), observer, signing),
-        waker,
-        wakeups,
-        tools: Arc::new(toolbox),
-        forges: step::TaskForges::new(forges, setup.executor.executor_secrets.as_ref()),
-        pool,
-        drivers: setup.drivers.clone(),
-        environment: Arc::new(tool::Environment::of_process()),
-        sandbox,
-        secrets,
-        workspaces: setup.executor.executor_data_dir.join("workspaces"),
-        git: git_host(&setup.executor),
-        reserved: reserved(&setup.executor.executor_data_dir),
-        host_label: setup.common.host_label(),
-        gate,
-        drain: shutdown.clone(),
-        registry: step::RunRegistry::default(),
-        recent_runs: step::RecentRuns::default(),
-        lease_validity: step::LeaseValidity::new(
-            setup.executor.heartbeat_interval(),
-            setup.executor.heartbeat_age_limit(),
-        ),
-        cut: CancellationToken::new(),
-        drain_timeout: setup.common.drain_timeout(),
-        max_deaths: setup.executor.executor_max_deaths,
-    })
-}
-
-/// Checks the prompt of steps.
-///
-/// # Errors
-/// It cannot be used.
-pub fn check_prompt(models: &ModelDriverConfig) -> Result<(), ConfigError> {
-    prompt(models).map(drop)
-}
-
-/// The rules that drivers are shown.
-fn prompt(models: &ModelDriverConfig) -> Result<Prompt, ConfigError> {
-    let folder = models.model_prompts_dir.as_deref();
-    folder.map(|folder| check_prompts(folder, &PROMPTS)).transpose()?;
-    context::STEP_PROMPT.load(folder)
-}
-
-/// The loop of the models that decide.
-fn model_loop(
-    participants: &participant::Participants,
-    endpoints: surety_model::Endpoints,
-    setup: &Setup,
-) -> model::ModelLoop {
-    model::ModelLoop {
-        participants: participants.clone(),
-        endpoints,
-        turns: setup.models.turns(),
-        model_wait: setup.models.model_wait(),
-        grace: setup.common.drain_timeout() / 2,
-    }
-}
-
-/// The agents that decide for runs with a remote driver.
-fn participants(
-    claimer: &Arc<step::Claimer>,
-    news: participant::News,
-    config: &ExecutorConfig,
-    prompt: Prompt,
-) -> participant::Participants {
-    let engine = claimer.engine();
-    let workshop = participant::Workshop {
-        tools: Arc::clone(&engine.tools),
-        workspaces: engine.workspaces.clone(),
-        prompt,
-    };
-    let terms = participant::Terms { lease: config.driver_lease(), reporters: config.reporters() };
-    participant::Participants::start(Arc::clone(claimer), news, (workshop, terms), &engine.drain)
-}
-
-fn toolbox(builtin: Arc<tool::Registry>, pool: &PgPool, config: &ExecutorConfig) -> tool::Toolbox {
-    let times = tool::ToolboxTimes {
-        listed: config.worker_tool_ttl(),
-        call_timeout: config.worker_call_timeout(),
-    };
-    tool::Toolbox::with_workers(builtin, pool.clone(), times)
-}
-
-/// The workers that serve tools.
-fn workers(
-    claimer: &Arc<step::Claimer>,
-    (news, known): Observers,
-    config: &ExecutorConfig,
-) -> worker::Workers {
-    let step::Engine { id, pool, committer, waker, wakeups, tools, workspaces, drain, .. } =
-        &**claimer.engine();
-    worker::Workers::start(worker::WorkerSetup {
-        executor_id: *id,
-        pool: pool.clone(),
-        claimer: Arc::clone(claimer),
-        replies: step::Replies::new(pool.clone(), committer.clone(), wakeups.clone()),
-        news,
-        known,
-        wakes: (waker.clone(), wakeups.clone()),
-        toolbox: Arc::clone(tools),
-        workspaces: workspaces.clone(),
-        terms: worker::WorkerTerms {
-            lease: config.worker_lease(),
-            listed: config.worker_tool_ttl(),
-        },
-        drain: drain.clone(),
-    })
-}
-
-fn gate_channel(setup: &Setup) -> Result<client::ServiceChannel, ClientError> {
-    let own = setup.tokens.own.as_ref();
-    client::channel_over(&setup.executor.gate_url, own, &setup.transport)
 }
 
 fn without_database(setup: Setup, tools: Arc<tool::Registry>) -> Server {
@@ -445,110 +243,6 @@ fn info(pool: Option<PgPool>, in_force: &InForce, has_model: bool) -> ServerInfo
     let sandbox_missing = in_force.missing().iter().map(ToString::to_string).collect();
     let version = env!("CARGO_PKG_VERSION");
     ServerInfo { service: "executor", version, sandbox, sandbox_missing, pool, has_model }
-}
-
-/// Probes the sandbox of this machine, and logs the level. Commands see none of the `key_files` of models.
-async fn confine(setup: &Setup, key_files: Vec<PathBuf>) -> Result<tool::Sandbox, ServeError> {
-    let config = setup.executor.sandbox.clone();
-    let data_dir = setup.executor.executor_data_dir.clone();
-    let mut hidden = key_files;
-    hidden.extend(setup.hidden.clone());
-    hidden.extend(setup.common.token_file.clone());
-    hidden.extend(setup.executor.executor_key_file.clone());
-    let listed = setup.executor.executor_secrets.iter().flat_map(|secrets| &secrets.0);
-    hidden.extend(listed.filter_map(tool::secret_file));
-    let servers = setup.executor.mcp_servers()?;
-    hidden.extend(servers.iter().flat_map(|server| server.secret_files()).map(Path::to_owned));
-    hidden.extend(setup.executor.executor_mcp.clone());
-    let forges = setup.common.forges()?;
-    hidden.extend(forges.secret_files().map(Path::to_owned));
-    hidden.extend(setup.common.forges_file.clone());
-    hidden.extend(setup.common.tls.client.tls_key_file.clone());
-    let models = &setup.models.models;
-    hidden.extend(models.model_profiles_file.clone());
-    hidden.extend(setup.database_url.as_deref().and_then(socket_folder));
-    let probing =
-        tokio::task::spawn_blocking(move || tool::Sandbox::probe(&config, &data_dir, hidden));
-    let sandbox = probing.await.map_err(|error| {
-        let source = std::io::Error::other(error);
-        tool::SandboxError::Scratch { path: setup.executor.executor_data_dir.clone(), source }
-    })??;
-    let machine = sandbox.machine();
-    let reasons = machine.reasons().join(" ");
-    if reasons.is_empty() {
-        tracing::info!(sandbox = %machine.in_force(), "executor: commands run in the sandbox");
-    } else {
-        tracing::warn!(
-            sandbox = %machine.in_force(),
-            reasons,
-            "executor: commands run in a weaker sandbox than the strongest; see docs/sandbox.md"
-        );
-    }
-    Ok(sandbox)
-}
-
-/// What runs on git repositories are allowed here.
-fn git_host(config: &ExecutorConfig) -> workspace_git::GitHost {
-    let data_dir = &config.executor_data_dir;
-    // Commands have to know the folder by its real path.
-    let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.clone());
-    workspace_git::GitHost {
-        allowed: config.repositories(),
-        disk_mib: config.executor_repository_mib,
-        clones: data_dir.join("clones"),
-    }
-}
-
-/// Removes the views and the clones of processes that were killed on this machine.
-async fn sweep(sandbox: &tool::Sandbox, clones: PathBuf) {
-    let scratch = sandbox.scratch().to_owned();
-    let sweeping = move || {
-        let left = round::sweep_views(&scratch) + workspace_git::sweep_clones(&clones);
-        left + scratch::sweep(&scratch, tool::mcp::SCRATCH_PREFIX)
-    };
-    match blocking::blocking(sweeping).await {
-        Ok(0) | Err(_) => {}
-        Ok(removed) => {
-            tracing::info!(removed, "executor: removed the folders that killed processes left");
-        }
-    }
-}
-
-/// The folder of the database's socket, where the address names one.
-fn socket_folder(database_url: &str) -> Option<PathBuf> {
-    let (place, query) = database_url.split_once('?').unwrap_or((database_url, ""));
-    let named = query.split('&').find_map(|part| part.strip_prefix("host="));
-    let host = named.or_else(|| {
-        let host = place.split_once("://")?.1;
-        host.rsplit_once('@').map_or(host, |(_, host)| host).split('/').next()
-    })?;
-    let host = host.replace("%2F", "/").replace("%2f", "/");
-    host.starts_with('/').then(|| PathBuf::from(host))
-}
-
-/// Warns when the commands of all slots need more open files than the process may have.
-fn warn_of_open_files(slots: u32) {
-    let needed = u64::from(slots) * FILES_OF_A_COMMAND + FILES_BESIDE;
-    match server::open_files() {
-        Ok(allowed) if allowed < needed => tracing::warn!(
-            allowed,
-            needed,
-            "executor: the limit of open files is too low for all slots, so commands will wait; raise it or use fewer slots \
-             (SURETY_EXECUTOR_SLOTS)"
-        ),
-        Ok(_) => {}
-        Err(error) => tracing::warn!(%error, "executor: the limit of open files could not be read"),
-    }
-}
-
-/// The folders that no run may work in: by their real paths, and as they are named.
-fn reserved(data_dir: &Path) -> Reserved {
-    let both = |path: PathBuf| {
-        let real = path.canonicalize().ok();
-        std::path::absolute(path).into_iter().chain(real)
-    };
-    let homes = std::env::home_dir().into_iter().filter(|home| home.parent().is_some());
-    Reserved { homes: homes.flat_map(both).collect(), data: both(data_dir.to_owned()).collect() }
 }
 
 /// Claims runs and works on them until the engine has drained.

@@ -172,7 +172,10 @@ pub async fn serve(
         pool = connecting => pool?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    store::import_patiently(&pool, &setup.tokens.known).await?;
+    tokio::select! {
+        imported = store::import_patiently(&pool, &setup.tokens.known) => imported?,
+        () = shutdown.cancelled() => return Ok(()),
+    }
     let identities = Identities::of(pool.clone());
     let escalations: Arc<dyn task::EscalationPort> = match forges.is_empty() {
         true => Arc::new(task::NoForge),

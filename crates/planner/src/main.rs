@@ -4,7 +4,7 @@ use clap::Parser;
 use surety_common::config::{CommonConfig, ModelDriverConfig, PlannerConfig};
 use surety_common::telemetry;
 use surety_common::wire::client::Transport;
-use surety_common::wire::server::{bind, on_signal, runtime};
+use surety_common::wire::server::{bind, block_on, on_signal};
 use surety_common::wire::token::FileTokens;
 
 /// Runs allocate and free many small texts concurrently on many threads.
@@ -26,7 +26,7 @@ struct Args {
 fn main() -> anyhow::Result<()> {
     surety_sandbox::run_if_invoked();
     let args = Args::parse();
-    runtime(args.common.worker_threads)?.block_on(run(args))
+    block_on(args.common.worker_threads, run(args))?
 }
 
 async fn run(Args { common, planner, models }: Args) -> anyhow::Result<()> {

@@ -350,7 +350,7 @@ impl Shards {
     /// Closes every connection.
     pub(crate) async fn close(&self) {
         let reached = self.all().filter_map(|shard| shard.planner.get());
-        join_all(reached.map(|planner| planner.pool.close())).await;
+        join_all(reached.map(|planner| store::close(&planner.pool))).await;
     }
 }
 

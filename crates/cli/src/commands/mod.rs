@@ -41,7 +41,7 @@ use std::thread::available_parallelism;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use surety_common::wire::server::runtime;
+use surety_common::wire::server::block_on;
 
 pub use agents::Agents;
 pub use answer::Answer;
@@ -238,9 +238,8 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         | Command::DevPostgres(_) => None,
     };
     let all = available_parallelism().ok().and_then(|all| u32::try_from(all.get()).ok());
-    let runtime = runtime(wanted.or(all))
-        .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
-    runtime.block_on(carry_out(cli, matches, output))
+    block_on(wanted.or(all), carry_out(cli, matches, output))
+        .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?
 }
 
 async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {

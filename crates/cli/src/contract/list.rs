@@ -48,14 +48,7 @@ pub fn table(contracts: &[Contract]) -> String {
 mod tests {
     use super::*;
     use crate::contract::Decided;
-
-    fn contract() -> Contract {
-        serde_json::from_str(
-            r#"{"form":"surety contract 1","workspace":"/w","opened_at":"t","opened_by":"p","base":"HEAD",
-            "commit":"c","checks":null,"proposal":null,"verdict":null}"#,
-        )
-        .unwrap()
-    }
+    use crate::contract::fixture::contract;
 
     fn decided(accepted: bool) -> Decided {
         Decided {

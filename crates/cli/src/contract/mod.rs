@@ -14,6 +14,8 @@
 
 mod checks;
 mod file;
+#[cfg(test)]
+mod fixture;
 mod list;
 mod opening;
 mod proposal;

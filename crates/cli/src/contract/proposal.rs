@@ -138,14 +138,7 @@ pub fn next_step(plan: Option<&Plan>, reports: &BTreeMap<String, Report>) -> Nex
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn contract() -> Contract {
-        serde_json::from_str(
-            r#"{"form":"surety contract 1","workspace":"/w","opened_at":"t","opened_by":"p","base":"HEAD",
-            "commit":"c","checks":null,"proposal":null,"verdict":null}"#,
-        )
-        .unwrap()
-    }
+    use crate::contract::fixture::contract;
 
     fn plan(checks: &str) -> String {
         format!(

@@ -24,7 +24,7 @@ use super::terminal::{Terminal, put};
 use super::view::RunView;
 use crate::answering::{self, Way, asked};
 use crate::connection::{Connection, bounded};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::text::{one_line, run_state};
 
 /// How often the view is drawn without events.
@@ -112,11 +112,24 @@ impl Live {
 
     /// Shows the run and carries out what keys ask for, until the person leaves.
     ///
+    /// # Errors
+    /// The terminal is gone, or a panic in any task gave it back.
+    ///
     /// # Cancel safety
     /// Nothing is lost: keys and results that were not taken are taken by the next call.
-    pub(super) async fn turn(&mut self) -> io::Result<()> {
+    pub(super) async fn turn(&mut self) -> Result<(), Failure> {
         while !self.leaves || self.calls > 0 {
-            self.draw()?;
+            if self.terminal.is_lost() {
+                return Err(Failure::new(
+                    Code::Internal,
+                    "the live view ended: a part of this program panicked, and its message stands above",
+                    format!(
+                        "Report the message. The run continues. To watch it: surety watch {}",
+                        self.view.run.id
+                    ),
+                ));
+            }
+            self.draw().map_err(Failure::OutputClosed)?;
             tokio::select! {
                 event = next_event(&mut self.input) => match event {
                     Some(Ok(Event::Key(key))) => {
@@ -130,7 +143,7 @@ impl Live {
                         self.drawn_at = None;
                     }
                     Some(Ok(_)) => {}
-                    Some(Err(error)) => return Err(error),
+                    Some(Err(error)) => return Err(Failure::OutputClosed(error)),
                     None => self.input = None,
                 },
                 Some(came) = self.came.recv() => {

@@ -76,11 +76,11 @@ impl Screen {
     /// Serves the person at the terminal, until that one stops watching.
     ///
     /// # Errors
-    /// The terminal is gone.
+    /// The terminal is gone, or a panic gave it back.
     pub(super) async fn left(&mut self) -> Result<(), Failure> {
         match self {
             Self::Lines(_) => std::future::pending().await,
-            Self::Live(live) => live.turn().await.map_err(Failure::OutputClosed),
+            Self::Live(live) => live.turn().await,
         }
     }
 

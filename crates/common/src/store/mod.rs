@@ -95,7 +95,7 @@ pub use pages::{ReceiptPages, WorkPage, latest_events, latest_work, receipts, wo
 pub use partition::{drop_partitions, prepare_partitions, time_of};
 pub use plan::{StoredPlan, find_plan, plan_of};
 pub use plan_tools::{PlanTool, plan_tools, show_tools};
-pub use pool::{PoolSize, connect, patiently, ping};
+pub use pool::{PoolSize, close, connect, patiently, ping};
 pub use queues::{Queues, Scan};
 pub use request_outcome::{
     AnsweredChange, Kept, NewOutcome, StoredOutcome, apply_answered, find_outcome, forget_outcomes,

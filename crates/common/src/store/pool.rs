@@ -21,6 +21,9 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 /// is retried.
 pub(super) const FRESH: Duration = Duration::from_secs(1);
 
+/// The time limit to close the connections of a pool.
+const CLOSING: Duration = Duration::from_secs(1);
+
 /// The size of a pool and the time limit to acquire a connection. Dedicated connections are not
 /// counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +146,16 @@ pub(super) async fn within_at_most<T>(
     answer: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     timeout(limit, answer).await.map_err(|_| StoreError::from(sqlx::Error::PoolTimedOut))?
+}
+
+/// Closes a pool. A call that does not return its connection in time ends with the process.
+pub async fn close(pool: &PgPool) {
+    if timeout(CLOSING, pool.close()).await.is_err() {
+        tracing::warn!(
+            in_use = pool.size(),
+            "store: the database connections could not be closed in time; the end of the process closes them"
+        );
+    }
 }
 
 /// Checks that the database answers.

@@ -235,3 +235,12 @@ async fn a_migration_may_take_longer_than_any_silence(
     holding.rollback().await.unwrap();
     migrating.await.unwrap().unwrap();
 }
+
+#[sqlx::test(migrations = false)]
+async fn a_connection_that_a_call_still_uses_does_not_hold_the_end_up(pool: PgPool) {
+    let used = pool.acquire().await.unwrap();
+    let closing = tokio::time::timeout(FOR_EVER, store::close(&pool));
+    closing.await.expect("an end without the connection");
+    assert!(pool.is_closed());
+    drop(used);
+}

@@ -32,7 +32,9 @@ mod tests_gone;
 mod tests_seen;
 mod view;
 mod view_changes;
+mod view_content;
 mod view_folder;
+mod view_layers;
 mod view_time;
 mod whole;
 

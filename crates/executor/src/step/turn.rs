@@ -98,78 +98,86 @@ async fn act_on(run: &LeasedRun, index: usize, reply: Reply) -> Result<Vec<usize
     }
 }
 
-/// Applies a decision that passed its validations. Whatever is no call lies in a future of its own: every future around
-/// this one has its size, and is moved with it.
+/// Applies a decision that passed its validations. All but a call lie in futures of their own: every future around this
+/// one has its size, and is moved with it.
 async fn apply(run: &LeasedRun, index: usize, passed: Passed) -> Result<Vec<usize>, Ended> {
     let decision = &passed.judgement.decision;
     match (decision.action, &decision.tool_call) {
         (Action::Continue, Some(tool_call)) => {
             call::carry_out(run, index, &passed, tool_call).await
         }
-        _ => Box::pin(apply_without_call(run, index, &passed)).await,
+        // The validations turn a confirm of a tool that only reads into a continue.
+        (Action::Confirm, Some(tool_call)) => {
+            Box::pin(confirm(run, index, &passed, tool_call)).await
+        }
+        // The reader refuses a confirm without a call.
+        (Action::Continue | Action::Confirm, None) => Box::pin(record(run, index, &passed)).await,
+        (Action::NextPlan | Action::Done, _) => Box::pin(finish(run, index, &passed)).await,
+        (Action::AskUser, _) => {
+            let wait = question(run, index, decision);
+            Box::pin(ask(run, index, &passed, wait)).await
+        }
+        (Action::Abort, _) => Box::pin(abort(run, index, &passed)).await,
     }
 }
 
-/// Applies a decision that makes no call, or asks for the confirmation of one.
-async fn apply_without_call(
+/// Asks for the confirmation of a call, or makes the call where a grant covers it.
+async fn confirm(
     run: &LeasedRun,
     index: usize,
     passed: &Passed,
+    tool_call: &ToolCall,
 ) -> Result<Vec<usize>, Ended> {
-    let Passed { judgement, usage } = passed;
-    let decision = judgement.decision.clone();
-    match (decision.action, &decision.tool_call) {
-        // The validations turn a confirm of a tool that only reads into a continue.
-        (Action::Confirm, Some(tool_call)) => {
-            let wait = confirmation(run, index, &decision, tool_call).await?;
-            let shown = wait.confirmation.as_deref();
-            let execution = run.execution().await;
-            if shown.is_some_and(|call| execution.has_grant_for(call, run.engine.now())) {
-                let granted = (tool_call, &wait);
-                return approved_call::carry_out_granted(run, index, passed, granted).await;
-            }
-            ask(run, index, passed, wait).await
-        }
-        (Action::Continue, _) | (Action::Confirm, None) => {
-            run.change(|draft| {
-                outcome::turn(draft, run, index, limits::Next::Turn, |draft| {
-                    outcome::record_applied(draft, run, index, judgement, *usage)
-                })
-            })
-            .await?;
-            Ok(Vec::new())
-        }
-        (Action::NextPlan | Action::Done, _) => {
-            let Some(accepted) = repository::accept(run).await? else {
-                return Ok(Vec::new());
-            };
-            let started = run
-                .change(|draft| {
-                    outcome::turn(draft, run, index, limits::Next::Turn, |draft| {
-                        outcome::record_applied(draft, run, index, judgement, *usage)?;
-                        accepted.refer(draft, index);
-                        outcome::finish(draft, run, index, &decision)
-                    })
-                })
-                .await?;
-            Ok(started.unwrap_or_default())
-        }
-        (Action::AskUser, _) => {
-            let wait = question(run, index, &decision);
-            ask(run, index, passed, wait).await
-        }
-        (Action::Abort, _) => {
-            let abort = decision.abort.unwrap_or_default();
-            run.change(|draft| {
-                outcome::turn(draft, run, index, limits::Next::Turn, |draft| {
-                    outcome::record_applied(draft, run, index, judgement, *usage)?;
-                    draft.abort(&run.graph, abort.clone())
-                })
-            })
-            .await?;
-            Ok(Vec::new())
-        }
+    let wait = confirmation(run, index, &passed.judgement.decision, tool_call).await?;
+    let shown = wait.confirmation.as_deref();
+    let execution = run.execution().await;
+    if shown.is_some_and(|call| execution.has_grant_for(call, run.engine.now())) {
+        return approved_call::carry_out_granted(run, index, passed, (tool_call, &wait)).await;
     }
+    ask(run, index, passed, wait).await
+}
+
+/// Records a turn that asks for nothing.
+async fn record(run: &LeasedRun, index: usize, passed: &Passed) -> Result<Vec<usize>, Ended> {
+    run.change(|draft| {
+        outcome::turn(draft, run, index, limits::Next::Turn, |draft| {
+            outcome::record_applied(draft, run, index, &passed.judgement, passed.usage)
+        })
+    })
+    .await?;
+    Ok(Vec::new())
+}
+
+/// Finishes the step, after the repository of the run has taken its files.
+async fn finish(run: &LeasedRun, index: usize, passed: &Passed) -> Result<Vec<usize>, Ended> {
+    let Some(accepted) = repository::accept(run).await? else {
+        return Ok(Vec::new());
+    };
+    let Passed { judgement, usage } = passed;
+    let started = run
+        .change(|draft| {
+            outcome::turn(draft, run, index, limits::Next::Turn, |draft| {
+                outcome::record_applied(draft, run, index, judgement, *usage)?;
+                accepted.refer(draft, index);
+                outcome::finish(draft, run, index, &judgement.decision)
+            })
+        })
+        .await?;
+    Ok(started.unwrap_or_default())
+}
+
+/// Ends the run as the driver asks.
+async fn abort(run: &LeasedRun, index: usize, passed: &Passed) -> Result<Vec<usize>, Ended> {
+    let Passed { judgement, usage } = passed;
+    let abort = judgement.decision.abort.clone().unwrap_or_default();
+    run.change(|draft| {
+        outcome::turn(draft, run, index, limits::Next::Turn, |draft| {
+            outcome::record_applied(draft, run, index, judgement, *usage)?;
+            draft.abort(&run.graph, abort.clone())
+        })
+    })
+    .await?;
+    Ok(Vec::new())
 }
 
 /// The driver replies later: the step waits. When no other work of the run is in progress, the run

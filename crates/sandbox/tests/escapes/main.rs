@@ -12,5 +12,6 @@ mod behaviour;
 mod neighbours;
 mod parser;
 mod participant;
+mod plain_user;
 mod projects;
 mod support;

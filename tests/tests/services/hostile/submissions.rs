@@ -277,7 +277,9 @@ pub(super) fn cases() -> Vec<Case> {
                     ];
                     let ended = victim.agent.take_turns(victim.work.clone(), &replies).await;
                     ended.map_err(broken)?;
-                    scene.deployment.wait_for_end(&victim.run_id).await.map_err(broken)?;
+                    // The last turn ends the step; the verdict, which ends the run, follows it.
+                    let ended = scene.deployment.wait_for_end(&victim.run_id).await;
+                    ended.map_err(broken)?;
                     changed(victim, |work| work.context.turn = 3).await
                 }
                 .boxed()

@@ -37,7 +37,7 @@ pub use open_files::open_files;
 #[cfg(all(feature = "store", feature = "telemetry"))]
 pub use operations::operations;
 pub use port::Peer;
-pub use runtime::runtime;
+pub use runtime::block_on;
 pub use stop::on_signal;
 
 use super::{FILE_DESCRIPTOR_SET, v1};

@@ -1,0 +1,182 @@
+//! The state of one step: its attempt, its open call, the reply that was supplied for it.
+
+use super::{Sleep, Wait, WorkerCall, is_zero, is_zero_i64};
+use crate::domain::confirmation::ApprovedCall;
+use crate::domain::decision::Usage;
+use crate::domain::model::ModelReply;
+use crate::domain::step::StepState;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// The state of one step in its current attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepProgress {
+    /// Stored separately in the row, one letter per step.
+    #[serde(skip)]
+    pub state: StepState,
+    /// The number of the attempt, from 1; 0 before the first.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub attempt: u32,
+    /// Turns taken in this attempt.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rounds: u32,
+    /// Tool calls in this attempt.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tool_calls: u32,
+    /// Finished calls of the step's script.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub script_position: u32,
+    /// Successful receipts of this step under this plan revision.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub proofs: u32,
+    /// Consecutive refused decisions.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub corrections: u32,
+    /// Replies with text and no decision since the last tool call.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missing_completions: u32,
+    /// Replies that contain only thinking since the last tool call.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub thinking_only: u32,
+    /// The correction or reminder for the driver's next turn; empty without one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub notice: String,
+    /// A reply that arrived later, before a turn has taken it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Box<SuppliedReply>>,
+    /// What is reserved of the budgets for the reply that the step waits for, or that no turn has taken.
+    #[serde(skip_serializing_if = "Usage::is_zero")]
+    pub reserved: Usage,
+    /// The wait whose answer is being carried out. Its participant keeps the lease until the step's next
+    /// wait takes it over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered_wait: Option<Uuid>,
+    /// Whether a model of the service answered it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub answered_by_model: bool,
+    /// The calls of this attempt by tool, where a participant outside the executor decides.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub called: BTreeMap<String, u32>,
+    /// When this attempt began.
+    #[serde(
+        rename = "began",
+        with = "chrono::serde::ts_microseconds_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub started_at: Option<DateTime<Utc>>,
+    /// When the step was settled.
+    #[serde(
+        rename = "ended",
+        with = "chrono::serde::ts_microseconds_option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub finished_at: Option<DateTime<Utc>>,
+    /// Why it failed or cannot start, shortened.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The call whose intent is journalled and that has no outcome yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_call: Option<Box<OpenCall>>,
+    /// The sleep that its open call is; none for any other call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sleep: Option<Sleep>,
+    /// The call of a worker that its open call is; none for any other call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_call: Option<Box<WorkerCall>>,
+    /// What it waits for; set only while it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Box<Wait>>,
+    /// The answer about the open call, if there was a question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<CallAnswer>,
+    /// Who gave that answer.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub answered_by: String,
+    /// The approved call that the step makes next. The change that records its intent uses it up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approved: Option<Box<ApprovedCall>>,
+    /// The state of the step's repeat detector, as the executor wrote it.
+    #[serde(skip_serializing_if = "serde_json::Value::is_null")]
+    pub fuses: serde_json::Value,
+}
+
+impl StepProgress {
+    /// Whether a call of it waits for its confirmation, or is confirmed and not begun.
+    pub fn is_confirming(&self) -> bool {
+        self.approved.is_some()
+            || self.wait.as_deref().is_some_and(|wait| wait.confirmation.is_some())
+    }
+}
+
+/// An effect that was recorded before it started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenCall {
+    /// The call's own id, and its idempotency key in every repetition.
+    pub call_id: Uuid,
+    /// The tool.
+    pub tool: String,
+    /// The arguments, as compact JSON text.
+    pub arguments_json: String,
+    /// The change that the tool announced, so that a later executor can check whether it happened.
+    pub effect: serde_json::Value,
+    /// The time when it was recorded.
+    pub intended_at: DateTime<Utc>,
+}
+
+/// A driver's reply to a wait, stored until the next turn of its step takes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuppliedReply {
+    /// The wait that it answers.
+    pub wait_id: Uuid,
+    /// The fencing token of the lease under which it was sent; 0 where the wait is not leased.
+    #[serde(default, skip_serializing_if = "is_zero_i64")]
+    pub lease_epoch: i64,
+    /// The reply as it was received: a decision as JSON text, or any other text. At most 1 MiB.
+    pub text: String,
+    /// The cost of the reply; none where the driver did not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// The W3C `traceparent` of the span in which it was made; empty without one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub trace_parent: String,
+    /// The identity that sent it; empty where it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+    /// Where a model of the service made it. Its usage is then the service's own count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Box<ModelReply>>,
+}
+
+/// The answer of a user about a call without a recorded outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallAnswer {
+    /// It did not happen, or may happen twice: call again.
+    Repeat,
+    /// It happened: continue after it.
+    Happened,
+    /// Its outcome cannot be determined: fail the step.
+    Fail,
+}
+
+impl CallAnswer {
+    /// Every answer, in the order in which they are offered.
+    pub const ALL: [Self; 3] = [Self::Repeat, Self::Happened, Self::Fail];
+
+    /// The contract's word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Repeat => "repeat",
+            Self::Happened => "happened",
+            Self::Fail => "fail",
+        }
+    }
+
+    /// The answer with this word.
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|answer| answer.as_str() == text)
+    }
+}

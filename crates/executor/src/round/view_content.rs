@@ -1,0 +1,233 @@
+//! The changes of one view: original check inputs, the files of hidden checks, canaries, the workspace of the start.
+
+use super::Round;
+use super::additions::{ViewOrder, mode_of};
+use super::opening::Opening;
+use super::originals::Originals;
+use super::view_changes::{Changes, write_reference};
+use super::view_layers::remove_at;
+use crate::scratch::make;
+use crate::tool::{ErrorCode, ToolError};
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use surety_common::domain::check_inputs::{Exam, language_of};
+use surety_common::domain::manifest::{Kind, changes};
+use surety_common::domain::receipt::Inputs;
+
+/// The folder with the files of hidden checks.
+const OVERLAY: &str = "overlay";
+/// The folder with test files that have failing tests.
+const CANARY: &str = "canary";
+
+impl Round {
+    /// Adds the files of a hidden check, over whatever stands there.
+    pub(super) fn cover(&self, overlay: &str, changes: &mut Changes) -> Result<(), ToolError> {
+        if overlay.is_empty() {
+            return Ok(());
+        }
+        let Some(files) = self.setup.additions.overlays.get(overlay) else {
+            let message = "the files of the hidden check are not kept; create the run again";
+            return Err(ToolError::new(ErrorCode::InternalError, message));
+        };
+        let folder = self.views()?.join(OVERLAY).join(overlay);
+        for (path, content) in files.iter() {
+            let (path, from) = (Path::new(path), folder.join(path));
+            write_file(&from, content, mode_of(content))
+                .map_err(|error| ToolError::io(from.display(), &error))?;
+            clear_way(self.opening()?, path, changes);
+            changes.remove.remove(path);
+            changes.replace.insert(path.to_owned(), from);
+        }
+        Ok(())
+    }
+
+    /// Adds failing tests to the test files of the view.
+    pub(super) fn plant(
+        &self,
+        order: &ViewOrder,
+        root: &Path,
+        changes: &mut Changes,
+    ) -> Result<(), ToolError> {
+        let Some(canary) = &order.canary else { return Ok(()) };
+        let folder = self.views()?.join(CANARY).join(order.inputs.as_str());
+        for (path, added) in &canary.hosts {
+            let from = changes.replace.get(path).cloned().unwrap_or_else(|| root.join(path));
+            if changes.remove.contains(path) || !from.is_file() {
+                continue;
+            }
+            let to = folder.join(path);
+            let written = fs::read(&from).and_then(|mut text| {
+                text.extend(added.as_bytes());
+                let mode = fs::metadata(&from)?.permissions().mode();
+                drop(remove_at(&to));
+                write_file(&to, &text, mode & 0o777)
+            });
+            written.map_err(|error| ToolError::io(to.display(), &error))?;
+            changes.replace.insert(path.clone(), to);
+        }
+        Ok(())
+    }
+
+    /// What a view of the workspace at the start changes: everything that is not ignored. A file that is no
+    /// code and whose content was not kept stays.
+    fn at_start(&self) -> Result<Changes, ToolError> {
+        let opening = self.opening()?;
+        let mut view = Changes::default();
+        let (Some(start), Some(now)) = (self.start()?, &opening.now) else { return Ok(view) };
+        let folder = self.views()?.join("start");
+        for change in changes(&start.manifest, now) {
+            if change.is_ignored() || !change.is_of_content() {
+                continue;
+            }
+            let path = Path::new(OsStr::from_bytes(change.path()));
+            if change.before.is_none_or(|before| before.kind == Kind::Folder) {
+                if change.before.is_none()
+                    && change.after.is_some_and(|now| now.kind != Kind::Folder)
+                {
+                    view.remove.insert(path.to_owned());
+                }
+                continue;
+            }
+            let given = self.originals.get().map(|given| &given.originals);
+            let written = given.map_or(Ok(None), |given| given.write_any(change.path(), &folder));
+            let written = written.map_err(|error| ToolError::io(folder.display(), &error))?;
+            match written.map_or_else(|| self.start_file(change.path()), |from| Ok(Some(from)))? {
+                Some(from) => {
+                    clear_way(opening, path, &mut view);
+                    view.replace.insert(path.to_owned(), from);
+                }
+                None if language_of(&path.to_string_lossy()).is_none() => {}
+                None => {
+                    let message =
+                        format!("the content of {} at the start was not kept", path.display());
+                    return Err(ToolError::new(ErrorCode::OutputNotKept, message));
+                }
+            }
+        }
+        view.remove.extend(opening.ignored.iter().cloned());
+        Ok(view)
+    }
+
+    pub(super) fn changes(
+        &self,
+        line: &str,
+        inputs: Inputs,
+        root: &Path,
+    ) -> Result<Changes, ToolError> {
+        if inputs.is_at_start() {
+            return self.at_start();
+        }
+        let opening = self.opening()?;
+        let mut changes = Changes::default();
+        let Some(exam) = opening.exams.get(line).filter(|_| inputs != Inputs::AsLeft) else {
+            return Ok(changes);
+        };
+        for path in &opening.changed {
+            let path = Path::new(OsStr::from_bytes(path));
+            changes.replace.insert(path.to_owned(), root.join(path));
+        }
+        // With the packages of a changed manifest a check gets nothing else that steps left.
+        let kept: &[PathBuf] = match inputs {
+            Inputs::OriginalWithIgnored if opening.installed.is_empty() => &opening.ignored,
+            Inputs::OriginalWithIgnored => &opening.installed,
+            Inputs::Original
+            | Inputs::AsLeft
+            | Inputs::Unstated
+            | Inputs::Canary
+            | Inputs::CanaryAtStart
+            | Inputs::TestsAtStart
+            | Inputs::AtStart => &[],
+        };
+        let removed = opening.ignored.iter().filter(|path| !kept.contains(path));
+        changes.remove.extend(removed.cloned());
+        if let Some(given) = self.originals.get() {
+            let folder = self.views()?.join("originals");
+            restore(exam, opening, &given.originals, &folder, &mut changes)?;
+        }
+        let folder = self.views()?.join("merged");
+        for (path, merged) in self.merged() {
+            let Some(text) = &merged.text else { continue };
+            let to = folder.join(path);
+            let written = write_merged(&root.join(path), &to, text);
+            written.map_err(|error| ToolError::io(to.display(), &error))?;
+            changes.replace.insert(path.to_owned(), to);
+        }
+        for difference in &exam.take_out {
+            let path = Path::new(OsStr::from_bytes(&difference.path));
+            changes.replace.remove(path);
+            changes.remove.insert(path.to_owned());
+        }
+        Ok(changes)
+    }
+}
+
+/// Writes a merged manifest, with the permissions of the workspace's own.
+fn write_merged(own: &Path, to: &Path, text: &str) -> io::Result<()> {
+    if to.exists() {
+        return Ok(());
+    }
+    if let Some(above) = to.parent() {
+        make(above)?;
+    }
+    fs::write(to, text)?;
+    fs::set_permissions(to, fs::metadata(own)?.permissions())
+}
+
+/// Adds the originals of an exam. One that was not kept stays as it is.
+fn restore(
+    exam: &Exam,
+    opening: &Opening,
+    originals: &Originals,
+    folder: &Path,
+    changes: &mut Changes,
+) -> Result<(), ToolError> {
+    for difference in &exam.put_back {
+        let path = Path::new(OsStr::from_bytes(&difference.path));
+        let from = folder.join(path);
+        let from = if from.symlink_metadata().is_ok() {
+            Some(from)
+        } else {
+            let of_git = opening.git.iter().find(|it| it.path == difference.path);
+            let written = match of_git.and_then(|it| it.content.as_deref()) {
+                Some(content) => write_reference(&from, content).map(|()| Some(from)),
+                None => originals.write(&difference.path, folder),
+            };
+            written.map_err(|error| ToolError::io(folder.display(), &error))?
+        };
+        let Some(from) = from else { continue };
+        clear_way(opening, path, changes);
+        changes.replace.insert(path.to_owned(), from);
+    }
+    Ok(())
+}
+
+/// Makes room for a file: neither through a link that steps made of a folder, nor below a file.
+fn clear_way(opening: &Opening, path: &Path, changes: &mut Changes) {
+    let stands = |path: &Path| {
+        let entry = opening.now.as_ref()?.get(path.as_os_str().as_bytes())?;
+        Some(entry.kind)
+    };
+    let above = path
+        .ancestors()
+        .skip(1)
+        .find(|above| stands(above).is_some_and(|kind| kind != Kind::Folder));
+    changes.remove.extend(above.map(Path::to_owned));
+    if stands(path).is_some_and(|kind| kind == Kind::Folder) {
+        changes.remove.insert(path.to_owned());
+    }
+}
+
+fn write_file(to: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    if to.exists() {
+        return Ok(());
+    }
+    if let Some(above) = to.parent() {
+        make(above)?;
+    }
+    fs::write(to, content)?;
+    fs::set_permissions(to, fs::Permissions::from_mode(mode))
+}

@@ -1,0 +1,149 @@
+//! The layers below the overlay of a view: what the view placed there itself, and what a command left in them.
+
+use super::view_changes::{Changes, same_content};
+use crate::scratch::{make, remove};
+use crate::snapshot::Snapshots;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use surety_sandbox::View;
+
+/// The file with the paths that a view changed itself.
+pub(super) const PLACED: &str = "placed";
+
+/// Undoes what the kept view of an owner changed and this one does not: that view lies below this one.
+pub(super) fn undo_placed(class: &Path, root: &Path, changes: &mut Changes) {
+    for path in read_placed(&class.join(PLACED)) {
+        let from = root.join(&path);
+        if changes.has(&path) {
+            continue;
+        }
+        match fs::symlink_metadata(&from) {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => drop(changes.replace.insert(path, from)),
+            Err(_) => drop(changes.remove.insert(path)),
+        }
+    }
+}
+
+/// Brings what is below an overlay to these changes; answers what is left for the sandbox to do.
+pub(super) fn settle(class: &Path, changes: &Changes, below: Vec<PathBuf>) -> io::Result<View> {
+    let upper = class.join("upper");
+    let placed = class.join(PLACED);
+    let before = read_placed(&placed);
+    for path in before.iter().filter(|path| !changes.has(path)) {
+        remove_at(&upper.join(path))?;
+    }
+    let mut view = View { upper: Some(class.to_owned()), below, ..View::default() };
+    let is_in = |layer: &Path, path: &Path| layer.join(path).symlink_metadata().is_ok();
+    for (path, from) in &changes.replace {
+        let layers = [&upper].into_iter().chain(&view.below);
+        let on_top = layers.into_iter().find(|layer| is_in(layer, path));
+        // What stands there already keeps its time, so that what was built from it stays valid.
+        if !on_top.is_some_and(|layer| same_content(&layer.join(path), from)) {
+            view.replace.push((path.clone(), from.clone()));
+        }
+    }
+    // What a command made in the place of an ignored path stays there.
+    let is_out = |path: &&PathBuf| {
+        before.contains(path.as_path()) && is_in(&upper, path)
+            || view.below.iter().any(|layer| is_in(layer, path))
+    };
+    let removed = changes.remove.iter().filter(|path| !is_out(path)).cloned().collect();
+    view.remove = removed;
+    write_placed(&placed, changes.replace.keys().chain(&changes.remove))?;
+    Ok(view)
+}
+
+pub(super) fn write_placed<'p>(
+    file: &Path,
+    paths: impl Iterator<Item = &'p PathBuf>,
+) -> io::Result<()> {
+    let lines = paths.flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat());
+    fs::write(file, lines.collect::<Vec<u8>>())
+}
+
+/// The paths that the view changed at an earlier command.
+pub(super) fn read_placed(file: &Path) -> BTreeSet<PathBuf> {
+    let bytes = fs::read(file).unwrap_or_default();
+    let parts = bytes.split(|byte| *byte == 0).filter(|part| !part.is_empty());
+    parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect()
+}
+
+pub(super) fn remove_at(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => remove(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sorts what lies below an overlay after a command.
+pub(super) struct Sorting<'s> {
+    pub(super) upper: &'s Path,
+    pub(super) made: &'s Path,
+    pub(super) changes: &'s Changes,
+    pub(super) snapshots: Option<&'s Snapshots>,
+    pub(super) keeps_ignored: bool,
+}
+
+impl Sorting<'_> {
+    /// Answers whether the folder is empty now.
+    pub(super) fn folder(&self, folder: &Path) -> io::Result<bool> {
+        let mut empty = true;
+        for entry in fs::read_dir(self.upper.join(folder))? {
+            let entry = entry?;
+            let path = folder.join(entry.file_name());
+            let kind = entry.file_type()?;
+            let stays = if kind.is_dir() {
+                if self.is_ignored(&path, true) && self.keeps_ignored {
+                    true
+                } else if self.folder(&path)? {
+                    fs::remove_dir(entry.path())?;
+                    false
+                } else {
+                    true
+                }
+            } else {
+                self.file(&path, &entry.path(), kind)?
+            };
+            empty &= !stays;
+        }
+        Ok(empty)
+    }
+
+    /// Answers whether the file stays.
+    fn file(&self, path: &Path, at: &Path, kind: fs::FileType) -> io::Result<bool> {
+        // What the overlay marks as removed has this kind.
+        let is_removal = kind.is_char_device() && fs::symlink_metadata(at)?.rdev() == 0;
+        if is_removal && self.changes.remove.iter().any(|removed| path.starts_with(removed)) {
+            return Ok(true);
+        }
+        let is_placed = self.changes.replace.get(path).is_some_and(|from| same_content(at, from));
+        if is_placed || self.keeps_ignored && self.is_ignored(path, false) {
+            return Ok(true);
+        }
+        if is_removal || !(kind.is_file() || kind.is_symlink()) {
+            fs::remove_file(at)?;
+            return Ok(false);
+        }
+        let to = self.made.join(path);
+        remove_at(&to)?;
+        if let Some(above) = to.parent() {
+            make(above)?;
+        }
+        fs::rename(at, to)?;
+        Ok(false)
+    }
+
+    fn is_ignored(&self, path: &Path, is_folder: bool) -> bool {
+        let path = path.as_os_str().as_bytes();
+        self.snapshots.is_some_and(|snapshots| snapshots.is_ignored(path, is_folder))
+    }
+}
