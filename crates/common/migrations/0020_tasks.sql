@@ -92,7 +92,7 @@ create table task (
     constraint task_outcome_known check (outcome in ('', 'accepted', 'failed', 'superseded', 'cancelled')),
     constraint task_failure_of_failed check ((outcome = 'failed') = (failure <> ''))
 );
-create unique index task_event_once on task (namespace, event_key);
+create unique index task_event_once on task (event_key, namespace);
 create index task_by_assignee on task (assignee, run_id desc);
 create index task_newest on task (namespace, run_id desc);
 create index task_of_subject on task (forge, repo, number);

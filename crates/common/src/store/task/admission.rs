@@ -278,7 +278,7 @@ async fn find_by_event(
     namespace: &str,
     event_key: &str,
 ) -> Result<Option<Uuid>, StoreError> {
-    Ok(sqlx::query_scalar("select run_id from task where namespace = $1 and event_key = $2")
+    Ok(sqlx::query_scalar(include_str!("../sql/task_of_event.sql"))
         .bind(namespace)
         .bind(event_key)
         .fetch_optional(&mut **transaction)
