@@ -36,6 +36,7 @@ mod pausing;
 mod people;
 mod planning;
 mod receipts;
+mod signed_evidence;
 mod refusals;
 mod remote_drivers;
 mod replans;

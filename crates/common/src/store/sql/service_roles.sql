@@ -31,7 +31,7 @@ grant insert on audit to surety_planner;
 grant insert, update, delete on task, task_entry, escalation, agent, agent_account, hook, forge_delivery, mail
     to surety_planner;
 grant insert, delete on journal to surety_planner;
-grant delete on verdict to surety_planner;
+grant delete on verdict, anchor, anchored_verdict to surety_planner;
 
 -- The executor works on runs and records what it did.
 grant update on execution to surety_executor;
@@ -41,7 +41,7 @@ grant insert, update, delete on artifact, artifact_use, wait, executor, workspac
 
 -- The gate moves runs by its verdicts, and asks persons.
 grant update on execution to surety_gate;
-grant insert on journal, verdict to surety_gate;
+grant insert on journal, verdict, anchor, anchored_verdict to surety_gate;
 grant insert, update, delete on wait to surety_gate;
 
 -- Whether every receipt among entries is what a person said.
