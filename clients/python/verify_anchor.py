@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the anchors of verdicts, which are time stamps of RFC 3161: verify_anchor.py FILE TSA_CERTIFICATE.
 
-FILE is an anchor as the gate keeps it in SURETY_GATE_ANCHOR_DIR. verify_receipts.py checks those in an export.
+FILE is an anchor of SURETY_GATE_ANCHOR_DIR. verify_receipts.py checks those of an export.
 """
 
 import base64

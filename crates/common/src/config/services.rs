@@ -44,11 +44,9 @@ pub struct PlannerConfig {
           value_parser = s::TOOLCHAIN_FILE.reads::<PathBuf>())]
     pub toolchain_file: Option<PathBuf>,
 
-    /// Days that a run is kept after its end, 0..36500; 0 keeps it for ever.
-    #[arg(long = s::RETENTION_DAYS.flag, env = s::RETENTION_DAYS.env,
-          default_value = s::RETENTION_DAYS.default, help = s::RETENTION_DAYS.meaning,
-          value_parser = s::RETENTION_DAYS.reads::<u32>())]
-    pub retention_days: u32,
+    /// How long ended runs are kept.
+    #[command(flatten)]
+    pub retention: RetentionConfig,
 
     /// The file with the key that the planner signs with.
     #[arg(long = s::PLANNER_KEY_FILE.flag, env = s::PLANNER_KEY_FILE.env, help = s::PLANNER_KEY_FILE.meaning,
@@ -58,6 +56,16 @@ pub struct PlannerConfig {
     /// Hooks of forges.
     #[command(flatten)]
     pub hooks: HooksConfig,
+}
+
+/// How long ended runs are kept.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct RetentionConfig {
+    /// Days that a run is kept after its end, 0..36500; 0 keeps it for ever.
+    #[arg(long = s::RETENTION_DAYS.flag, env = s::RETENTION_DAYS.env,
+          default_value = s::RETENTION_DAYS.default, help = s::RETENTION_DAYS.meaning,
+          value_parser = s::RETENTION_DAYS.reads::<u32>())]
+    pub retention_days: u32,
 }
 
 /// Hooks of forges.

@@ -14,6 +14,7 @@ mod retention;
 mod roles;
 mod schema;
 mod signatures;
+mod tampering;
 mod support;
 mod tokens;
 mod unresponsive;

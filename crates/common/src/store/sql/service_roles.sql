@@ -5,7 +5,11 @@ declare
 begin
     foreach service in array array['surety_planner', 'surety_executor', 'surety_gate'] loop
         if not exists (select from pg_roles where rolname = service) then
-            execute format('create role %I login', service);
+            begin
+                execute format('create role %I login', service);
+            exception when duplicate_object or unique_violation then
+                null; -- Another database of the server was given its roles at the same time.
+            end;
         end if;
         execute format('grant usage on schema %I to %I', current_schema(), service);
         execute format('grant connect on database %I to %I', current_database(), service);
