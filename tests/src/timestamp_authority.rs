@@ -98,11 +98,7 @@ impl TimestampAuthority {
     }
 }
 
-async fn stamp(
-    State(signer): State<Arc<Signer>>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
+async fn stamp(State(signer): State<Arc<Signer>>, headers: HeaderMap, body: Bytes) -> Response {
     let serial = signer.requests.fetch_add(1, Ordering::SeqCst) + 1;
     let answer = signer.first.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     let answer = answer.unwrap_or(Answer::Token);
@@ -139,12 +135,18 @@ fn read(bytes: &[u8]) -> Result<Request> {
     let (imprint, rest) = take(rest, 0x30)?;
     let (algorithm, hashed) = take(imprint, 0x30)?;
     let (oid, parameters) = take(algorithm, 6)?;
-    ensure!(ALGORITHM_SHA256.ends_with(oid) && [&[5_u8, 0][..], &[]].contains(&parameters), "no SHA-256");
+    ensure!(
+        ALGORITHM_SHA256.ends_with(oid) && [&[5_u8, 0][..], &[]].contains(&parameters),
+        "no SHA-256"
+    );
     let (digest, end) = take(hashed, 4)?;
     ensure!(digest.len() == 32 && end.is_empty(), "the digest has not 32 bytes");
     let (nonce, rest) = take(rest, 2)?;
     let minimal = nonce.len() < 2 || nonce[0] != 0 || nonce[1] & 0x80 != 0;
-    ensure!(!nonce.is_empty() && nonce[0] & 0x80 == 0 && minimal, "the nonce is no positive DER integer");
+    ensure!(
+        !nonce.is_empty() && nonce[0] & 0x80 == 0 && minimal,
+        "the nonce is no positive DER integer"
+    );
     let wants_certificate = match rest {
         [] => false,
         rest => take(rest, 1)? == (&[0xff][..], &[][..]),

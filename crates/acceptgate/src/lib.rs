@@ -90,7 +90,7 @@ pub async fn serve(
         let server = without_database(setup, probes);
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
-    let authority = setup.gate.anchor.check(setup.gate.gate_key_file.as_deref())?;
+    let authority = setup.gate.anchor_authority()?;
     let signing = keys::signing(Signer::Gate, setup.gate.gate_key_file.as_deref())?;
     let trust = keys::trust(setup.common.trusted_keys_file.as_deref())?;
     announce("acceptgate", &listener);

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use surety_common::domain::signature::{
-    EvidenceReport, Service as Signer, SignatureStatus, TrustedKeys, check_export, is_about_a_verdict,
-    missing_since,
+    EvidenceReport, Service as Signer, SignatureStatus, TrustedKeys, check_export,
+    is_about_a_verdict, missing_since,
 };
 use surety_common::domain::timestamp::TsaCertificate;
 use surety_common::keys::{KeyFile, read_trusted_keys, trust_key};
@@ -105,7 +105,8 @@ mod url {
 
     /// The address of a database for one of its roles.
     pub(super) fn of_role(address: &str, role: &str) -> Result<Vec<(String, String)>> {
-        let (scheme, rest) = address.split_once("://").context("an address begins with a scheme")?;
+        let (scheme, rest) =
+            address.split_once("://").context("an address begins with a scheme")?;
         let rest = rest.split_once('@').map_or(rest, |(_, rest)| rest);
         let rest = match rest.split_once("user=") {
             Some((before, after)) => {
@@ -236,16 +237,17 @@ async fn anchors_hold(
 
     // Another authority's certificate, and the anchor of another verdict, do not fit.
     let other = TimestampAuthority::start(&[]).await?;
-    let foreign = files.trusted()?.with_time_authority(TsaCertificate::from_pem(other.certificate())?);
+    let foreign =
+        files.trusted()?.with_time_authority(TsaCertificate::from_pem(other.certificate())?);
     let SignatureStatus::Broken(place) = check_export(lines, Some(&foreign)).status else {
         anyhow::bail!("a foreign authority is accepted")
     };
     ensure!(place.contains("another certificate signed it"), "{place}");
 
-    let is_anchor_of_run = |path: &PathBuf| {
-        std::fs::read_to_string(path).is_ok_and(|text| text.contains(run_id))
-    };
-    let anchor = files.anchors()?.into_iter().find(is_anchor_of_run).context("a file with the anchor")?;
+    let is_anchor_of_run =
+        |path: &PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.contains(run_id));
+    let anchor =
+        files.anchors()?.into_iter().find(is_anchor_of_run).context("a file with the anchor")?;
     let (anchor, export) = (anchor.to_string_lossy().into_owned(), files.text("run.ndjson"));
     std::fs::write(&export, lines)?;
     let (keys_file, tsa) = (files.text("trusted.json"), files.text("tsa.pem"));

@@ -59,7 +59,7 @@ impl Config {
         check_models(&models)?;
         check_forges(&common)?;
         executor.check()?;
-        gate.anchor.check(gate.gate_key_file.as_deref())?;
+        gate.anchor.check()?;
         common.tokens()?;
         Tls::load((&common.tls).into())?;
         let sandbox = SandboxCheck::of(&executor)?;

@@ -77,8 +77,7 @@ impl Migrate {
             store::make_service_roles(pool).await?;
         }
         let (retention, now) = (Retention::of(&self.retention), Utc::now());
-        let is_prepared =
-            store::prepare_partitions(pool, now, retention.partition_width()).await?;
+        let is_prepared = store::prepare_partitions(pool, now, retention.partition_width()).await?;
         let dropped = match retention.before(now) {
             Some(before) => store::drop_partitions(pool, before).await?,
             None => 0,

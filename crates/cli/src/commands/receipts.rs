@@ -7,8 +7,8 @@ use surety_common::config::ClientConfig;
 use surety_common::domain::json::Value;
 use surety_common::domain::receipt::{ChainFinding, ChainReport};
 use surety_common::domain::signature::{
-    AnchoredVerdict, EvidenceReport, SignatureStatus, check_export, instant,
-    is_about_a_verdict, missing_since,
+    AnchoredVerdict, EvidenceReport, SignatureStatus, check_export, instant, is_about_a_verdict,
+    missing_since,
 };
 use surety_common::domain::timestamp::TsaCertificate;
 use surety_common::keys::read_trusted_keys;

@@ -49,7 +49,9 @@ pub enum ConfigError {
         why: String,
     },
     /// Anchors are on, and something that they need is not set.
-    #[error("--{flag} is set, and --{needed} is not. Set it, or remove --{flag} to turn anchors off")]
+    #[error(
+        "--{flag} is set, and --{needed} is not. Set it, or remove --{flag} to turn anchors off"
+    )]
     AnchorNeeds {
         /// What turned anchors on.
         flag: &'static str,

@@ -44,7 +44,8 @@ pub use prompts::{BuiltinPrompt, PROMPTS, Prompt, check_prompts};
 pub use secret::Secret;
 pub use secrets::{NamedSecret, NamedSecrets, SecretSource};
 pub use services::{
-    AnchorAuthority, ExecutorConfig, GateAnchorConfig, GateConfig, GateProbeConfig, HooksConfig, PlannerConfig, RetentionConfig, SandboxConfig,
+    AnchorAuthority, ExecutorConfig, GateAnchorConfig, GateConfig, GateProbeConfig, HooksConfig,
+    PlannerConfig, RetentionConfig, SandboxConfig,
 };
 pub use settings::{Accepts, Group, Setting, settings};
 pub use tls::{ClientTlsConfig, TlsConfig};

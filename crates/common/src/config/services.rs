@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -335,18 +335,34 @@ pub struct AnchorAuthority {
     pub folder: Option<PathBuf>,
 }
 
+/// Anchors are on, and a setting is missing.
+const fn needs(needed: &'static str) -> ConfigError {
+    ConfigError::AnchorNeeds { flag: s::GATE_ANCHOR_URL.flag, needed }
+}
+
+impl GateConfig {
+    /// As [`GateAnchorConfig::check`], for a gate that starts: only signed verdicts can be anchored.
+    ///
+    /// # Errors
+    /// Those of [`GateAnchorConfig::check`]; verdicts are not signed.
+    pub fn anchor_authority(&self) -> Result<Option<AnchorAuthority>, ConfigError> {
+        let authority = self.anchor.check()?;
+        match (&authority, &self.gate_key_file) {
+            (Some(_), None) => Err(needs(s::GATE_KEY_FILE.flag)),
+            _ => Ok(authority),
+        }
+    }
+}
+
 impl GateAnchorConfig {
     /// The authority, with its certificate read; none where anchors are off.
     ///
     /// # Errors
-    /// The certificate's file is missing or holds none for time stamps, the folder is none, or verdicts are not signed.
-    pub fn check(&self, key_file: Option<&Path>) -> Result<Option<AnchorAuthority>, ConfigError> {
+    /// The certificate's file is missing or holds none for time stamps, or the folder is none.
+    pub fn check(&self) -> Result<Option<AnchorAuthority>, ConfigError> {
         let Some(url) = &self.gate_anchor_url else { return Ok(None) };
-        let flag = s::GATE_ANCHOR_URL.flag;
-        let needs = |needed: &'static str| ConfigError::AnchorNeeds { flag, needed };
-        key_file.ok_or_else(|| needs(s::GATE_KEY_FILE.flag))?;
-        let path = self.gate_anchor_certificate_file.as_ref();
-        let path = path.ok_or_else(|| needs(s::GATE_ANCHOR_CERTIFICATE_FILE.flag))?;
+        let needed = s::GATE_ANCHOR_CERTIFICATE_FILE.flag;
+        let path = self.gate_anchor_certificate_file.as_ref().ok_or_else(|| needs(needed))?;
         let unusable = |why: String| ConfigError::AnchorUnusable {
             flag: s::GATE_ANCHOR_CERTIFICATE_FILE.flag,
             path: path.clone(),

@@ -53,7 +53,8 @@ impl AnchorBatch {
                     .bind(MOST_VERDICTS)
                     .fetch_all(&mut *transaction)
                     .await?;
-            let lines = rows.iter().map(|row| anchored_line(&row.run_id.to_string(), &row.signature));
+            let lines =
+                rows.iter().map(|row| anchored_line(&row.run_id.to_string(), &row.signature));
             let tree = AnchorTree::over(lines.collect());
             Ok(tree.map(|tree| Self { transaction, rows, tree }))
         })

@@ -361,17 +361,19 @@ impl Columns {
             self.signature = vec![None; chains.len()];
             return Ok(());
         }
-        let rows = chains.iter().zip(&self.entries).map(|(chain, text)| Ok(RowToSign {
-            run_id: chain.row().run_id,
-            sequence: chain.row().sequence,
-            at: chain.row().updated_at,
-            actor: &chain.first.write.actor.0,
-            text,
-            entries: chain.events(),
-            run: None,
-            plan: chain.plan.map(plan_columns),
-            progress: signed_progress(chain.row())?,
-        }));
+        let rows = chains.iter().zip(&self.entries).map(|(chain, text)| {
+            Ok(RowToSign {
+                run_id: chain.row().run_id,
+                sequence: chain.row().sequence,
+                at: chain.row().updated_at,
+                actor: &chain.first.write.actor.0,
+                text,
+                entries: chain.events(),
+                run: None,
+                plan: chain.plan.map(plan_columns),
+                progress: signed_progress(chain.row())?,
+            })
+        });
         self.signature = signing.rows(rows.collect::<Result<_, StoreError>>()?);
         Ok(())
     }

@@ -8,8 +8,8 @@ use crate::clock;
 use crate::domain::journal::{Entry, VerdictRecord};
 use crate::domain::json::sha256;
 use crate::domain::signature::{
-    CommitLine, Digest, KeyId, PlanColumns, PublicKey, RowLeaves, RowSignature, RunColumns, SecretKey,
-    Service, SignedVerdict, instant,
+    CommitLine, Digest, KeyId, PlanColumns, PublicKey, RowLeaves, RowSignature, RunColumns,
+    SecretKey, Service, SignedVerdict, instant,
 };
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;

@@ -13,7 +13,10 @@ use super::names;
 pub(super) fn describe() {
     describe_counter!(names::TRANSITIONS_TOTAL, "Transitions of runs and steps.");
     describe_counter!(names::VERDICTS_TOTAL, "Verdicts of the acceptgate, by outcome.");
-    describe_counter!(names::ANCHORED_TOTAL, "Verdicts that were anchored, and failures to anchor.");
+    describe_counter!(
+        names::ANCHORED_TOTAL,
+        "Verdicts that were anchored, and failures to anchor."
+    );
     describe_histogram!(
         names::STEP_DURATION_SECONDS,
         Unit::Seconds,

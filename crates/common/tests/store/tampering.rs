@@ -110,7 +110,8 @@ async fn a_verdict_is_anchored_once_and_its_anchor_is_checked_with_the_run(pool:
     assert!(AnchorBatch::take(&pool, started).await.unwrap().is_none(), "another gate anchors");
     batch.store(Uuid::from_u128(5), &token).await.unwrap();
     assert!(AnchorBatch::take(&pool, started).await.unwrap().is_none(), "nothing is left");
-    let words = "the anchor of the verdict on plan revision 1: its time stamp is about something else";
+    let words =
+        "the anchor of the verdict on plan revision 1: its time stamp is about something else";
     let online = findings(&check(&pool, run_id, &all_keys()).await);
     assert!(online.contains(words), "{online}");
     let offline = findings(&check_export(&export(&pool, run_id).await, Some(&all_keys())));

@@ -103,7 +103,8 @@ impl VerdictAnchor {
         let number = |key| value.get(key)?.as_number()?.parse().ok();
         let nodes = value.get("nodes")?.as_array()?.iter().map(super::columns::digest);
         let nodes = nodes.collect::<Option<_>>()?;
-        let proof = RangeProof { leaf_count: number("leaf_count")?, first: number("first")?, nodes };
+        let proof =
+            RangeProof { leaf_count: number("leaf_count")?, first: number("first")?, nodes };
         Some(Self { proof, token: from_base64(value.get("token")?.as_str()?)? })
     }
 
@@ -194,7 +195,12 @@ mod tests {
         let file = tree.to_file(b"no token");
         let found = AnchorFile::read(&file, None).unwrap_err();
         assert!(found.contains("time-stamp token does not read"), "{found}");
-        for bad in ["", "{}", "{\"anchors\":{\"token\":\"AA==\"}}\n", "{\"anchors\":{\"token\":\"AA==\"}}\nx\n"] {
+        for bad in [
+            "",
+            "{}",
+            "{\"anchors\":{\"token\":\"AA==\"}}\n",
+            "{\"anchors\":{\"token\":\"AA==\"}}\nx\n",
+        ] {
             assert!(AnchorFile::read(bad, None).is_err(), "{bad}");
         }
     }

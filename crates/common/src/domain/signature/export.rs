@@ -208,7 +208,8 @@ impl<'f> Reader<'_, 'f> {
             let commit = CommitLine::read(commit).ok_or("a journal row does not read")?;
             self.commit(commit);
         } else if let Some(anchor) = key("anchor") {
-            let anchor = VerdictAnchor::read(anchor).ok_or("the anchor of a verdict does not read")?;
+            let anchor =
+                VerdictAnchor::read(anchor).ok_or("the anchor of a verdict does not read")?;
             self.compare(number, [line], &[anchor.to_line()]);
             self.verifier.anchor(&anchor);
         } else if let Some(verdict) = key("verdict") {

@@ -120,7 +120,8 @@ fn since_verdicts(
     let mut last: Option<DateTime<Utc>> = None;
     for (number, line) in (1..).zip(verdicts.split_terminator('\n')) {
         let wrong = |why: String| format!("line {number}: {why}");
-        let value = parse_stored(line).map_err(|error| wrong(format!("it is not JSON: {error}")))?;
+        let value =
+            parse_stored(line).map_err(|error| wrong(format!("it is not JSON: {error}")))?;
         let envelope = Envelope::read(&value.value).map_err(wrong)?;
         let statement = envelope.statement().map_err(wrong)?;
         let named = match statement.predicate_type.as_str() {
@@ -140,7 +141,8 @@ fn since_verdicts(
             return Err(wrong(format!("it is about another run than {run_id}")));
         }
         if let Some(keys) = keys {
-            let at = last.ok_or_else(|| wrong("a test result stands without its verdict".to_owned()))?;
+            let at =
+                last.ok_or_else(|| wrong("a test result stands without its verdict".to_owned()))?;
             let signature = (envelope.key_id, &envelope.signature);
             let message = message_of(&envelope.payload);
             keys.check(signature, &[Service::Gate], at, &message).map_err(wrong)?;
@@ -161,7 +163,9 @@ fn since_anchor(later: &str, run_id: &str, anchor: AnchorFile) -> Result<Vec<Str
     let of_run = anchor.verdicts.iter().filter(|(run, _)| run == run_id);
     let of_run: Vec<_> = of_run.collect();
     if of_run.is_empty() {
-        return Err(format!("it anchors no verdict of the run {run_id}, so it says nothing about it"));
+        return Err(format!(
+            "it anchors no verdict of the run {run_id}, so it says nothing about it"
+        ));
     }
     let missing = of_run.into_iter().filter(|(_, signature)| !signatures.contains(signature));
     let at = instant(anchor.at);

@@ -1,7 +1,9 @@
 //! The certificate of a time-stamp authority, as an operator or an auditor gives it by file.
 
 use super::TimestampError;
-use super::der::{self, BIT_STRING, CONTEXT_0, CONTEXT_3, Der, INTEGER, OCTET_STRING, OID, SEQUENCE};
+use super::der::{
+    self, BIT_STRING, CONTEXT_0, CONTEXT_3, Der, INTEGER, OCTET_STRING, OID, SEQUENCE,
+};
 use super::oid;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -57,7 +59,9 @@ impl TsaCertificate {
         let wrong = TimestampError::Certificate;
         let fields = read(der).ok_or_else(|| wrong("is no X.509 certificate"))?;
         let (kind, key) = read_key(fields.key).ok_or_else(|| {
-            wrong("has a key of an unknown kind: RSA of 2048 bits or more, P-256 and P-384 are known")
+            wrong(
+                "has a key of an unknown kind: RSA of 2048 bits or more, P-256 and P-384 are known",
+            )
         })?;
         let extensions = fields.extensions.ok_or_else(|| wrong("has no extensions"))?;
         if stamps_times(extensions) != Some(true) {
@@ -127,11 +131,11 @@ fn read(bytes: &[u8]) -> Option<Fields<'_>> {
     body.algorithm()?;
     let issuer = body.take(SEQUENCE)?.whole;
     let mut validity = body.take(SEQUENCE)?.inside();
-    let valid = (der::time(&validity.next()?)?, der::time(&validity.next()?)?);
+    let valid = (der::time(&validity.pop()?)?, der::time(&validity.pop()?)?);
     let _subject = body.take(SEQUENCE)?;
     let key = body.take(SEQUENCE)?.inside();
     let mut extensions = None;
-    while let Some(element) = body.next() {
+    while let Some(element) = body.pop() {
         if element.tag == CONTEXT_3 {
             extensions = Some(Der::only(element.content, SEQUENCE)?.inside());
         }

@@ -56,7 +56,7 @@ impl<'d> Der<'d> {
     }
 
     /// The next element; none at the end, and for bytes that are no DER.
-    pub(super) fn next(&mut self) -> Option<Element<'d>> {
+    pub(super) fn pop(&mut self) -> Option<Element<'d>> {
         let (&tag, rest) = self.0.split_first()?;
         if tag & 0x1f == 0x1f {
             return None;
@@ -88,7 +88,7 @@ impl<'d> Der<'d> {
     /// The next element where it has this tag; otherwise it stays.
     pub(super) fn optional(&mut self, tag: u8) -> Option<Element<'d>> {
         let mut after = *self;
-        let element = after.next().filter(|element| element.tag == tag)?;
+        let element = after.pop().filter(|element| element.tag == tag)?;
         *self = after;
         Some(element)
     }

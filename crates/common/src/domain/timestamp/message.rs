@@ -1,8 +1,6 @@
 //! The request to a time-stamp authority, and its response.
 
-use super::der::{
-    Der, INTEGER, NULL, OCTET_STRING, OID, SEQUENCE, UTF8_STRING, element,
-};
+use super::der::{Der, INTEGER, NULL, OCTET_STRING, OID, SEQUENCE, UTF8_STRING, element};
 use super::{TimestampError, Token, oid};
 
 /// The bytes of the random number that binds a response to its request.

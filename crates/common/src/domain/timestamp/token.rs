@@ -40,9 +40,8 @@ impl Token {
         let parts = parts(bytes).ok_or(TimestampError::Token(
             "it is no signed data of one signer over a time stamp, in DER",
         ))?;
-        let (imprint, at, nonce) = info(parts.content).ok_or(TimestampError::Token(
-            "its content is no time stamp over a SHA-256",
-        ))?;
+        let (imprint, at, nonce) = info(parts.content)
+            .ok_or(TimestampError::Token("its content is no time stamp over a SHA-256"))?;
         Ok(Self { der: bytes.to_vec(), imprint, at, nonce: nonce.map(<[u8]>::to_vec) })
     }
 
@@ -136,7 +135,7 @@ fn parts(bytes: &[u8]) -> Option<Parts<'_>> {
     let mut signer = signers.take(SEQUENCE)?.inside();
     signers.end()?;
     let version = signer.take(INTEGER)?.content;
-    let named = signer.next()?;
+    let named = signer.pop()?;
     // Version 1 names the certificate by its issuer and number, version 3 by its key.
     let by_number = match (version, named.tag) {
         ([1], SEQUENCE) => Some(named.content),

@@ -1,7 +1,7 @@
 use super::super::commit::instant;
 use super::super::row::RowLeaves;
-use super::super::{VerdictAnchor, progress_digest};
 use super::super::{SecretKey, Service, TrustedKey};
+use super::super::{VerdictAnchor, progress_digest};
 use super::*;
 use crate::domain::journal::VerdictRecord;
 use crate::domain::json::sha256;
@@ -153,13 +153,12 @@ fn story(run_id: &'static str) -> Story {
     };
     let gate = key(Service::Gate);
     let signatures = SignedVerdict::sign(&gate, run_id, at(12), &record);
-    let verdict =
-        SignedVerdict {
-            at: at(12),
-            record,
-            signed: Some((gate.public().id(), signatures)),
-            anchor: None,
-        };
+    let verdict = SignedVerdict {
+        at: at(12),
+        record,
+        signed: Some((gate.public().id(), signatures)),
+        anchor: None,
+    };
     let state = StoredState {
         state: "DONE".to_owned(),
         plan_revision: 1,
