@@ -8,11 +8,11 @@
 //! ```
 
 use super::anchor::AnchorFile;
+use super::commit::instant;
 use super::envelope::{Envelope, message_of};
 use super::summary::{SUMMARY, SignedVerdict, TEST_RESULT};
 use super::trust::{Service, TrustedKeys};
 use crate::domain::json::{Value, parse_stored};
-use crate::domain::signature::instant;
 use chrono::{DateTime, Utc};
 use std::collections::HashSet;
 
@@ -137,7 +137,7 @@ fn since_verdicts(
         };
         let uri = format!("urn:surety:run:{run_id}");
         let mut subjects = statement.subject.as_array().into_iter().flatten();
-        if !subjects.any(|subject| subject.get("name").and_then(Value::as_str) == Some(&uri)) {
+        if !subjects.any(|subject| subject.get("name").and_then(Value::as_str) == Some(uri.as_str())) {
             return Err(wrong(format!("it is about another run than {run_id}")));
         }
         if let Some(keys) = keys {

@@ -95,7 +95,7 @@ impl Token {
         }
         // What is signed are the attributes as a set, not with the tag that they have inside the token.
         let mut message = parts.attributes.whole.to_vec();
-        message.splice(..1, [SET]);
+        message.iter_mut().take(1).for_each(|tag| *tag = SET);
         let algorithms = (parts.algorithm, parts.digest);
         match certificate.holds(algorithms, &message, parts.signature)? {
             true => Ok(()),
