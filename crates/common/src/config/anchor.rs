@@ -7,7 +7,6 @@ use std::time::Duration;
 use clap::Args;
 
 use super::error::ConfigError;
-use super::services::GateConfig;
 use super::settings as s;
 use crate::domain::timestamp::TsaCertificate;
 
@@ -51,22 +50,8 @@ pub struct AnchorAuthority {
 }
 
 /// Anchors are on, and a setting is missing.
-const fn needs(needed: &'static str) -> ConfigError {
+pub(super) const fn needs(needed: &'static str) -> ConfigError {
     ConfigError::AnchorNeeds { flag: s::GATE_ANCHOR_URL.flag, needed }
-}
-
-impl GateConfig {
-    /// As [`GateAnchorConfig::check`], for a gate that starts: only signed verdicts can be anchored.
-    ///
-    /// # Errors
-    /// Those of [`GateAnchorConfig::check`]; verdicts are not signed.
-    pub fn anchor_authority(&self) -> Result<Option<AnchorAuthority>, ConfigError> {
-        let authority = self.anchor.check()?;
-        match (&authority, &self.gate_key_file) {
-            (Some(_), None) => Err(needs(s::GATE_KEY_FILE.flag)),
-            _ => Ok(authority),
-        }
-    }
 }
 
 impl GateAnchorConfig {

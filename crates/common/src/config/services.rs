@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::anchor::GateAnchorConfig;
+use super::anchor::{AnchorAuthority, GateAnchorConfig, needs};
 use super::error::ConfigError;
 use super::mcp::{McpServer, read_mcp_servers};
 use super::namespaces::{NamespaceDatabase, read_namespace_databases};
@@ -304,6 +304,20 @@ pub struct GateProbeConfig {
           help = s::GATE_PROBE_ALLOW.meaning,
           value_parser = s::GATE_PROBE_ALLOW.reads::<String>())]
     pub gate_probe_allow: Option<String>,
+}
+
+impl GateConfig {
+    /// As [`GateAnchorConfig::check`], for a gate that starts: only signed verdicts can be anchored.
+    ///
+    /// # Errors
+    /// Those of [`GateAnchorConfig::check`]; verdicts are not signed.
+    pub fn anchor_authority(&self) -> Result<Option<AnchorAuthority>, ConfigError> {
+        let authority = self.anchor.check()?;
+        match (&authority, &self.gate_key_file) {
+            (Some(_), None) => Err(needs(s::GATE_KEY_FILE.flag)),
+            _ => Ok(authority),
+        }
+    }
 }
 
 impl PlannerConfig {

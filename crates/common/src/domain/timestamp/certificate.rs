@@ -1,9 +1,9 @@
 //! The certificate of a time-stamp authority, as an operator or an auditor gives it by file.
 
-use super::TimestampError;
 use super::der::{
     self, BIT_STRING, CONTEXT_0, CONTEXT_3, Der, INTEGER, OCTET_STRING, OID, SEQUENCE,
 };
+use super::error::TimestampError;
 use super::oid;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,9 @@
 //! The request to a time-stamp authority, and its response.
 
 use super::der::{Der, INTEGER, NULL, OCTET_STRING, OID, SEQUENCE, UTF8_STRING, element};
-use super::{TimestampError, Token, oid};
+use super::error::TimestampError;
+use super::oid;
+use super::token::Token;
 
 /// The bytes of the random number that binds a response to its request.
 pub const NONCE_BYTES: usize = 8;

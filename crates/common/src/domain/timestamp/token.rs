@@ -4,7 +4,8 @@ use super::certificate::TsaCertificate;
 use super::der::{
     self, CONTEXT_0, CONTEXT_1, Der, Element, IMPLICIT_0, INTEGER, OCTET_STRING, OID, SEQUENCE, SET,
 };
-use super::{TimestampError, oid};
+use super::error::TimestampError;
+use super::oid;
 use chrono::{DateTime, Utc};
 use ring::digest::{
     self, SHA1_FOR_LEGACY_USE_ONLY as RING_SHA1, SHA256 as RING_SHA256, SHA384 as RING_SHA384,
