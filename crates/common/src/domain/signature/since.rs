@@ -137,7 +137,9 @@ fn since_verdicts(
         };
         let uri = format!("urn:surety:run:{run_id}");
         let mut subjects = statement.subject.as_array().into_iter().flatten();
-        if !subjects.any(|subject| subject.get("name").and_then(Value::as_str) == Some(uri.as_str())) {
+        if !subjects
+            .any(|subject| subject.get("name").and_then(Value::as_str) == Some(uri.as_str()))
+        {
             return Err(wrong(format!("it is about another run than {run_id}")));
         }
         if let Some(keys) = keys {
