@@ -18,7 +18,7 @@ use tonic::Request;
 
 use super::named_run::NamedRun;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::plan_file::read_text_within;
 use crate::text::{count, one_line};

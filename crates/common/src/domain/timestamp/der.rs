@@ -44,10 +44,6 @@ impl<'d> Element<'d> {
 }
 
 impl<'d> Der<'d> {
-    pub(super) const fn of(bytes: &'d [u8]) -> Self {
-        Self(bytes)
-    }
-
     /// The only element of these bytes.
     pub(super) fn only(bytes: &'d [u8], tag: u8) -> Option<Element<'d>> {
         let mut all = Self(bytes);
