@@ -174,10 +174,11 @@ fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let length = content.len();
     let mut bytes = vec![tag];
+    let [.., high, low] = length.to_be_bytes();
     match length {
-        0..=0x7f => bytes.push(length as u8),
-        0x80..=0xff => bytes.extend([0x81, length as u8]),
-        _ => bytes.extend([0x82, (length >> 8) as u8, length as u8]),
+        0..=0x7f => bytes.push(low),
+        0x80..=0xff => bytes.extend([0x81, low]),
+        _ => bytes.extend([0x82, high, low]),
     }
     bytes.extend(content);
     bytes

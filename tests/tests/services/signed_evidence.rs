@@ -11,6 +11,7 @@ use surety_common::domain::signature::{
 };
 use surety_common::domain::timestamp::TsaCertificate;
 use surety_common::keys::{KeyFile, read_trusted_keys, trust_key};
+use surety_common::wire::v1;
 use surety_e2e::harness::{Database, Deployment, PATIENCE, Process, Service, binary};
 use surety_e2e::script::{plan, step, write};
 use surety_e2e::timestamp_authority::{Answer, TimestampAuthority};
@@ -132,8 +133,8 @@ async fn accepted(deployment: &Deployment) -> Result<(String, String)> {
     let steps = [step("a", &[], &[write("a.txt", "1"), write("b.txt", "2")])];
     let run = deployment.create(&plan(&steps), "").await?;
     let run = deployment.wait_for_end(&run.id).await?;
-    let stop_reason = run.terminal.as_ref().map(|terminal| terminal.stop_reason.clone());
-    ensure!(stop_reason.as_deref() == Some("accepted"), "{run:#?}");
+    let reason = run.terminal.as_ref().map(v1::Terminal::stop_reason);
+    ensure!(reason == Some(v1::StopReason::Accepted), "{run:#?}");
     let lines = export(deployment, &run.id).await?;
     Ok((run.id, lines))
 }
@@ -180,7 +181,7 @@ async fn anchored(deployment: &Deployment, run_id: &str) -> Result<String> {
 
 /// Ends with what `surety receipts verify` says, and whether it holds.
 fn verify(deployment: &Deployment, arguments: &[&str]) -> Result<(bool, String)> {
-    let all = [&["receipts", "verify"], arguments].concat();
+    let all = [&["receipts", "verify"][..], arguments].concat();
     let (mut command, _token) = deployment.surety(&all)?;
     let ended = command.output()?;
     let said = [ended.stdout, ended.stderr].concat();
