@@ -2,7 +2,7 @@
 # Checks exports of receipts with programs that others wrote: securesystemslib and in-toto-attestation of PyPI, and with
 # clients/python/verify_receipts.py.
 #
-#   scripts/attestations.sh FOLDER KEYS     see clients/python/tests/attestations.py
+#   scripts/attestations.sh FOLDER KEYS [TSA_CERTIFICATE]     see clients/python/tests/attestations.py
 #
 # What is needed from PyPI is fetched once and kept. Exit code 77: Python is not on this machine, or PyPI does not serve
 # it. With CI=true that is a failure with exit code 1.
@@ -31,4 +31,4 @@ if [ "$(cat "$KEPT/wanted" 2>/dev/null || true)" != "${WANTED[*]}" ]; then
     absent "PyPI does not serve ${WANTED[*]}"
   printf '%s' "${WANTED[*]}" >"$KEPT/wanted"
 fi
-exec "$KEPT/bin/python" clients/python/tests/attestations.py "$1" "$2"
+exec "$KEPT/bin/python" clients/python/tests/attestations.py "$@"

@@ -1,22 +1,33 @@
 #!/usr/bin/env python3
-"""Checks what `surety receipts export` wrote, without Surety: verify_receipts.py FILE KEYS.
+"""Checks what `surety receipts export` wrote, without Surety: verify_receipts.py FILE KEYS [TSA_CERTIFICATE].
 
-KEYS is what `surety keys export` wrote. Needs PyPI's `cryptography`. Exit code 0: signed; 1: each problem is
-printed. docs/receipts.md has the format.
+KEYS is what `surety keys export` wrote; TSA_CERTIFICATE (PEM) is that of the time-stamp authority. Needs
+PyPI's `cryptography`. Exit code 0: signed; 1: the first problem is printed. docs/receipts.md has the format.
 """
 
 import base64
 import hashlib
 import json
 import sys
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-KIND = "application/vnd.in-toto+json"
+import verify_anchor
+
+KIND, STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
 ROOT, VSA = "urn:surety:predicate:receipts-root:v1", "https://slsa.dev/verification_summary/v1"
 TESTS = "https://in-toto.io/attestation/test-result/v0.1"
+STATES = {"INTAKE", "PLANNING", "EXECUTING", "VERIFYING", "RECOVERING", "BLOCKED"}
+STATES |= {"DONE", "FAILED", "CANCELLED"}
+
+
+def need(holds: object, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
 
 
 def canonical(value: Any) -> str:
@@ -27,30 +38,42 @@ def sha256(*parts: str | bytes) -> bytes:
     return hashlib.sha256(b"".join(p.encode() if isinstance(p, str) else p for p in parts)).digest()
 
 
-def opened(line: dict[str, Any], keys: list[dict[str, Any]]) -> tuple[dict[str, Any], str]:
-    """The statement of an envelope and the service that signed it."""
-    payload, [signature] = base64.b64decode(line["payload"], validate=True).decode(), line["signatures"]
-    statement: dict[str, Any] = json.loads(payload)
-    at = statement["predicate"].get("signed_at") or statement["predicate"].get("timeVerified") or "9999"
-    key = next(k for k in keys if k["key_id"] == signature["keyid"])
-    public = base64.b64decode(key["public_key"], validate=True)
-    message = f"DSSEv1 {len(KIND)} {KIND} {len(payload.encode())} {payload}".encode()
-    sig = base64.b64decode(signature["sig"], validate=True)
-    Ed25519PublicKey.from_public_bytes(public).verify(sig, message)
+def instant(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def opened(line: Any, keys: Any, at: str | None = None) -> tuple[Any, set[str]]:
+    """The statement of an envelope, and the services for which its key signs."""
+    payload, [signature] = base64.b64decode(line["payload"]).decode(), line["signatures"]
+    statement, sig = json.loads(payload), base64.b64decode(signature["sig"])
+    time = instant(at or statement["predicate"].get("signed_at") or statement["predicate"]["timeVerified"])
+    named = [key for key in keys if key["key_id"] == signature["keyid"]]
+    need(named, "its key is not trusted")
+    public = base64.b64decode(named[0]["public_key"])
+    Ed25519PublicKey.from_public_bytes(public).verify(
+        sig, f"DSSEv1 {len(KIND)} {KIND} {len(payload.encode())} {payload}".encode()
+    )
+    again = {"keyid": sha256(public).hex()[:32], "sig": base64.b64encode(sig).decode()}
     again = {
         "payload": base64.b64encode(payload.encode()).decode(),
         "payloadType": KIND,
-        "signatures": [{"keyid": sha256(public).hex()[:32], "sig": base64.b64encode(sig).decode()}],
+        "signatures": [again],
     }
-    assert line == again and canonical(statement) == payload, "it is not in the canonical form"
-    assert at == "9999" or key["valid_from"] <= at < (key.get("valid_until") or "9999"), (
-        "its key is not valid"
+    need(
+        line == again and canonical(statement) == payload and statement["_type"] == STATEMENT,
+        "it is not in the canonical form",
     )
-    return statement, str(key["service"])
+    valid = [
+        k
+        for k in named
+        if instant(k["valid_from"]) <= time < instant(k.get("valid_until") or "9999-12-31T00:00:00Z")
+    ]
+    need(valid, "its key was not valid then")
+    return statement, {key["service"] for key in valid}
 
 
 def tree(leaves: list[bytes], nodes: list[bytes], lo: int, first: int, count: int) -> bytes:
-    """The root of the leaves from first on, of which those from lo on are known (RFC 6962)."""
+    """The root of `count` leaves from `first` on, of which those from `lo` on are known (RFC 6962)."""
     if first + count <= lo or lo + len(leaves) <= first:
         return nodes.pop(0)
     if count == 1:
@@ -61,136 +84,123 @@ def tree(leaves: list[bytes], nodes: list[bytes], lo: int, first: int, count: in
     )
 
 
-def problems(text: str, keys: list[dict[str, Any]]) -> list[str]:
-    found: list[str] = []
+def check(text: str, keys: Any, authority: str | None, place: list[int]) -> list[str]:
+    """What is to be said of a file that holds; `place` is the number of the line that is looked at."""
     lines = text.split("\n")
-    if lines.pop():
-        found.append("the file does not end with a line end")
-    plans: dict[int, dict[str, Any]] = {}
-    run, stored, root, proof, state, ended = "", {}, None, None, None, False
-    leaves: list[bytes] = []
-    seq, event, last, awaited, tested, machine, stores, verdict = 0, 0, "", 0, None, False, False, None
-    signed_run: dict[str, Any] | None = None
-    for number, line in enumerate(lines, 1):
-        try:
-            value = json.loads(line)
-            assert not ended and canonical(value) == line, (
-                "it is not in the canonical form, or behind the end"
+    need(lines.pop() == "", "the file does not end with a line end")
+
+    def following() -> tuple[str, Any]:
+        place[0] += 1
+        need(place[0] <= len(lines), "the file is cut")
+        value = json.loads(lines[place[0] - 1])
+        need(canonical(value) == lines[place[0] - 1], "it is not in the canonical form")
+        return lines[place[0] - 1], value
+
+    head, stored, (line, value) = following()[1], following()[1]["stored"], following()
+    run, signed, plans, anchors = head["export"]["run_id"], None, {}, []
+    need(head == {"export": {"form": "surety receipts 2", "run_id": run}}, "its form is unknown")
+    seq, event, last, verdict, progress = 0, 0, "", {}, None
+    while "payload" in value:  # a journal row: its signed root, its proof, its leaves, and its verdicts
+        (root, services), proof = opened(value, keys), following()[1]["proof"]
+        leaves, owners, commit = [], set(), None
+        while commit is None:
+            line, value = following()
+            commit = value.get("commit")
+            if "seq" in value:
+                digest, seq = value.pop("digest"), seq + 1
+                links = value["seq"] == seq and value.get("prev_digest", "") == last
+                need(
+                    links and sha256(canonical(value)).hex() == digest, f"receipt {seq} was changed or moved"
+                )
+                leaves, last = [*leaves, sha256(b"\0", f"{run}\n{seq}\n{digest}")], digest
+                owners |= set() if value["source"] in ("approval", "user_reply") else {"executor"}
+                continue
+            leaves.append(sha256(b"\0", run, "\n", line))
+            for kind in {"run", "plan"} & set(value):
+                now, owners = value[kind], owners | {"planner"}
+                found = (
+                    [stored["run"]]
+                    if kind == "run"
+                    else [p for p in stored["plans"] if p["revision"] == now["revision"]]
+                )
+                changed = [column for column in now if not found or found[0].get(column) != now[column]]
+                need(not changed, f"{kind}: {', '.join(changed)}: not what was signed")
+                signed, plans = (now, plans) if kind == "run" else (signed, plans | {now["revision"]: now})
+        owners |= {"gate"} if commit["verdicts"] else set()
+        count, nodes = root["predicate"]["leaf_count"], [bytes.fromhex(node) for node in proof["nodes"]]
+        need([node.hex() for node in nodes] == proof["nodes"], "it is not in the canonical form")
+        subject = [
+            {"digest": {"sha256": tree(leaves, nodes, proof["first"], 0, count).hex()}, "name": "receipts"}
+        ]
+        again = {"leaf_count": count, "signed_at": root["predicate"]["signed_at"]}
+        again = {"_type": STATEMENT, "predicate": again, "predicateType": ROOT, "subject": subject}
+        need(
+            root == again and not nodes and set(proof) == {"first", "nodes"},
+            f"journal row {commit['sequence']} is not what was signed",
+        )
+        need(len(owners) < 2 and owners <= services and services - {"user"}, "its key may not sign that")
+        need(commit["sequence"] - commit["entries"] == event, "rows are missing, added or moved")
+        event, progress, (line, value) = commit["sequence"], commit.get("progress"), following()
+        for _ in range(commit["verdicts"]):
+            (given, services), sig = opened(value, keys), value["signatures"][0]["sig"]
+            verdict, (line, value) = given["predicate"]["surety"], following()
+            need(given["predicateType"] == VSA and "gate" in services, "the gate gave no such verdict")
+            need(given["predicate"]["resourceUri"] == f"urn:surety:run:{run}", "it is of another run")
+            need(
+                (verdict["receipts"], verdict.get("last_receipt_digest", "")) == (seq, last),
+                "it rests on other receipts",
             )
-            assert tested is None or value.get("payload"), "the test result of the verdict is missing"
-            if number == 1:
-                assert value["export"]["form"] == "surety receipts 2", "its form is unknown"
-                run = value["export"]["run_id"]
-            elif number == 2:
-                stored = value["stored"]
-            elif "payload" in value:
-                statement, service = opened(value, keys)
-                predicate, kind = statement["predicate"], statement["predicateType"]
-                if kind == ROOT:
-                    assert tested is None and root is None, "a row or a verdict before it is cut"
-                    root = (statement, service)
-                elif kind == VSA:
-                    given = predicate["surety"]
-                    assert service == "gate" and awaited == 1, (
-                        "no row announces it, or the gate did not sign it"
-                    )
-                    assert predicate["resourceUri"] == f"urn:surety:run:{run}", "it is of another run"
-                    assert given["receipts"] == seq and given.get("last_receipt_digest", "") == last, (
-                        "other receipts"
-                    )
-                    plan = plans.get(given["plan_revision"], {})
-                    assert plan.get("digest") == sha256(given["plan_digest"]).hex(), (
-                        "it is about another plan"
-                    )
-                    verdict, awaited = given, 0
-                    tested = (
-                        statement["subject"]
-                        if any(r["name"] != "output_only" for r in given["results"])
-                        else None
-                    )
-                else:
-                    assert kind == TESTS and service == "gate" and statement["subject"] == tested, (
-                        "it fits no verdict"
-                    )
-                    tested = None
-            elif "proof" in value:
-                assert value["proof"] is not None and root and proof is None, "a row has no signature"
-                proof, leaves, machine, stores = value["proof"], [], False, False
-            elif "commit" in value:
-                commit, (statement, service), nodes = value["commit"], root or ({}, ""), proof["nodes"]  # type: ignore
-                leaves.append(sha256(b"\0", run, "\n", line))
-                count, rest = statement["predicate"]["leaf_count"], [bytes.fromhex(n) for n in nodes]
-                computed = tree(leaves, rest, proof["first"], 0, count)  # type: ignore[index]
-                expected = {
-                    "_type": "https://in-toto.io/Statement/v1",
-                    "predicateType": ROOT,
-                    "predicate": {"leaf_count": count, "signed_at": statement["predicate"]["signed_at"]},
-                    "subject": [{"digest": {"sha256": computed.hex()}, "name": "receipts"}],
-                }
-                assert statement == expected and not rest, (
-                    f"journal row {commit['sequence']} is not what was signed"
+            plan = plans.get(verdict["plan_revision"], {})
+            need(plan.get("digest") == sha256(verdict["plan_digest"]).hex(), "it is about another plan")
+            if any(result["name"] != "output_only" for result in verdict["results"]):
+                tests, services = opened(value, keys, given["predicate"]["timeVerified"])
+                need(
+                    tests["predicateType"] == TESTS
+                    and "gate" in services
+                    and tests["subject"] == given["subject"],
+                    "the test result fits no verdict",
                 )
-                owner = {(0, 1): "planner", (1, 0): "executor"}.get((machine, stores), service)
-                owner = "gate" if commit["verdicts"] else owner
-                assert service == owner and not (machine and (stores or commit["verdicts"])), (
-                    "it may not sign that"
-                )
-                assert commit["sequence"] - commit["entries"] == event and not awaited, (
-                    "rows are missing or added"
-                )
-                event, awaited, root, proof = commit["sequence"], commit["verdicts"], None, None
-            elif "run" in value or "plan" in value:
-                leaves.append(sha256(b"\0", run, "\n", line))
-                stores = True
-                if "run" in value:
-                    signed_run = value["run"]
-                    differs = [k for k in signed_run if stored["run"].get(k) != signed_run[k]]
-                else:
-                    plan = plans[value["plan"]["revision"]] = value["plan"]
-                    there = [p for p in stored["plans"] if p["revision"] == plan["revision"]] or [{}]
-                    differs = [k for k in plan if there[0].get(k) != plan[k]]
-                assert not differs, f"{next(iter(value))}: {', '.join(differs)}: not what was signed"
-            elif "state" in value:
-                state = value["state"]
-            elif "chain_end" in value:
-                end = {"chain_digest": last, "receipt_count": seq, "run_id": run}
-                assert value["chain_end"] == end, "the chain does not end there"
-                ended = True
-            else:
-                seq += 1
-                digest = value.pop("digest")
-                leaves.append(sha256(b"\0", f"{run}\n{seq}\n{digest}"))
-                assert sha256(canonical(value)).hex() == digest and value["seq"] == seq, (
-                    f"receipt {seq} was changed"
-                )
-                assert value.get("prev_digest", "") == last, f"receipt {seq} does not follow the one before"
-                last, machine = digest, machine or value["source"] not in ("approval", "user_reply")
-        except InvalidSignature:
-            found.append(f"line {number}: it is not what was signed")
-        except (AssertionError, ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
-            found.append(f"line {number}: {error or type(error).__name__}")
-    if found:
-        return found
-    done = bool(verdict and verdict.get("accepted"))
-    if not ended or state is None or awaited or root or proof or tested is not None:
-        found.append("the file is cut")
-    elif (state["state"] == "DONE") != done or state["sequence"] != event or not signed_run:
-        found.append("the run's state is not what its evidence says")
-    elif state["plan_revision"] != max(plans, default=0) or len(stored["plans"]) != len(plans):
-        found.append("a plan was added, or is missing")
-    elif state["state"] not in (
-        "INTAKE",
-        "PLANNING",
-        "EXECUTING",
-        "VERIFYING",
-        "RECOVERING",
-        "BLOCKED",
-        "DONE",
-        "FAILED",
-        "CANCELLED",
-    ) or set(state) != {"plan_revision", "sequence", "state"}:
-        found.append("the run's state is unknown")
-    return found
+                line, value = following()
+            if "anchor" in value:
+                anchors.append(verify_anchor.check(value, run, sig, authority, tree))
+                line, value = following()
+    need("proof" not in value, "a row has no signature")
+    state, end = value["state"], following()[1]["chain_end"]
+    need(
+        end == {"chain_digest": last, "receipt_count": seq, "run_id": run} and place[0] == len(lines),
+        "the chain does not end there",
+    )
+    keys_of_state = {"plan_revision", "sequence", "state"} | ({"progress"} if "progress" in state else set())
+    need(
+        set(value) == {"state"} and set(state) == keys_of_state and state["state"] in STATES,
+        "the run's state is unknown",
+    )
+    need(
+        (state["state"] == "DONE") == verdict.get("accepted", False)
+        and state["sequence"] == event
+        and signed,
+        "the run's state is not what its evidence says",
+    )
+    need(
+        progress is None or state.get("progress") == progress,
+        "todos, grants or the verification round are not what was signed",
+    )
+    need(
+        state["plan_revision"] == max(plans, default=0) and len(stored["plans"]) == len(plans),
+        "a plan was added, or is missing",
+    )
+    return anchors
+
+
+def problems(text: str, keys: Any, authority: str | None = None) -> list[str]:
+    place = [0]
+    try:
+        check(text, keys, authority, place)
+    except InvalidSignature:
+        return [f"line {place[0]}: it is not what was signed"]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        return [f"line {place[0]}: {error or type(error).__name__}"]
+    return []
 
 
 if __name__ == "__main__":
@@ -198,6 +208,7 @@ if __name__ == "__main__":
         open(sys.argv[1], encoding="utf-8", newline="") as export,
         open(sys.argv[2], encoding="utf-8") as trusted,
     ):
-        everything = problems(export.read(), json.load(trusted)["keys"])
+        certificate = Path(sys.argv[3]).read_text(encoding="utf-8") if len(sys.argv) > 3 else None
+        everything = problems(export.read(), json.load(trusted)["keys"], certificate)
     print("\n".join(everything) or "signed")
     sys.exit(1 if everything else 0)

@@ -14,4 +14,5 @@ pub mod otlp;
 pub mod relay;
 pub mod script;
 pub mod skips;
+pub mod timestamp_authority;
 pub mod worker;

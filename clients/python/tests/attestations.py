@@ -1,4 +1,5 @@
-"""Checks exports with programs that others wrote, and with verify_receipts.py: attestations.py FOLDER KEYS.
+"""Checks exports with programs that others wrote, and with verify_receipts.py:
+attestations.py FOLDER KEYS [TSA_CERTIFICATE].
 
 Every `good-*` of the folder must hold, every `bad-*` must be refused by verify_receipts.py. The envelopes of
 good files are verified by securesystemslib, and their statements read by in-toto-attestation.
@@ -28,10 +29,11 @@ def public(key: dict[str, Any]) -> SSlibKey:
 def main() -> None:
     folder, keys = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))["keys"]
     known = [public(key) for key in keys]
+    authority = Path(sys.argv[3]).read_text(encoding="utf-8") if len(sys.argv) > 3 else None
     envelopes, refused = 0, 0
     for path in sorted(folder.iterdir()):
         text = path.read_bytes().decode()
-        found = problems(text, keys)
+        found = problems(text, keys, authority)
         if path.name.startswith("bad-"):
             assert found, f"{path.name} is accepted"
             refused += 1

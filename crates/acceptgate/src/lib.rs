@@ -5,6 +5,7 @@
 //!   Evaluate -----> stateless: evidence in the request -> verdict     (no state)
 //! ```
 
+mod anchor;
 pub mod check;
 pub mod evidence;
 mod gate;
@@ -17,6 +18,7 @@ pub mod verdict;
 
 pub use gate::Gate;
 
+use anchor::Anchoring;
 use check::http_probe::Probes;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sqlx::PgPool;
@@ -57,8 +59,8 @@ pub enum ServeError {
     /// A permanent error of the database.
     #[error("the database is not usable")]
     Store(#[from] StoreError),
-    /// The HTTP client for probes could not be created.
-    #[error("the HTTP client for http_probe checks could not be created")]
+    /// The HTTP client for probes and anchors could not be created.
+    #[error("the HTTP client for http_probe checks and anchors could not be created")]
     Probes(#[from] reqwest::Error),
     /// A key file, or the file with the forges, cannot be used.
     #[error(transparent)]
@@ -88,6 +90,7 @@ pub async fn serve(
         let server = without_database(setup, probes);
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
+    let authority = setup.gate.anchor_authority()?;
     let signing = keys::signing(Signer::Gate, setup.gate.gate_key_file.as_deref())?;
     let trust = keys::trust(setup.common.trusted_keys_file.as_deref())?;
     announce("acceptgate", &listener);
@@ -102,6 +105,10 @@ pub async fn serve(
     }
     let authentication = Authentication::Store(Arc::new(Identities::of(pool.clone())));
     tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
+    if let Some(authority) = authority {
+        let anchoring = Anchoring::new(authority, pool.clone())?;
+        tokio::spawn(anchoring.run(shutdown.clone()));
+    }
     let gate = Gate::start(pool.clone(), probes, forges, gate::Keys { signing, trust });
     let handlers = service::Service::new(Arc::new(gate));
     let served = Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))

@@ -160,7 +160,7 @@ impl Gate {
 /// The report of a chain that came without signatures.
 fn unsigned(chain: ChainReport) -> EvidenceReport {
     let status = SignatureStatus::Unsigned("the receipts came without signatures".to_owned());
-    EvidenceReport { chain, signed_receipt_count: 0, status }
+    EvidenceReport { chain, signed_receipt_count: 0, status, anchors: Vec::new() }
 }
 
 fn verified(report: EvidenceReport) -> v1::VerifyReceiptsResponse {

@@ -13,6 +13,7 @@ fn the_documentation_names_every_metric_and_no_other() {
     let known = BTreeSet::from([
         names::TRANSITIONS_TOTAL,
         names::VERDICTS_TOTAL,
+        names::ANCHORED_TOTAL,
         names::STEP_DURATION_SECONDS,
         names::TURN_DURATION_SECONDS,
         names::QUEUE_DEPTH,

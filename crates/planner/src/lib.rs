@@ -182,7 +182,7 @@ pub async fn serve(
         false => Arc::new(task::ForgePort::new(forges, pool.clone())),
     };
     let upkeep = Upkeep {
-        retention: Retention::of(&setup.planner),
+        retention: Retention::of(&setup.planner.retention),
         host_label: setup.common.host_label(),
         depths: Arc::default(),
         webhooks,

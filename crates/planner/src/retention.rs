@@ -85,6 +85,7 @@ pub(crate) async fn forget(pool: &PgPool, before: DateTime<Utc>) -> Result<(), S
         (after, runs) = (forgotten.last, runs + forgotten.runs);
         tokio::time::sleep(begun.elapsed() * REST).await;
     }
+    store::forget_anchors(pool, before).await?;
     let partitions = store::drop_partitions(pool, before).await?;
     for partition in store::partitions_to_thin(pool, before).await? {
         thin(pool, &partition, before).await?;

@@ -42,6 +42,7 @@ mod replans;
 mod reports;
 mod secrets;
 mod shards;
+mod signed_evidence;
 mod snapshots;
 mod stateless;
 mod step_checks;

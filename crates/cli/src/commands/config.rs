@@ -55,10 +55,11 @@ struct Settings {
 impl Config {
     pub(super) fn run(self, matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         let ConfigCommand::Check(settings) = self.command;
-        let Settings { common, planner, executor, models, .. } = *settings;
+        let Settings { common, planner, executor, gate, models, .. } = *settings;
         check_models(&models)?;
         check_forges(&common)?;
         executor.check()?;
+        gate.anchor.check()?;
         common.tokens()?;
         Tls::load((&common.tls).into())?;
         let sandbox = SandboxCheck::of(&executor)?;

@@ -1,15 +1,17 @@
 //! `surety migrate [--roles]`
 
+use chrono::Utc;
 use clap::Args;
-use surety_common::config::CommonConfig;
-use surety_common::store::{self, PoolSize, SERVICE_ROLES, StoreError};
+use surety_common::config::{CommonConfig, RetentionConfig};
+use surety_common::store::{self, PoolSize, Retention, SERVICE_ROLES, StoreError};
 
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::wire_json::{object, text};
 
-/// Migrates the schema of a database as its owner.
+/// Migrates the schema of a database as its owner, and keeps the partitions of its journal. With a database role for
+/// each service, run it once a day too: no service may make partitions then.
 #[derive(Debug, Args)]
 pub struct Migrate {
     /// Also make the roles surety_planner, surety_executor and surety_gate, each with the rights of its service only.
@@ -18,7 +20,19 @@ pub struct Migrate {
     roles: bool,
 
     #[command(flatten)]
+    retention: RetentionConfig,
+
+    #[command(flatten)]
     common: Box<CommonConfig>,
+}
+
+/// What was done.
+struct Migrated {
+    version: i64,
+    /// Whether every partition that is needed is there.
+    is_prepared: bool,
+    /// The partitions that were dropped.
+    dropped: u32,
 }
 
 impl Migrate {
@@ -36,22 +50,39 @@ impl Migrate {
         let pool = store::connect(&url, PoolSize::of(&self.common)).await.map_err(failed)?;
         let done = self.carry_out(&pool).await.map_err(failed);
         pool.close().await;
-        let version = done?;
+        let Migrated { version, is_prepared, dropped } = done?;
         let roles = if self.roles { SERVICE_ROLES.join(", ") } else { String::new() };
-        let value =
-            object([("schema_version", text(version.to_string())), ("roles", text(roles.clone()))]);
-        output.either(&value, || match roles.as_str() {
-            "" => format!("the schema has version {version}"),
-            roles => format!("the schema has version {version}\nroles  {roles}"),
+        let prepared = match is_prepared {
+            true => "made in advance",
+            false => "the journal was locked; run `surety migrate` again",
+        };
+        let value = object([
+            ("schema_version", text(version.to_string())),
+            ("roles", text(roles.clone())),
+            ("partitions", text(prepared)),
+            ("dropped_partitions", text(dropped.to_string())),
+        ]);
+        output.either(&value, || {
+            let mut lines = vec![format!("the schema has version {version}")];
+            lines.extend((!roles.is_empty()).then(|| format!("roles  {roles}")));
+            lines.push(format!("partitions of the journal  {prepared}, {dropped} dropped"));
+            lines.join("\n")
         })?;
         Ok(Exit::Done)
     }
 
-    async fn carry_out(&self, pool: &sqlx::PgPool) -> Result<i64, StoreError> {
+    async fn carry_out(&self, pool: &sqlx::PgPool) -> Result<Migrated, StoreError> {
         store::migrate(pool).await?;
         if self.roles {
             store::make_service_roles(pool).await?;
         }
-        store::schema_version(pool).await
+        let (retention, now) = (Retention::of(&self.retention), Utc::now());
+        let is_prepared = store::prepare_partitions(pool, now, retention.partition_width()).await?;
+        let dropped = match retention.before(now) {
+            Some(before) => store::drop_partitions(pool, before).await?,
+            None => 0,
+        };
+        let version = store::schema_version(pool).await?;
+        Ok(Migrated { version, is_prepared, dropped })
     }
 }

@@ -1,14 +1,16 @@
 //! `surety receipts export RUN`, `surety receipts verify FILE`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use surety_common::config::ClientConfig;
 use surety_common::domain::json::Value;
 use surety_common::domain::receipt::{ChainFinding, ChainReport};
 use surety_common::domain::signature::{
-    EvidenceReport, SignatureStatus, check_export, compare_exports,
+    AnchoredVerdict, EvidenceReport, SignatureStatus, check_export, instant, is_about_a_verdict,
+    missing_since,
 };
+use surety_common::domain::timestamp::TsaCertificate;
 use surety_common::keys::read_trusted_keys;
 use surety_common::wire::v1;
 use surety_common::wire::v1::export_receipts_response::Line;
@@ -16,7 +18,7 @@ use tonic::Request;
 
 use super::named_run::NamedRun;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::plan_file::read_text_within;
 use crate::text::{count, one_line};
@@ -24,6 +26,8 @@ use crate::wire_json::{object, text};
 
 /// An export grows with its run: this fits some hundred thousand receipts.
 const MOST_BYTES: u64 = 1 << 30;
+/// A larger file holds no certificate.
+const MOST_CERTIFICATE_BYTES: u64 = 64 << 10;
 
 /// Exports a run's receipts, and checks an export without a service.
 #[derive(Debug, Args)]
@@ -39,6 +43,10 @@ enum ReceiptsCommand {
         #[command(flatten)]
         named: NamedRun,
 
+        /// Write the signed statements about the run's verdicts only. Kept elsewhere, they show a later rollback.
+        #[arg(long)]
+        verdicts: bool,
+
         #[command(flatten)]
         client: Box<ClientConfig>,
     },
@@ -53,23 +61,35 @@ enum ReceiptsCommand {
         #[arg(long, value_name = "FILE")]
         keys: Option<PathBuf>,
 
-        /// An earlier export of the same run: what it has and this one lacks was rolled back or deleted.
+        /// What was taken of the run earlier: an export, its verdicts (`surety receipts export --verdicts`), or an
+        /// anchor. What it has and this export lacks was rolled back or deleted. May be given several times.
         #[arg(long, value_name = "FILE")]
-        since: Option<PathBuf>,
+        since: Vec<PathBuf>,
+
+        /// The certificate of the time-stamp authority (PEM). With it the time stamps of anchors are checked.
+        #[arg(long, value_name = "FILE", requires = "keys")]
+        tsa_certificate: Option<PathBuf>,
     },
 }
 
 impl Receipts {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
         match self.command {
-            ReceiptsCommand::Export { named, client } => export(&named, &client, output).await,
-            ReceiptsCommand::Verify { file, keys, since } => {
+            ReceiptsCommand::Export { named, verdicts, client } => {
+                export(&named, verdicts, &client, output).await
+            }
+            ReceiptsCommand::Verify { file, keys, since, tsa_certificate } => {
                 let lines = read_text_within(&file, MOST_BYTES)?;
                 let keys = keys.map(|path| read_trusted_keys(&path)).transpose()?;
+                let keys = match (keys, tsa_certificate) {
+                    (Some(keys), Some(path)) => Some(keys.with_time_authority(authority(&path)?)),
+                    (keys, _) => keys,
+                };
                 let mut report = check_export(&lines, keys.as_ref());
-                if let Some(since) = since {
-                    let earlier = read_text_within(&since, MOST_BYTES)?;
-                    let missing = compare_exports(&lines, &earlier).into_iter();
+                for path in since {
+                    let earlier = read_text_within(&path, MOST_BYTES)?;
+                    let missing = missing_since(&lines, &earlier, keys.as_ref());
+                    let missing = missing.map_err(|why| unusable_since(&path, &why))?.into_iter();
                     let found = missing.map(|message| ChainFinding { seq: 0, message });
                     report.chain.findings.extend(found);
                 }
@@ -79,7 +99,28 @@ impl Receipts {
     }
 }
 
-async fn export(named: &NamedRun, client: &ClientConfig, output: Output) -> Result<Exit, Failure> {
+/// The certificate of a time-stamp authority in a file.
+fn authority(path: &Path) -> Result<TsaCertificate, Failure> {
+    let text = read_text_within(path, MOST_CERTIFICATE_BYTES)?;
+    TsaCertificate::from_pem(&text).map_err(|error| {
+        let message = format!("{} cannot be used: {error}", path.display());
+        let advice = "Give the authority's own certificate as PEM, not that of its issuer.";
+        Failure::new(Code::ValueInvalid, message, advice).at("--tsa-certificate")
+    })
+}
+
+fn unusable_since(path: &Path, why: &str) -> Failure {
+    let message = format!("{} cannot be compared: {why}", path.display());
+    let advice = "Give an earlier export, verdicts or an anchor of the same run.";
+    Failure::new(Code::ValueInvalid, message, advice).at("--since")
+}
+
+async fn export(
+    named: &NamedRun,
+    verdicts: bool,
+    client: &ClientConfig,
+    output: Output,
+) -> Result<Exit, Failure> {
     let (connection, run_id) = named.find(client).await?;
     let failure = |status: tonic::Status| connection.failure(&status);
     let request = Request::new(v1::ExportReceiptsRequest { run_id });
@@ -93,7 +134,9 @@ async fn export(named: &NamedRun, client: &ClientConfig, output: Output) -> Resu
             | Line::EndJson(line),
         ) = item.line
         {
-            output.line(&line)?;
+            if !verdicts || is_about_a_verdict(&line) {
+                output.line(&line)?;
+            }
         }
     }
     Ok(Exit::Done)
@@ -129,7 +172,26 @@ fn value(report: &EvidenceReport, valid: bool) -> Value {
         ("signed_receipt_count", Value::Number(report.signed_receipt_count.to_string())),
         ("chain_digest", text(chain_digest)),
         ("findings", Value::Array(findings.iter().map(finding).collect())),
+        ("anchors", Value::Array(report.anchors.iter().map(anchor_value).collect())),
     ])
+}
+
+fn anchor_value(anchor: &AnchoredVerdict) -> Value {
+    let AnchoredVerdict { plan_revision, at, is_checked } = anchor;
+    object([
+        ("plan_revision", Value::Number(plan_revision.to_string())),
+        ("at", text(instant(*at))),
+        ("checked", Value::Bool(*is_checked)),
+    ])
+}
+
+fn anchor_text(anchor: &AnchoredVerdict) -> String {
+    let AnchoredVerdict { plan_revision, at, is_checked } = anchor;
+    let by = match is_checked {
+        true => "by the authority of --tsa-certificate",
+        false => "by an authority that was not checked (--tsa-certificate)",
+    };
+    format!("\nthe verdict on plan revision {plan_revision} was anchored at {}, {by}", instant(*at))
 }
 
 fn as_text(report: &EvidenceReport) -> String {
@@ -141,7 +203,8 @@ fn as_text(report: &EvidenceReport) -> String {
             ("signed", _) => "signed by trusted keys".to_owned(),
             (state, why) => format!("{state}: {}", one_line(why)),
         };
-        return format!("the chain of {receipts} is valid\ndigest  {digest}\n{signed}");
+        let anchors: String = report.anchors.iter().map(anchor_text).collect();
+        return format!("the chain of {receipts} is valid\ndigest  {digest}\n{signed}{anchors}");
     }
     let mut lines = vec![format!("the evidence with {receipts} is broken")];
     lines.extend(chain.findings.iter().map(|ChainFinding { seq, message }| match seq {

@@ -48,6 +48,26 @@ pub enum ConfigError {
         /// What is wrong.
         why: String,
     },
+    /// Anchors are on, and something that they need is not set.
+    #[error(
+        "--{flag} is set, and --{needed} is not. Set it, or remove --{flag} to turn anchors off"
+    )]
+    AnchorNeeds {
+        /// What turned anchors on.
+        flag: &'static str,
+        /// What is missing.
+        needed: &'static str,
+    },
+    /// A file or folder of anchors cannot be used.
+    #[error("{path} of --{flag} cannot be used: {why}")]
+    AnchorUnusable {
+        /// The setting.
+        flag: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// The file with the forges could not be read.
     #[error(
         "the file {path} with the forges cannot be read: {source}. Point --forges-file \

@@ -9,6 +9,7 @@
 //! A setting is declared once, in [`settings`]. The structs take flag, variable, default, range
 //! and meaning from that declaration, so the table, the help and the documentation cannot differ.
 
+mod anchor;
 mod client;
 mod common;
 mod document;
@@ -30,6 +31,7 @@ mod toolchain;
 mod value;
 mod webhooks;
 
+pub use anchor::{AnchorAuthority, GateAnchorConfig};
 pub use client::{AddressConfig, ClientConfig, DataDirConfig, McpSessionsConfig};
 pub use common::{CommonConfig, ConnectionsConfig, TelemetryConfig};
 pub use document::document;
@@ -44,7 +46,8 @@ pub use prompts::{BuiltinPrompt, PROMPTS, Prompt, check_prompts};
 pub use secret::Secret;
 pub use secrets::{NamedSecret, NamedSecrets, SecretSource};
 pub use services::{
-    ExecutorConfig, GateConfig, GateProbeConfig, HooksConfig, PlannerConfig, SandboxConfig,
+    ExecutorConfig, GateConfig, GateProbeConfig, HooksConfig, PlannerConfig, RetentionConfig,
+    SandboxConfig,
 };
 pub use settings::{Accepts, Group, Setting, settings};
 pub use tls::{ClientTlsConfig, TlsConfig};

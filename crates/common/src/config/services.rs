@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::anchor::{AnchorAuthority, GateAnchorConfig, needs};
 use super::error::ConfigError;
 use super::mcp::{McpServer, read_mcp_servers};
 use super::namespaces::{NamespaceDatabase, read_namespace_databases};
@@ -42,11 +43,9 @@ pub struct PlannerConfig {
           value_parser = s::TOOLCHAIN_FILE.reads::<PathBuf>())]
     pub toolchain_file: Option<PathBuf>,
 
-    /// Days that a run is kept after its end, 0..36500; 0 keeps it for ever.
-    #[arg(long = s::RETENTION_DAYS.flag, env = s::RETENTION_DAYS.env,
-          default_value = s::RETENTION_DAYS.default, help = s::RETENTION_DAYS.meaning,
-          value_parser = s::RETENTION_DAYS.reads::<u32>())]
-    pub retention_days: u32,
+    /// How long ended runs are kept.
+    #[command(flatten)]
+    pub retention: RetentionConfig,
 
     /// The file with the key that the planner signs with.
     #[arg(long = s::PLANNER_KEY_FILE.flag, env = s::PLANNER_KEY_FILE.env, help = s::PLANNER_KEY_FILE.meaning,
@@ -56,6 +55,16 @@ pub struct PlannerConfig {
     /// Hooks of forges.
     #[command(flatten)]
     pub hooks: HooksConfig,
+}
+
+/// How long ended runs are kept.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct RetentionConfig {
+    /// Days that a run is kept after its end, 0..36500; 0 keeps it for ever.
+    #[arg(long = s::RETENTION_DAYS.flag, env = s::RETENTION_DAYS.env,
+          default_value = s::RETENTION_DAYS.default, help = s::RETENTION_DAYS.meaning,
+          value_parser = s::RETENTION_DAYS.reads::<u32>())]
+    pub retention_days: u32,
 }
 
 /// Hooks of forges.
@@ -280,6 +289,10 @@ pub struct GateConfig {
     /// What `http_probe` checks may call.
     #[command(flatten)]
     pub probe: GateProbeConfig,
+
+    /// Who anchors verdicts.
+    #[command(flatten)]
+    pub anchor: GateAnchorConfig,
 }
 
 /// What `http_probe` checks may call.
@@ -291,6 +304,20 @@ pub struct GateProbeConfig {
           help = s::GATE_PROBE_ALLOW.meaning,
           value_parser = s::GATE_PROBE_ALLOW.reads::<String>())]
     pub gate_probe_allow: Option<String>,
+}
+
+impl GateConfig {
+    /// As [`GateAnchorConfig::check`], for a gate that starts: only signed verdicts can be anchored.
+    ///
+    /// # Errors
+    /// Those of [`GateAnchorConfig::check`]; verdicts are not signed.
+    pub fn anchor_authority(&self) -> Result<Option<AnchorAuthority>, ConfigError> {
+        let authority = self.anchor.check()?;
+        match (&authority, &self.gate_key_file) {
+            (Some(_), None) => Err(needs(s::GATE_KEY_FILE.flag)),
+            _ => Ok(authority),
+        }
+    }
 }
 
 impl PlannerConfig {

@@ -1,5 +1,6 @@
 //! The table of all settings.
 
+mod anchor;
 mod connections;
 mod executor;
 mod hooks;
@@ -9,6 +10,9 @@ mod models;
 mod sessions;
 mod transport;
 
+pub(super) use anchor::{
+    GATE_ANCHOR_CERTIFICATE_FILE, GATE_ANCHOR_DIR, GATE_ANCHOR_INTERVAL_S, GATE_ANCHOR_URL,
+};
 pub(super) use connections::{
     IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, WAITING_CONNECTIONS, WAITING_CONNECTIONS_PER_PEER,
 };
@@ -232,6 +236,10 @@ pub const fn settings() -> &'static [Setting] {
         GATE_LISTEN,
         GATE_PROBE_ALLOW,
         GATE_KEY_FILE,
+        GATE_ANCHOR_URL,
+        GATE_ANCHOR_CERTIFICATE_FILE,
+        GATE_ANCHOR_INTERVAL_S,
+        GATE_ANCHOR_DIR,
         MODEL_PROFILES_FILE,
         MODEL_URL,
         MODEL_NAME,

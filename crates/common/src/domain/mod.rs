@@ -47,6 +47,7 @@ pub mod step_checks;
 pub mod stop;
 pub mod tests_named;
 pub mod tests_seen;
+pub mod timestamp;
 pub mod todo;
 pub mod tool_workers;
 pub mod toolchain;

@@ -1,7 +1,9 @@
 //! The statement that updates executions. Claims and takeovers change their leases.
 
 use super::StoreError;
-use super::execution::{blocked_from, letters, plan_revision, progress, to_text, wait_ids};
+use super::execution::{
+    blocked_from, letters, plan_revision, progress, signed_progress, to_text, wait_ids,
+};
 use super::plan::StoredPlan;
 use super::signing::{RowToSign, Signing, plan_columns};
 use super::wake::{Notices, Topic};
@@ -328,7 +330,7 @@ pub(super) async fn apply(
         waits.push(chain.row().run_id, &changed);
     }
     let Notices { channels, texts } = Notices::of(chains.iter().flat_map(|chain| &chain.notified));
-    columns.sign(chains, signing);
+    columns.sign(chains, signing)?;
     let deciding = !verdicts.run_id.is_empty();
     let statement = match (deciding, waiting) {
         (true, _) => APPLY_WITH_VERDICTS,
@@ -354,22 +356,26 @@ type Applying<'q> = QueryScalar<'q, Postgres, Uuid, PgArguments>;
 
 impl Columns {
     /// Signs the pushed rows, which are those of these chains.
-    fn sign(&mut self, chains: &[Chain<'_>], signing: &Signing) {
+    fn sign(&mut self, chains: &[Chain<'_>], signing: &Signing) -> Result<(), StoreError> {
         if !signing.has_key() {
             self.signature = vec![None; chains.len()];
-            return;
+            return Ok(());
         }
-        let rows = chains.iter().zip(&self.entries).map(|(chain, text)| RowToSign {
-            run_id: chain.row().run_id,
-            sequence: chain.row().sequence,
-            at: chain.row().updated_at,
-            actor: &chain.first.write.actor.0,
-            text,
-            entries: chain.events(),
-            run: None,
-            plan: chain.plan.map(plan_columns),
+        let rows = chains.iter().zip(&self.entries).map(|(chain, text)| {
+            Ok(RowToSign {
+                run_id: chain.row().run_id,
+                sequence: chain.row().sequence,
+                at: chain.row().updated_at,
+                actor: &chain.first.write.actor.0,
+                text,
+                entries: chain.events(),
+                run: None,
+                plan: chain.plan.map(plan_columns),
+                progress: signed_progress(chain.row())?,
+            })
         });
-        self.signature = signing.rows(rows.collect());
+        self.signature = signing.rows(rows.collect::<Result<_, StoreError>>()?);
+        Ok(())
     }
 
     fn bind_to<'q>(&'q self, statement: Applying<'q>) -> Applying<'q> {

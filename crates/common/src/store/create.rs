@@ -3,7 +3,7 @@
 use super::StoreError;
 use super::apply::{Change, Columns, WaitColumns};
 use super::dedicated_connection::DedicatedConnection;
-use super::execution::{plan_revision, to_text};
+use super::execution::{plan_revision, signed_progress, to_text};
 use super::group::{self, Writer};
 use super::plan::StoredPlan;
 use super::pool::within;
@@ -154,7 +154,7 @@ async fn make_runs(
     for job in jobs {
         columns.push(&job.new, job.span_id.as_deref())?;
     }
-    columns.sign(jobs, signing);
+    columns.sign(jobs, signing)?;
     let notified = (jobs.len() == 1 && jobs.iter().any(Job::is_ready)).then_some(Topic::Ready);
     crash::point("planner.before_create");
     let made = columns.insert(dedicated, Notices::of(notified.iter())).await?;
@@ -274,10 +274,10 @@ impl NewColumns {
     }
 
     /// Signs the pushed runs, which are those of these jobs, with their first plans and rows.
-    fn sign(&mut self, jobs: &[Job], signing: &Signing) {
+    fn sign(&mut self, jobs: &[Job], signing: &Signing) -> Result<(), StoreError> {
         if !signing.has_key() {
             self.signature = vec![None; jobs.len()];
-            return;
+            return Ok(());
         }
         let rows = jobs.iter().enumerate().map(|(place, job)| {
             let NewRun { spec, plan, write, submitter, .. } = &*job.new;
@@ -306,7 +306,7 @@ impl NewColumns {
                     ..plan.clone()
                 })
             });
-            RowToSign {
+            Ok(RowToSign {
                 run_id: spec.id,
                 sequence: write.execution.sequence,
                 at: spec.created_at,
@@ -315,9 +315,11 @@ impl NewColumns {
                 entries: write.entries.iter().collect(),
                 run: Some(run),
                 plan: first,
-            }
+                progress: signed_progress(&write.execution)?,
+            })
         });
-        self.signature = signing.rows(rows.collect());
+        self.signature = signing.rows(rows.collect::<Result<_, StoreError>>()?);
+        Ok(())
     }
 
     /// Returns the ids of the created runs.

@@ -1,11 +1,12 @@
 //! The evidence for a verdict, read for many runs at once.
 
 use super::StoreError;
+use super::execution::signed_progress;
 use super::pages::{MAX_HELD, Pages};
 use super::plan::StoredPlan;
 use super::query_batcher::QueryBatcher;
 use super::run_row::RunRow;
-use super::signed_run::{SignedRun, counted};
+use super::signed_run::{SignedRun, counted, progress_of};
 use super::signing::plan_columns;
 use crate::domain::journal::{Evidence, Extent, StoredError, StoredRow, Turn};
 use crate::domain::json::sha256;
@@ -176,6 +177,7 @@ impl EvidenceBundles {
                     state: execution.state.as_str().to_owned(),
                     plan_revision: execution.plan_revision,
                     sequence: execution.sequence,
+                    progress: Some(signed_progress(execution)?),
                 };
                 Some(check.finish(&state, (counted.receipt_count, &counted.chain_digest)))
             }
@@ -227,13 +229,14 @@ fn check_row(
     signature: Option<&[u8]>,
 ) {
     let Some(check) = check else { return };
-    let line = CommitLine {
+    let mut line = CommitLine {
         sequence: stored.sequence,
         entries: extent.entries,
         at: stored.at,
         actor: stored.actor.to_owned(),
         entries_digest: sha256(&[stored.text.as_bytes()]),
         verdicts: extent.verdicts,
+        progress: None,
     };
     let read = signature.map(RowSignature::from_bytes);
     if let Some(None) = read {
@@ -241,6 +244,7 @@ fn check_row(
         check.find(0, format!("journal row {sequence}: its signature is in no known form"));
     }
     let signature = read.flatten();
+    line.progress = progress_of(signature.as_ref());
     let receipts = receipts.iter().map(Ok).collect();
     check.commit(&Row { line: &line, receipts, signature: signature.as_ref() });
 }

@@ -5,6 +5,7 @@ use super::partition::time_of;
 use crate::domain::execution::{Counters, Execution, Paused, StepProgress};
 use crate::domain::grant::CallGrant;
 use crate::domain::machine::run::RunState;
+use crate::domain::signature::{Digest, progress_digest};
 use crate::domain::step::StepState;
 use crate::domain::todo::RunTodos;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -55,6 +56,11 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) const fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// The digest of what feeds a verdict and stands in no receipt.
+    pub(super) fn digest(&self) -> Result<Digest, StoreError> {
+        digest_of(self.counters.verification_round, &self.todos, &self.grants)
     }
 }
 
@@ -173,6 +179,16 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
     let Execution { counters, todos, grants, .. } = execution;
     let paused = execution.paused.as_ref();
     to_text(&NewProgress { counters, todos, grants, paused, steps, finished })
+}
+
+/// The digest of what the column `progress` says that feeds a verdict and stands in no receipt.
+pub(super) fn signed_progress(execution: &Execution) -> Result<Digest, StoreError> {
+    let Execution { counters, todos, grants, .. } = execution;
+    digest_of(counters.verification_round, todos, grants)
+}
+
+fn digest_of(round: u32, todos: &RunTodos, grants: &[CallGrant]) -> Result<Digest, StoreError> {
+    Ok(progress_digest(round, &to_text(todos)?, &to_text(&grants)?))
 }
 
 /// The column `wait_ids` of an execution, as an array literal. An answer names one of these ids.

@@ -8,6 +8,7 @@
 //! Each module owns one table and its row types. The SQL is in files.
 
 mod agent;
+mod anchor;
 mod apply;
 mod artifact;
 mod audit;
@@ -62,6 +63,7 @@ mod worker_tools;
 mod workspace_lock;
 
 pub use agent::{delete_agent, find_agent, list_agents, put_agent};
+pub use anchor::{AnchorBatch, forget_anchors};
 pub use apply::Outcome;
 pub use artifact::{Artifact, artifact_body, keep};
 pub use audit::{AuditRow, list_audit};

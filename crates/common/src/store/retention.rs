@@ -27,11 +27,11 @@ pub enum Retention {
 }
 
 impl Retention {
-    /// The retention in the planner's settings.
+    /// The retention in the settings.
     #[cfg(feature = "config")]
     #[must_use]
-    pub const fn of(planner: &crate::config::PlannerConfig) -> Self {
-        match planner.retention_days {
+    pub const fn of(config: &crate::config::RetentionConfig) -> Self {
+        match config.retention_days {
             0 => Self::Forever,
             days => Self::Days(days),
         }

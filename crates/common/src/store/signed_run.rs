@@ -12,9 +12,9 @@ use crate::domain::journal::{Entry, VerdictRecord, Wanted, read_changes};
 use crate::domain::json::sha256;
 use crate::domain::receipt::ChainEnd;
 use crate::domain::signature::{
-    Commit, CommitLine, EvidenceReport, KeyId, PlanColumns, RowSignature, RunColumns,
-    SIGNATURE_BYTES, SignedVerdict, StoredState, TrustedKeys, Verifier, header_line, instant,
-    state_line, stored_line,
+    Commit, CommitLine, Digest, EvidenceReport, KeyId, PlanColumns, RangeProof, RowSignature,
+    RunColumns, SIGNATURE_BYTES, SignedVerdict, StoredState, TrustedKeys, VerdictAnchor, Verifier,
+    header_line, instant, state_line, stored_line,
 };
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -58,6 +58,10 @@ struct VerdictRow {
     decided_at: DateTime<Utc>,
     key_id: Option<Vec<u8>>,
     signature: Option<Vec<u8>>,
+    first_leaf: Option<i32>,
+    nodes: Option<Vec<u8>>,
+    leaf_count: Option<i32>,
+    token: Option<Vec<u8>>,
 }
 
 /// A run's rows, read in their order from the first journal row on.
@@ -173,6 +177,7 @@ impl SignedRun {
             actor: stored.actor.to_owned(),
             entries_digest: sha256(&[stored.text.as_bytes()]),
             verdicts: u32::try_from(records.len()).unwrap_or(u32::MAX),
+            progress: None,
         };
         let signature = match &row.signature {
             None => None,
@@ -185,6 +190,7 @@ impl SignedRun {
             self.verdicts.remove(&sequence).map(|verdict| verdict.signed(record))
         });
         let verdicts = verdicts.collect();
+        let line = CommitLine { progress: progress_of(signature.as_ref()), ..line };
         Ok(SignedRow { commit: Commit { line, receipts, signature }, verdicts })
     }
 
@@ -256,6 +262,7 @@ impl SignedRunRow {
             state: self.state.clone(),
             plan_revision: revision(self.plan_revision)?,
             sequence: self.sequence,
+            progress: Some(self.progress.0.digest()?),
         })
     }
 }
@@ -273,6 +280,7 @@ impl VerdictRow {
     /// The verdict with the columns of this table in the place of the journal's: where they differ, the signature does
     /// not hold.
     fn signed(self, mut record: VerdictRecord) -> SignedVerdict {
+        let anchor = self.anchor();
         let Self { plan_revision, accepted, decided_at, key_id, signature, .. } = self;
         record.verdict.accepted = accepted;
         record.plan_revision = revision(plan_revision).unwrap_or_default();
@@ -281,8 +289,23 @@ impl VerdictRow {
             let (signatures, _) = bytes.as_chunks::<64>();
             (key_id, signatures.to_vec())
         });
-        SignedVerdict { at: decided_at, record, signed }
+        SignedVerdict { at: decided_at, record, signed, anchor }
     }
+
+    /// A row that does not read gives an anchor that does not fit, so that a check names it.
+    fn anchor(&self) -> Option<VerdictAnchor> {
+        let (nodes, _) = self.nodes.as_ref()?.as_chunks::<32>();
+        let number = |number: Option<i32>| number.and_then(|it| it.try_into().ok());
+        let leaf_count = number(self.leaf_count).unwrap_or_default();
+        let first = number(self.first_leaf).unwrap_or(u32::MAX);
+        let proof = RangeProof { leaf_count, first, nodes: nodes.to_vec() };
+        Some(VerdictAnchor { proof, token: self.token.clone().unwrap_or_default() })
+    }
+}
+
+/// The progress that a signature covers; none without one.
+pub(super) fn progress_of(signature: Option<&RowSignature>) -> Option<Digest> {
+    signature.and_then(|signature| signature.progress)
 }
 
 fn revision(number: i32) -> Result<u32, StoreError> {

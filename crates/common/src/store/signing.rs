@@ -8,8 +8,8 @@ use crate::clock;
 use crate::domain::journal::{Entry, VerdictRecord};
 use crate::domain::json::sha256;
 use crate::domain::signature::{
-    CommitLine, KeyId, PlanColumns, PublicKey, RowLeaves, RowSignature, RunColumns, SecretKey,
-    Service, SignedVerdict, instant,
+    CommitLine, Digest, KeyId, PlanColumns, PublicKey, RowLeaves, RowSignature, RunColumns,
+    SecretKey, Service, SignedVerdict, instant,
 };
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -36,12 +36,14 @@ pub(super) struct RowToSign<'a> {
     pub(super) entries: Vec<&'a Entry>,
     pub(super) run: Option<RunColumns>,
     pub(super) plan: Option<PlanColumns>,
+    /// The digest of the run's progress behind the row.
+    pub(super) progress: Digest,
 }
 
 impl RowToSign<'_> {
     /// A row without entries is not stored, and has no leaves.
     fn leaves(self) -> RowLeaves {
-        let Self { run_id, sequence, at, actor, text, entries, run, plan } = self;
+        let Self { run_id, sequence, at, actor, text, entries, run, plan, progress } = self;
         if text.is_empty() {
             return RowLeaves::default();
         }
@@ -53,6 +55,7 @@ impl RowToSign<'_> {
             actor: actor.to_owned(),
             entries_digest: sha256(&[text.as_bytes()]),
             verdicts: u32::try_from(verdicts).unwrap_or(u32::MAX),
+            progress: Some(progress),
         };
         let receipts = entries.into_iter().filter_map(|entry| match entry {
             Entry::Receipt(receipt) => Some(&**receipt),

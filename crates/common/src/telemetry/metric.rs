@@ -13,6 +13,10 @@ use super::names;
 pub(super) fn describe() {
     describe_counter!(names::TRANSITIONS_TOTAL, "Transitions of runs and steps.");
     describe_counter!(names::VERDICTS_TOTAL, "Verdicts of the acceptgate, by outcome.");
+    describe_counter!(
+        names::ANCHORED_TOTAL,
+        "Verdicts that were anchored, and failures to anchor."
+    );
     describe_histogram!(
         names::STEP_DURATION_SECONDS,
         Unit::Seconds,
@@ -63,6 +67,11 @@ fn describe_tasks() {
         names::TASK_ALERTS_TOTAL,
         "Failures of tasks after which nothing more is done."
     );
+}
+
+/// Counts verdicts that were anchored (`stored`), or one failure (`failed`).
+pub fn count_anchor(result: &'static str, count: usize) {
+    counter!(names::ANCHORED_TOTAL, "result" => result).increment(count as u64);
 }
 
 /// Counts one event, by what became of it.

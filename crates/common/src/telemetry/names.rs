@@ -38,6 +38,8 @@ pub const TARGET_TRANSITION: &str = "surety::transition";
 pub const TRANSITIONS_TOTAL: &str = "surety_transitions_total";
 /// Counter of verdicts, label `outcome` (accepted, or the stop reason).
 pub const VERDICTS_TOTAL: &str = "surety_verdicts_total";
+/// Verdicts that a time-stamp authority anchored, and failures; label `result`: stored, failed.
+pub const ANCHORED_TOTAL: &str = "surety_anchored_total";
 /// Histogram of a step's time from its lease to its end, label `outcome`.
 pub const STEP_DURATION_SECONDS: &str = "surety_step_duration_seconds";
 /// Histogram of one turn's time, label `driver` (script, model, remote).

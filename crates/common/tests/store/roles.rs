@@ -31,6 +31,7 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
             "insert into journal (run_id, sequence, at, actor, entries) values (gen_random_uuid(), 1, now(), 'x', {entries})"
         )
     };
+    let anchor = "insert into anchor values (gen_random_uuid(), now(), now(), 1, '')";
     let decided = "insert into verdict values (gen_random_uuid(), 1, 1, true, now(), null, null)";
     let planned = "insert into plan values (gen_random_uuid(), 1, '', '', '', '{}', now())";
     let cases: Vec<(&str, &PgPool, String, bool)> = vec![
@@ -94,6 +95,11 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         ("planner, delivery", &planner, "delete from forge_delivery".to_owned(), true),
         ("executor, hook", &executor, "delete from hook".to_owned(), false),
         ("planner, mail", &planner, "delete from mail".to_owned(), true),
+        ("gate, anchor", &gate, anchor.to_owned(), true),
+        ("executor, anchor", &executor, anchor.to_owned(), false),
+        ("planner, anchor", &planner, anchor.to_owned(), false),
+        ("gate, anchors", &gate, "update anchor set token = ''".to_owned(), false),
+        ("gate, anchored", &gate, "delete from anchored_verdict".to_owned(), false),
         ("executor, key", &executor, "delete from signing_key".to_owned(), false),
     ];
     for (what, role, statement, allowed) in cases {
@@ -116,6 +122,37 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
             .await
             .unwrap()
     );
+}
+
+/// `surety migrate` makes partitions as the owner; services work in them with the rights that they have in the journal.
+#[sqlx::test(migrations = "./migrations")]
+async fn partitions_of_the_owner_take_rows_under_the_same_rights(pool: PgPool) {
+    store::make_service_roles(&pool).await.unwrap();
+    let (now, width) = (chrono::Utc::now(), chrono::TimeDelta::days(7));
+    assert!(store::prepare_partitions(&pool, now, width).await.unwrap());
+    let executor = as_role(&pool, "surety_executor").await;
+    let planner = as_role(&pool, "surety_planner").await;
+    let run_id = uuid::Uuid::now_v7();
+    let insert = |table: &str| {
+        sqlx::AssertSqlSafe(format!(
+            "insert into {table} (run_id, sequence, at, actor, entries) values ($1, 1, now(), 'x', '[]')"
+        ))
+    };
+    sqlx::query(insert("journal")).bind(run_id).execute(&executor).await.unwrap();
+    let part: String =
+        sqlx::query_scalar("select tableoid::regclass::text from journal where run_id = $1")
+            .bind(run_id)
+            .fetch_one(&executor)
+            .await
+            .unwrap();
+    assert_ne!(part, "journal_default");
+    let refused = sqlx::query(insert(&part)).bind(run_id).execute(&executor).await.unwrap_err();
+    assert!(refused.to_string().contains("permission denied"), "{refused}");
+    // The planner deletes expired rows in one partition, and drops none.
+    let delete = sqlx::AssertSqlSafe(format!("delete from {part} where run_id = $1"));
+    sqlx::query(delete).bind(run_id).execute(&planner).await.unwrap();
+    assert_eq!(store::drop_partitions(&planner, now + width * 9).await.unwrap(), 0);
+    assert_eq!(store::drop_partitions(&pool, now + width * 9).await.unwrap(), 2);
 }
 
 /// A table that no service may write is one of the owner's alone.

@@ -44,7 +44,7 @@ fn trusted(keys: &[(Service, u8)]) -> TrustedKeys {
     TrustedKeys::new(trusted.collect())
 }
 
-fn all_keys() -> TrustedKeys {
+pub(crate) fn all_keys() -> TrustedKeys {
     trusted(&[(Service::Planner, 1), (Service::Executor, 2), (Service::Gate, 3)])
 }
 
@@ -139,13 +139,13 @@ pub(crate) async fn done(pool: &PgPool, id: u128) -> Uuid {
     run_id
 }
 
-async fn check(pool: &PgPool, run_id: Uuid, keys: &TrustedKeys) -> EvidenceReport {
+pub(crate) async fn check(pool: &PgPool, run_id: Uuid, keys: &TrustedKeys) -> EvidenceReport {
     let signed = SignedRun::find(pool, run_id).await.unwrap().unwrap();
     signed.check(Some(keys), |_| ()).await.unwrap()
 }
 
 /// The file that an export of the run as it is stored gives.
-async fn export(pool: &PgPool, run_id: Uuid) -> String {
+pub(crate) async fn export(pool: &PgPool, run_id: Uuid) -> String {
     let mut signed = SignedRun::find(pool, run_id).await.unwrap().unwrap();
     let mut lines = signed.head().to_vec();
     while let Some(row) = signed.next().await.unwrap() {
@@ -155,7 +155,7 @@ async fn export(pool: &PgPool, run_id: Uuid) -> String {
     lines.join("\n") + "\n"
 }
 
-fn findings(report: &EvidenceReport) -> String {
+pub(crate) fn findings(report: &EvidenceReport) -> String {
     let found = report.chain.findings.iter();
     found.map(|found| format!("{}: {}\n", found.seq, found.message)).collect()
 }
@@ -267,7 +267,7 @@ async fn rewriting_any_column_that_feeds_a_verdict_is_named_in_an_export(pool: P
 const TABLES: [&str; 5] = ["run", "plan", "journal", "verdict", "execution"];
 
 /// Keeps the rows, to put them back.
-async fn keep(pool: &PgPool) {
+pub(crate) async fn keep(pool: &PgPool) {
     for table in TABLES {
         let keep = format!("create table kept_{table} as select * from {table}");
         sqlx::query(sqlx::AssertSqlSafe(keep)).execute(pool).await.unwrap();
@@ -275,7 +275,7 @@ async fn keep(pool: &PgPool) {
 }
 
 /// The rows as they were. The superuser leaves no check of the database in force.
-async fn restore(pool: &PgPool) {
+pub(crate) async fn restore(pool: &PgPool) {
     let mut transaction = pool.begin().await.unwrap();
     let mut statements = vec!["set local session_replication_role = replica".to_owned()];
     statements.extend(TABLES.map(|table| format!("delete from {table}")));

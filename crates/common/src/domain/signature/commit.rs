@@ -56,21 +56,25 @@ pub struct CommitLine {
     pub entries_digest: Digest,
     /// How many verdicts are among its entries.
     pub verdicts: u32,
+    /// The [`progress_digest`](super::progress_digest) of the run behind the row; none where earlier versions wrote it.
+    pub progress: Option<Digest>,
 }
 
 impl CommitLine {
     /// The canonical line of an export.
     pub fn to_line(&self) -> String {
-        let Self { sequence, entries, at, actor, entries_digest, verdicts } = self;
-        let commit = object([
+        let Self { sequence, entries, at, actor, entries_digest, verdicts, progress } = self;
+        let mut commit = vec![
             ("actor", text(actor)),
             ("at", text(instant(*at))),
             ("entries", number(entries)),
             ("entries_digest", text(to_hex(entries_digest))),
             ("sequence", number(sequence)),
             ("verdicts", number(verdicts)),
-        ]);
-        object([("commit", commit)]).to_canonical()
+        ];
+        commit.extend(progress.map(|progress| ("progress", text(to_hex(&progress)))));
+        let members = commit.into_iter().map(|(name, value)| (name.to_owned(), value));
+        object([("commit", Value::Object(members.collect()))]).to_canonical()
     }
 
     /// Reads the value of the key `commit`.
@@ -83,6 +87,10 @@ impl CommitLine {
             actor: value.get("actor")?.as_str()?.to_owned(),
             entries_digest: digest(value.get("entries_digest")?)?,
             verdicts: value.get("verdicts")?.as_number()?.parse().ok()?,
+            progress: match value.get("progress") {
+                None => None,
+                Some(progress) => Some(digest(progress)?),
+            },
         })
     }
 }
@@ -116,7 +124,7 @@ impl RowLeaves {
         leaves.extend(run.iter().map(|run| line_leaf(run_id, &run.to_line())));
         leaves.extend(plans.iter().map(|plan| line_leaf(run_id, &plan.to_line())));
         leaves.push(line_leaf(run_id, &line.to_line()));
-        Self { leaves, run, plans }
+        Self { leaves, run, plans, progress: line.progress }
     }
 }
 

@@ -9,14 +9,16 @@
 //!     {...receipt...} {"run":...} {"plan":...}      the leaves
 //!     {"commit":{...}}                              the last leaf
 //!     {"payload":...}                               the statements about its verdict, or {"verdict":...} unsigned
+//!     {"anchor":{...}}                              the verdict's anchor, where it has one
 //!   {"state":{...}}
 //!   {"chain_end":{...}}
 //! ```
 
+use super::anchor::VerdictAnchor;
 use super::columns::{PlanColumns, RunColumns};
 use super::commit::{Commit, CommitLine, instant};
 use super::envelope::{Envelope, Statement, number, object, text};
-use super::key::SIGNATURE_BYTES;
+use super::key::{SIGNATURE_BYTES, to_hex};
 use super::merkle::{Digest, RangeProof};
 use super::row::{ROOT, RowSignature};
 use super::summary::{SUMMARY, SignedVerdict, TEST_RESULT, verdict_statements};
@@ -26,7 +28,6 @@ use crate::domain::journal::{read_verdict_text, verdict_text};
 use crate::domain::json::{Value, parse_stored};
 use crate::domain::receipt::{ChainEnd, EvidenceReceipt, check_plain, read_stored};
 use chrono::DateTime;
-use std::collections::HashSet;
 
 /// Names the form of the file; another form has another name.
 const FORM: &str = "surety receipts 2";
@@ -50,20 +51,23 @@ pub fn stored_line(run: &RunColumns, plans: &[PlanColumns]) -> String {
 
 /// The line before the last one.
 pub fn state_line(state: &StoredState) -> String {
-    let StoredState { state, plan_revision, sequence } = state;
-    let state = object([
+    let StoredState { state, plan_revision, sequence, progress } = state;
+    let mut members = vec![
         ("plan_revision", number(plan_revision)),
         ("sequence", number(sequence)),
         ("state", text(state)),
-    ]);
-    object([("state", state)]).to_canonical()
+    ];
+    members.extend(progress.map(|progress| ("progress", text(to_hex(&progress)))));
+    let members = members.into_iter().map(|(name, value)| (name.to_owned(), value));
+    object([("state", Value::Object(members.collect()))]).to_canonical()
 }
 
 impl SignedVerdict {
     /// The lines of an export, in their order.
     pub fn to_lines(&self, run_id: &str) -> Vec<String> {
         if let Some(envelopes) = self.envelopes(run_id) {
-            return envelopes.iter().map(Envelope::to_line).collect();
+            let anchor = self.anchor.iter().map(VerdictAnchor::to_line);
+            return envelopes.iter().map(Envelope::to_line).chain(anchor).collect();
         }
         let record = parse_stored(&verdict_text(&self.record)).map(|parsed| parsed.value);
         let verdict =
@@ -107,7 +111,7 @@ fn plain(file: &str) -> EvidenceReport {
         Some(found) => SignatureStatus::Broken(found.message.clone()),
         None => SignatureStatus::Unsigned("the file has no signatures".to_owned()),
     };
-    EvidenceReport { chain, signed_receipt_count: 0, status }
+    EvidenceReport { chain, signed_receipt_count: 0, status, anchors: Vec::new() }
 }
 
 fn read_header(line: &str) -> Option<String> {
@@ -203,6 +207,11 @@ impl<'f> Reader<'_, 'f> {
             self.group.lines.push(line);
             let commit = CommitLine::read(commit).ok_or("a journal row does not read")?;
             self.commit(commit);
+        } else if let Some(anchor) = key("anchor") {
+            let anchor =
+                VerdictAnchor::read(anchor).ok_or("the anchor of a verdict does not read")?;
+            self.compare(number, [line], &[anchor.to_line()]);
+            self.verifier.anchor(&anchor);
         } else if let Some(verdict) = key("verdict") {
             self.unsigned_verdict(number, line, verdict)?;
         } else if let Some(state) = key("state") {
@@ -240,7 +249,7 @@ impl<'f> Reader<'_, 'f> {
                 let (at, record) = SignedVerdict::of_summary(&statement)
                     .ok_or("the summary of a verdict does not read")?;
                 let expected = verdict_statements(&self.run_id, at, &record).len();
-                let verdict = SignedVerdict { at, record, signed: None };
+                let verdict = SignedVerdict { at, record, signed: None, anchor: None };
                 let signatures = vec![envelope.signature];
                 let announced =
                     Announced { first: number, lines: vec![line], expected, signatures, verdict };
@@ -290,7 +299,7 @@ impl<'f> Reader<'_, 'f> {
         let at = DateTime::parse_from_rfc3339(at).map_err(|_| "the verdict has no time")?.to_utc();
         let record = value.get("record").map(Value::to_canonical).unwrap_or_default();
         let record = read_verdict_text(&record).map_err(|_| "the verdict does not read")?;
-        let verdict = SignedVerdict { at, record, signed: None };
+        let verdict = SignedVerdict { at, record, signed: None, anchor: None };
         self.compare(number, [line], &verdict.to_lines(&self.run_id));
         self.verifier.verdict(&verdict);
         Ok(())
@@ -309,6 +318,7 @@ impl<'f> Reader<'_, 'f> {
                 signature: envelope.signature,
                 run,
                 plans,
+                progress: line.progress,
             }),
             (None, Some(None)) if run.is_none() && plans.is_empty() => None,
             _ => {
@@ -359,7 +369,7 @@ impl<'f> Reader<'_, 'f> {
 }
 
 fn unknown_state() -> StoredState {
-    StoredState { state: String::new(), plan_revision: 0, sequence: 0 }
+    StoredState { state: String::new(), plan_revision: 0, sequence: 0, progress: None }
 }
 
 fn read_state(value: &Value) -> Option<StoredState> {
@@ -367,6 +377,10 @@ fn read_state(value: &Value) -> Option<StoredState> {
         state: value.get("state")?.as_str()?.to_owned(),
         plan_revision: value.get("plan_revision")?.as_number()?.parse().ok()?,
         sequence: value.get("sequence")?.as_number()?.parse().ok()?,
+        progress: match value.get("progress") {
+            None => None,
+            Some(progress) => Some(super::columns::digest(progress)?),
+        },
     })
 }
 
@@ -388,37 +402,6 @@ fn read_proof(value: &Value) -> Result<Option<(u32, Vec<Digest>)>, String> {
     let nodes = nodes.and_then(|nodes| nodes.iter().map(super::columns::digest).collect());
     let both = first.zip(nodes);
     both.map(Some).ok_or_else(|| "an inclusion proof does not read".to_owned())
-}
-
-/// What an earlier export of the same run has and a later one lacks: a run's rows are only added to, so the later
-/// state was rolled back or its tail was deleted. Both files must have been checked.
-pub fn compare_exports(later: &str, earlier: &str) -> Vec<String> {
-    let has: HashSet<&str> = later.split_terminator('\n').collect();
-    let mut findings = Vec::new();
-    for (number, line) in (1..).zip(earlier.split_terminator('\n')) {
-        let Ok(parsed) = parse_stored(line) else { continue };
-        let changes =
-            ["stored", "state", "chain_end"].iter().any(|key| parsed.value.get(key).is_some());
-        if !changes && !has.contains(line) {
-            let what = what_is(&parsed.value);
-            findings.push(format!("{what} (line {number} of the earlier file) is missing: the run was rolled back, cut or changed"));
-        }
-    }
-    findings
-}
-
-fn what_is(value: &Value) -> String {
-    let number = |value: &Value, key: &str| {
-        value.get(key).and_then(Value::as_number).unwrap_or_default().to_owned()
-    };
-    if let Some(commit) = value.get("commit") {
-        return format!("journal row {}", number(commit, "sequence"));
-    }
-    match (value.get("seq"), value.get("export")) {
-        (Some(_), _) => format!("receipt {}", number(value, "seq")),
-        (None, Some(_)) => "the same run".to_owned(),
-        (None, None) => "a signed statement".to_owned(),
-    }
 }
 
 #[cfg(test)]

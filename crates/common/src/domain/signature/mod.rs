@@ -11,27 +11,33 @@
 //! Who signs: the executor its receipts, the planner runs, plans, approvals and answers, the gate verdicts. The
 //! trusted keys come from a file of the reader, never from the database that is judged.
 
+mod anchor;
 mod columns;
 mod commit;
 mod envelope;
 mod export;
 mod key;
 mod merkle;
+mod progress;
 mod row;
+mod since;
 mod summary;
 mod trust;
 mod user;
 mod verifier;
 
+pub use anchor::{AnchorTree, AnchoredVerdict, VerdictAnchor, anchored_line};
 pub use columns::{PlanColumns, RunColumns};
 pub use commit::{Commit, CommitLine, Row, instant};
 pub use envelope::{Envelope, PAYLOAD_TYPE, message_of};
-pub use export::{check_export, compare_exports, header_line, state_line, stored_line};
+pub use export::{check_export, header_line, state_line, stored_line};
 pub use key::{
     KEY_BYTES, KeyError, KeyId, PublicKey, SIGNATURE_BYTES, SecretKey, from_hex, to_hex,
 };
 pub use merkle::{Digest, RangeProof, Tree, leaf};
+pub use progress::progress_digest;
 pub use row::{RowLeaves, RowSignature, root_statement};
+pub use since::{is_about_a_verdict, missing_since};
 pub use summary::{SignedVerdict, verdict_statements};
 pub use trust::{Service, TrustError, TrustedKey, TrustedKeys};
 pub use user::{sign_document, verify_document};

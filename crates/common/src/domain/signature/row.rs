@@ -1,20 +1,25 @@
 //! The signature of a journal row, as its column keeps it.
 //!
 //! ```text
-//!   1 | key id 16 | signed at 8 | leaves 4 | first 4 | signature 64 | flags 1 | plans 1
-//!     | columns of the run 32 each, if flagged | (revision 4, columns 32 each) of each plan | nodes 32 each
+//!   form 1 | key id 16 | signed at 8 | leaves 4 | first 4 | signature 64 | flags 1 | plans 1
+//!     | columns of the run 32 each, if flagged | progress 32, if flagged | (revision 4, columns 32 each) of each plan | nodes 32 each
 //! ```
 
 use super::columns::{PlanColumns, RunColumns};
 use super::envelope::{Envelope, Statement, message_of, number, object, subject, text};
 use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
 use super::merkle::{Digest, RangeProof, Tree};
+use super::progress::initial;
 use chrono::{DateTime, SecondsFormat, Utc};
 
 /// The predicate of a signed root.
 pub(super) const ROOT: &str = "urn:surety:predicate:receipts-root:v1";
-const VERSION: u8 = 1;
+/// The form of earlier versions, which signed no progress.
+const WITHOUT_PROGRESS: u8 = 1;
+const VERSION: u8 = 2;
 const HAS_RUN: u8 = 1;
+/// The progress differs from that of a new run.
+const HAS_PROGRESS: u8 = 2;
 
 /// What signs the leaves of one journal row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +36,8 @@ pub struct RowSignature {
     pub run: Option<RunColumns>,
     /// The columns of the plans that were stored with the row, as they were signed.
     pub plans: Vec<PlanColumns>,
+    /// The progress of the run behind the row; none where earlier versions wrote it.
+    pub progress: Option<Digest>,
 }
 
 /// The statement that is signed for a group commit.
@@ -53,6 +60,8 @@ pub struct RowLeaves {
     pub run: Option<RunColumns>,
     /// The columns of the plans that are stored with the row.
     pub plans: Vec<PlanColumns>,
+    /// The progress of the run behind the row.
+    pub progress: Option<Digest>,
 }
 
 impl RowSignature {
@@ -69,7 +78,7 @@ impl RowSignature {
             (root_statement(&tree.root(), leaf_count, signed_at), key.public().id());
         let signature = key.sign(&message_of(&statement));
         let mut from = 0;
-        let signed = rows.into_iter().map(|RowLeaves { leaves, run, plans }| {
+        let signed = rows.into_iter().map(|RowLeaves { leaves, run, plans, progress }| {
             let (first, to) = (from, from + leaves.len());
             from = to;
             (first < to).then(|| Self {
@@ -83,6 +92,7 @@ impl RowSignature {
                 signature,
                 run,
                 plans,
+                progress,
             })
         });
         signed.collect()
@@ -97,17 +107,20 @@ impl RowSignature {
 
     /// The column.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Self { key_id, signed_at, proof, signature, run, plans } = self;
+        let Self { key_id, signed_at, proof, signature, run, plans, progress } = self;
         let mut bytes = Vec::with_capacity(128 + 32 * proof.nodes.len());
-        bytes.push(VERSION);
+        bytes.push(if progress.is_some() { VERSION } else { WITHOUT_PROGRESS });
         bytes.extend(key_id.0);
         bytes.extend(signed_at.timestamp_micros().to_be_bytes());
         bytes.extend(proof.leaf_count.to_be_bytes());
         bytes.extend(proof.first.to_be_bytes());
         bytes.extend(signature);
-        bytes.push(if run.is_some() { HAS_RUN } else { 0 });
+        let changed = progress.filter(|progress| *progress != initial());
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        bytes.push(flag(run.is_some(), HAS_RUN) | flag(changed.is_some(), HAS_PROGRESS));
         bytes.push(u8::try_from(plans.len()).unwrap_or(u8::MAX));
         run.iter().for_each(|run| bytes.extend(run.0.as_flattened()));
+        changed.iter().for_each(|progress| bytes.extend(progress));
         for PlanColumns { revision, columns } in plans {
             bytes.extend(revision.to_be_bytes());
             bytes.extend(columns.as_flattened());
@@ -118,16 +131,21 @@ impl RowSignature {
 
     /// Reads the column; none for other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut rest = bytes.strip_prefix(&[VERSION])?;
+        let (&form, mut rest) = bytes.split_first()?;
         let key_id = KeyId(take(&mut rest)?);
         let signed_at = DateTime::from_timestamp_micros(i64::from_be_bytes(take(&mut rest)?))?;
         let leaf_count = u32::from_be_bytes(take(&mut rest)?);
         let first = u32::from_be_bytes(take(&mut rest)?);
         let signature = take(&mut rest)?;
         let [flags, plan_count] = take(&mut rest)?;
-        let run = match flags {
-            0 => None,
-            HAS_RUN => Some(RunColumns(digests(&mut rest)?)),
+        let known = if form == VERSION { HAS_RUN | HAS_PROGRESS } else { HAS_RUN };
+        (flags & !known == 0).then_some(())?;
+        let has_run = flags & HAS_RUN != 0;
+        let run = if has_run { Some(RunColumns(digests(&mut rest)?)) } else { None };
+        let progress = match form {
+            VERSION if flags & HAS_PROGRESS != 0 => Some(take(&mut rest)?),
+            VERSION => Some(initial()),
+            WITHOUT_PROGRESS => None,
             _ => return None,
         };
         let mut plans = Vec::new();
@@ -137,7 +155,8 @@ impl RowSignature {
         }
         let (nodes, odd) = rest.as_chunks::<32>();
         let proof = RangeProof { leaf_count, first, nodes: nodes.to_vec() };
-        odd.is_empty().then_some(Self { key_id, signed_at, proof, signature, run, plans })
+        let read = Self { key_id, signed_at, proof, signature, run, plans, progress };
+        odd.is_empty().then_some(read)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The summary has the whole verdict as its member `surety`; readers of SLSA ignore it.
 
+use super::anchor::VerdictAnchor;
 use super::commit::instant;
 use super::envelope::{Envelope, Statement, list, message_of, object, subject, text};
 use super::key::{KeyId, SIGNATURE_BYTES, SecretKey};
@@ -26,6 +27,8 @@ pub struct SignedVerdict {
     pub record: VerdictRecord,
     /// The key of the gate, and a signature for each of the [`verdict_statements`].
     pub signed: Option<(KeyId, Vec<[u8; SIGNATURE_BYTES]>)>,
+    /// What anchors it; none before it is anchored, and where no authority is configured.
+    pub anchor: Option<VerdictAnchor>,
 }
 
 /// The statements about a verdict on a run.

@@ -10,6 +10,7 @@ use super::envelope::{object, text};
 use super::key::{KeyId, PublicKey, SIGNATURE_BYTES};
 use super::merkle::Digest;
 use crate::domain::json::{Value, parse, sha256};
+use crate::domain::timestamp::TsaCertificate;
 use chrono::{DateTime, Utc};
 use std::collections::HashSet;
 use std::fmt;
@@ -93,12 +94,24 @@ pub enum TrustError {
 pub struct TrustedKeys {
     keys: Vec<TrustedKey>,
     seen: Mutex<HashSet<Digest>>,
+    time_authority: Option<TsaCertificate>,
 }
 
 impl TrustedKeys {
     /// These keys.
     pub fn new(keys: Vec<TrustedKey>) -> Self {
-        Self { keys, seen: Mutex::default() }
+        Self { keys, seen: Mutex::default(), time_authority: None }
+    }
+
+    /// The same keys, and the authority whose time stamps count.
+    #[must_use]
+    pub fn with_time_authority(self, certificate: TsaCertificate) -> Self {
+        Self { time_authority: Some(certificate), ..self }
+    }
+
+    /// The authority whose time stamps count; none where no certificate was given.
+    pub const fn time_authority(&self) -> Option<&TsaCertificate> {
+        self.time_authority.as_ref()
     }
 
     /// The keys, in the order of the file.

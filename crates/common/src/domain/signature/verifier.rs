@@ -1,9 +1,11 @@
 //! Checks a run's rows in their order: that none is missing, that receipts chain, and that each was signed by the
 //! service that may write it.
 
+use super::anchor::{AnchoredVerdict, VerdictAnchor};
 use super::columns::{PlanColumns, RunColumns};
 use super::commit::Row;
 use super::envelope::message_of;
+use super::key::SIGNATURE_BYTES;
 use super::summary::SignedVerdict;
 use super::trust::{Service, TrustedKeys};
 use super::{Digest, to_hex};
@@ -31,6 +33,8 @@ pub struct EvidenceReport {
     pub signed_receipt_count: u64,
     /// What the signatures say.
     pub status: SignatureStatus,
+    /// The verdicts with an anchor that fits them.
+    pub anchors: Vec<AnchoredVerdict>,
 }
 
 /// The run's mutable row, as far as its signed evidence contradicts it.
@@ -42,6 +46,8 @@ pub struct StoredState {
     pub plan_revision: u32,
     /// The number of the newest event.
     pub sequence: i64,
+    /// The [`progress_digest`](super::progress_digest) of the row; none in exports of earlier versions.
+    pub progress: Option<Digest>,
 }
 
 /// Checks a run's rows in their order.
@@ -63,6 +69,11 @@ pub struct Verifier<'k> {
     /// The verdicts that the last rows announced and that have not come yet.
     awaited: u32,
     verdict: Option<(bool, u32)>,
+    /// The first signature of the last verdict, and whether an anchor of it came.
+    anchored: (Option<[u8; SIGNATURE_BYTES]>, bool),
+    anchors: Vec<AnchoredVerdict>,
+    /// The number and the progress of the last row, where it was signed.
+    progress: Option<(i64, Digest)>,
 }
 
 impl<'k> Verifier<'k> {
@@ -89,6 +100,9 @@ impl<'k> Verifier<'k> {
             has_run: false,
             awaited: 0,
             verdict: None,
+            anchored: (None, false),
+            anchors: Vec::new(),
+            progress: None,
         }
     }
 
@@ -108,6 +122,7 @@ impl<'k> Verifier<'k> {
         }
         self.sequence = line.sequence;
         self.awaited = line.verdicts;
+        self.progress = line.progress.map(|progress| (line.sequence, progress));
         commit.receipts.iter().for_each(|receipt| self.receipt(receipt));
         match commit.signature {
             Some(_) => self.signed(commit),
@@ -212,7 +227,7 @@ impl<'k> Verifier<'k> {
 
     /// The next verdict, behind the row that announced it.
     pub fn verdict(&mut self, verdict: &SignedVerdict) {
-        let SignedVerdict { at, record, signed } = verdict;
+        let SignedVerdict { at, record, signed, anchor } = verdict;
         let revision = record.plan_revision;
         let named = format!("verdict on plan revision {revision}");
         match self.awaited.checked_sub(1) {
@@ -265,6 +280,28 @@ impl<'k> Verifier<'k> {
             }
         }
         self.verdict = Some((record.verdict.accepted, revision));
+        let first = signed.as_ref().and_then(|(_, signatures)| signatures.first().copied());
+        self.anchored = (first, false);
+        anchor.iter().for_each(|anchor| self.anchor(anchor));
+    }
+
+    /// The anchor of the last verdict.
+    pub fn anchor(&mut self, anchor: &VerdictAnchor) {
+        let plan_revision = self.verdict.map(|(_, revision)| revision).unwrap_or_default();
+        let named = format!("the anchor of the verdict on plan revision {plan_revision}");
+        let (signature, is_second) = self.anchored;
+        self.anchored.1 = true;
+        let Some(signature) = signature.filter(|_| !is_second) else {
+            return self.find(0, format!("{named}: no signed verdict is before it"));
+        };
+        let authority = self.keys.and_then(TrustedKeys::time_authority);
+        match anchor.check(&self.run_id, &signature, authority) {
+            Ok(at) => {
+                let is_checked = authority.is_some();
+                self.anchors.push(AnchoredVerdict { plan_revision, at, is_checked });
+            }
+            Err(why) => self.find(0, format!("{named}: {why}")),
+        }
     }
 
     fn verdicts_have_come(&mut self) {
@@ -286,7 +323,10 @@ impl<'k> Verifier<'k> {
         (receipt_count, chain_digest): (u64, &str),
     ) -> EvidenceReport {
         self.verdicts_have_come();
-        let StoredState { state, plan_revision, sequence } = state;
+        let StoredState { state, plan_revision, sequence, progress } = state;
+        if let Some((row, _)) = self.progress.filter(|(_, signed)| Some(*signed) != *progress) {
+            self.find(0, format!("execution.progress: its todos, its grants or its verification round are not what was signed with journal row {row}"));
+        }
         if *sequence != self.sequence {
             let last = self.sequence;
             self.find(0, format!("execution.sequence: it is {sequence}, and the last journal row ends with event {last}"));
@@ -322,7 +362,8 @@ impl<'k> Verifier<'k> {
         }
         let chain = self.report.ending(receipt_count, chain_digest);
         let status = status(&chain, self.keys, self.unsigned);
-        EvidenceReport { chain, signed_receipt_count: self.signed_receipt_count, status }
+        let (signed_receipt_count, anchors) = (self.signed_receipt_count, self.anchors);
+        EvidenceReport { chain, signed_receipt_count, status, anchors }
     }
 }
 

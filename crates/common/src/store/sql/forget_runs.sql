@@ -49,6 +49,9 @@ forgotten_escalation as (
 forgotten_verdict as (
     delete from verdict using expired where verdict.run_id = expired.run_id
 ),
+forgotten_anchored as (
+    delete from anchored_verdict using expired where anchored_verdict.run_id = expired.run_id
+),
 forgotten_plan as (
     delete from plan using expired where plan.run_id = expired.run_id
 ),

@@ -5,7 +5,11 @@ declare
 begin
     foreach service in array array['surety_planner', 'surety_executor', 'surety_gate'] loop
         if not exists (select from pg_roles where rolname = service) then
-            execute format('create role %I login', service);
+            begin
+                execute format('create role %I login', service);
+            exception when duplicate_object or unique_violation then
+                null; -- Another database of the server was given its roles at the same time.
+            end;
         end if;
         execute format('grant usage on schema %I to %I', current_schema(), service);
         execute format('grant connect on database %I to %I', current_database(), service);
@@ -31,7 +35,7 @@ grant insert on audit to surety_planner;
 grant insert, update, delete on task, task_entry, escalation, agent, agent_account, hook, forge_delivery, mail
     to surety_planner;
 grant insert, delete on journal to surety_planner;
-grant delete on verdict to surety_planner;
+grant delete on verdict, anchor, anchored_verdict to surety_planner;
 
 -- The executor works on runs and records what it did.
 grant update on execution to surety_executor;
@@ -41,7 +45,7 @@ grant insert, update, delete on artifact, artifact_use, wait, executor, workspac
 
 -- The gate moves runs by its verdicts, and asks persons.
 grant update on execution to surety_gate;
-grant insert on journal, verdict to surety_gate;
+grant insert on journal, verdict, anchor, anchored_verdict to surety_gate;
 grant insert, update, delete on wait to surety_gate;
 
 -- Whether every receipt among entries is what a person said.

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Checks the anchors of verdicts, which are time stamps of RFC 3161: verify_anchor.py FILE TSA_CERTIFICATE.
+
+FILE is an anchor of SURETY_GATE_ANCHOR_DIR. verify_receipts.py checks those of an export.
+"""
+
+import base64
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding
+
+CONTENT_TYPE, MESSAGE_DIGEST = "2a864886f70d010903", "2a864886f70d010904"
+CERTIFICATE, CERTIFICATE_V2 = "2a864886f70d010910020c", "2a864886f70d010910022f"
+SHA256 = "608648016503040201"
+SIGNED_DATA, TIME_STAMP = "2a864886f70d010702", "2a864886f70d0109100104"
+HASHES: dict[str, hashes.HashAlgorithm] = {
+    "6086480165030402" + end: kind
+    for end, kind in (("01", hashes.SHA256()), ("02", hashes.SHA384()), ("03", hashes.SHA512()))
+}
+ECDSA: dict[str, hashes.HashAlgorithm] = {
+    "2a8648ce3d040302": hashes.SHA256(),
+    "2a8648ce3d040303": hashes.SHA384(),
+}
+TIME_STAMPING = x509.ObjectIdentifier("1.3.6.1.5.5.7.3.8")
+
+
+def need(holds: object, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def elements(data: bytes) -> list[tuple[int, bytes, bytes]]:
+    """The DER elements in these bytes: tag, content, and the whole."""
+    found = []
+    while data:
+        size, start = data[1], 2
+        if size > 0x7F:
+            start = 2 + size - 0x80
+            size = int.from_bytes(data[2:start], "big")
+        need(start + size <= len(data), "the time stamp is cut")
+        found.append((data[0], data[start : start + size], data[: start + size]))
+        data = data[start + size :]
+    return found
+
+
+def time_stamp(token: bytes, digest: bytes, certificate: str | None) -> str:
+    """The time in a token over this digest. Without a certificate its signature is not checked."""
+    [(_, outer, _)] = elements(token)
+    kind, explicit = elements(outer)
+    data = elements(elements(explicit[1])[0][1])
+    need(kind[1].hex() == SIGNED_DATA, "it is no signed data")
+    content_type, inner = elements(data[2][1])
+    need(content_type[1].hex() == TIME_STAMP, "it is no time stamp")
+    content = elements(inner[1])[0][1]
+    info = elements(elements(content)[0][1])
+    algorithm, imprint = elements(info[2][1])
+    is_sha256 = elements(algorithm[1])[0][1].hex() == SHA256
+    need(is_sha256 and imprint[1] == digest, "its time stamp is about something else")
+    at = info[4][1].decode()
+    if certificate is None:
+        return f"anchored at {at}, by an authority that was not checked"
+    authority = x509.load_pem_x509_certificate(certificate.encode())
+    usage = authority.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    need(list(usage) == [TIME_STAMPING], "the certificate is not for time stamps alone")
+    need(data[-1][0] == 0x31, "it has no signer")
+    [signer] = elements(data[-1][1])
+    version, name, hashed, attributes, signing, signature = elements(signer[1])[:6]
+    forms = {(b"\x01", 0x30), (b"\x03", 0x80)}
+    need(data[0][1] == b"\x03" and (version[1], name[0]) in forms, "its version is unknown")
+    for algorithm in (hashed, signing):
+        need(elements(algorithm[1])[1:] in ([], [(5, b"", b"\x05\0")]), "its algorithm has parameters")
+    announced = [elements(whole)[0] for _, whole, _ in elements(data[1][1])]
+    need(announced == [elements(hashed[1])[0]], "its digest algorithm is not the announced one")
+    hashing = HASHES[elements(hashed[1])[0][1].hex()]
+    signed = {}
+    for _, attribute, _ in elements(attributes[1]):
+        kind, values = elements(attribute)
+        signed[kind[1].hex()] = elements(values[1])[0]
+    need(signed[CONTENT_TYPE][1].hex() == TIME_STAMP, "its signature is about another content")
+    hasher = hashes.Hash(hashing)
+    hasher.update(content)
+    need(signed[MESSAGE_DIGEST][1] == hasher.finalize(), "its content is not what was signed")
+    ids = signed.get(CERTIFICATE_V2) or signed[CERTIFICATE]
+    named = elements(elements(elements(ids[1])[0][1])[0][1])
+    by = "sha1" if CERTIFICATE_V2 not in signed else "sha256"
+    if named[0][0] == 0x30:
+        by = HASHES[elements(named[0][1])[0][1].hex()].name
+    der = authority.public_bytes(serialization.Encoding.DER)
+    matches = next(part for tag, part, _ in named if tag == 4) == hashlib.new(by, der).digest()
+    need(matches, "another certificate signed it")
+    fields = elements(elements(elements(der)[0][1])[0][1])
+    fields = fields[fields[0][0] == 0xA0 :]
+    is_named = name[0] == 0x80 or name[1] == fields[2][2] + fields[0][2]
+    need(is_named, "its signer is named as another certificate")
+    stated = at.replace("Z", "").split(".")[0]
+    starts, ends = authority.not_valid_before_utc, authority.not_valid_after_utc
+    within = starts.strftime("%Y%m%d%H%M%S") <= stated <= ends.strftime("%Y%m%d%H%M%S")
+    need(within, "its time is outside the validity of the certificate")
+    message, key = b"\x31" + attributes[2][1:], authority.public_key()
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        key.verify(signature[1], message, ec.ECDSA(ECDSA[elements(signing[1])[0][1].hex()]))
+    else:
+        key.verify(signature[1], message, padding.PKCS1v15(), hashing)  # type: ignore[call-arg, union-attr]
+    return f"anchored at {at}"
+
+
+def check(line: Any, run: str, signature: str, certificate: str | None, tree: Callable[..., bytes]) -> str:
+    """Checks the anchor behind a verdict in an export."""
+    anchor = line["anchor"]
+    need(set(line) == {"anchor"} and set(anchor) == {"first", "leaf_count", "nodes", "token"}, "no anchor")
+    leaf = {"anchored": {"run_id": run, "signature": signature}}
+    text = json.dumps(leaf, sort_keys=True, separators=(",", ":"))
+    nodes, token = [bytes.fromhex(node) for node in anchor["nodes"]], base64.b64decode(anchor["token"])
+    again = (
+        base64.b64encode(token).decode() == anchor["token"] and [n.hex() for n in nodes] == anchor["nodes"]
+    )
+    need(again, "the anchor is not in the canonical form")
+    leaves = [hashlib.sha256(b"\0" + text.encode()).digest()]
+    root = tree(leaves, nodes, anchor["first"], 0, anchor["leaf_count"])
+    need(not nodes, "the anchor's inclusion proof does not fit the verdict")
+    return time_stamp(token, root, certificate)
+
+
+def main() -> None:
+    from verify_receipts import tree
+
+    head, *lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
+    anchors = json.loads(head)["anchors"]
+    need(anchors["form"] == "surety anchor 1" and lines, "it is no anchor")
+    leaves = [hashlib.sha256(b"\0" + line.encode()).digest() for line in lines]
+    certificate = Path(sys.argv[2]).read_text(encoding="utf-8")
+    token = base64.b64decode(anchors["token"])
+    said = time_stamp(token, tree(leaves, [], 0, 0, len(leaves)), certificate)
+    for line in lines:
+        print(f"a verdict of the run {json.loads(line)['anchored']['run_id']} was {said}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+//! What was taken earlier names a rollback.
+
+use super::super::super::since::{is_about_a_verdict, missing_since};
+use super::*;
+
+/// The state before the last rows, whole in itself.
+fn rolled_back() -> String {
+    let mut cut = story(RUN);
+    cut.commits.truncate(2);
+    cut.verdicts.clear();
+    let state = "EXECUTING".to_owned();
+    cut.state = StoredState { state, plan_revision: 1, sequence: 8, progress: Some(progress()) };
+    let file = cut.file();
+    assert_eq!(check_export(&file, Some(&trusted())).status, SignatureStatus::Signed);
+    file
+}
+
+#[test]
+fn a_rolled_back_file_is_named_against_an_earlier_one() {
+    let later = story(RUN).file();
+    assert_eq!(missing_since(&later, &later, None), Ok(Vec::new()));
+    let found = missing_since(&rolled_back(), &later, None).unwrap().join("\n");
+    assert!(found.contains("receipt 3 (line") && found.contains("journal row 10"), "{found}");
+}
+
+#[test]
+fn a_rolled_back_file_is_named_against_the_verdicts_of_the_run() {
+    let later = story(RUN).file();
+    let verdicts: Vec<&str> = later.lines().filter(|line| is_about_a_verdict(line)).collect();
+    assert_eq!(verdicts.len(), 2, "a summary and a test result");
+    let verdicts = verdicts.join("\n") + "\n";
+    let keys = trusted();
+    assert_eq!(missing_since(&later, &verdicts, Some(&keys)), Ok(Vec::new()));
+    let found = missing_since(&rolled_back(), &verdicts, Some(&keys)).unwrap().join("\n");
+    assert!(found.contains("on 3 receipts (line 1"), "{found}");
+
+    let of_other = story(OTHER).file().replace(RUN, OTHER);
+    for (later, since, words) in [
+        (later.as_str(), with_payload(&verdicts, "PASSED", "FAILED"), "not what was signed"),
+        (&of_other, verdicts.clone(), "about another run"),
+        (&of_other, later.clone(), "an export of the run"),
+        (&later, "{\"form\":\"surety verdict 1\"}".to_owned(), "surety verify --still"),
+        (&later, String::new(), "neither a signed export"),
+        ("{}", verdicts, "the later file is no signed export"),
+    ] {
+        let said = missing_since(later, &since, Some(&keys)).unwrap_err();
+        assert!(said.contains(words), "{said}");
+    }
+}
