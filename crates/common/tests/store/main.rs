@@ -15,6 +15,7 @@ mod roles;
 mod schema;
 mod signatures;
 mod support;
+mod tasks;
 mod tokens;
 mod unresponsive;
 mod updates;
