@@ -2,7 +2,7 @@
 
 use super::super::admit;
 use super::super::admit::AdmittedState;
-use super::{Bench, OneForge, count_tasks, quick};
+use super::{Bench, OneForge, count_tasks, event_of, quick};
 use crate::planner::Planner;
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -55,4 +55,27 @@ async fn an_event_becomes_its_task_once_however_the_forge_fails(pool: PgPool) {
     // The forge works again.
     let (state, found) = files(&bench.planner, &bench.forges[0], 2).await;
     assert_eq!((state, found), (AdmittedState::Created, json!(["src/list.rs"])));
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn an_event_of_an_unknown_repository_becomes_a_task_and_asks_no_forge(pool: PgPool) {
+    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
+    let planner = &*bench.planner;
+    let mut tasks = Vec::new();
+    for (event, action) in [("pull_request", "opened"), ("pull_request_rejected", "reviewed")] {
+        let events = event_of("elsewhere/app", (event, action), 1);
+        let admitted = admit(planner, event, &events).await.expect("the event is admitted");
+        tasks.extend(admitted.tasks.into_iter().filter_map(|task| task.run_id));
+    }
+    let [review, changes] = tasks.as_slice() else { panic!("{tasks:?}") };
+    let task =
+        async |run_id| store::find_task(&pool, run_id).await.expect("a row").expect("a task");
+    let asked = task(*review).await;
+    assert_eq!(
+        (asked.payload.context["changed_files"].clone(), asked.assignee.as_str()),
+        (Value::Null, "ops")
+    );
+    assert_eq!(task(*changes).await.assignee, "dev");
+    let reaches = planner.escalations.reaches("gitea", "elsewhere/app");
+    assert!(!reaches && bench.forges[0].double.calls().is_empty());
 }

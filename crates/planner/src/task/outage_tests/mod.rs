@@ -126,24 +126,29 @@ impl OneForge {
 
     /// The events of a delivery about pull request 1 at a minute.
     fn event(&self, event: &str, action: &str, minute: u32) -> Vec<ToolchainEvent> {
-        let at = format!("2026-11-02T03:{minute:02}:05Z");
-        let body = json!({
-            "action": action,
-            "pull_request": {
-                "number": 1, "title": "Speed the list up", "user": {"login": LOGIN},
-                "head": {"ref": "fix/1", "sha": format!("{minute:040}")}, "base": {"ref": "main"},
-                "updated_at": at, "merged": false, "requested_reviewers": []
-            },
-            "review": {"type": "pull_request_review_rejected", "content": format!("No: {minute}.")},
-            "repository": {"full_name": self.repo},
-            "sender": {"login": "lead"}
-        })
-        .to_string();
-        let delivery = Delivery { forge: Forge::Gitea, event, body: &body };
-        match delivery.read(&Rules::default()).expect("a delivery") {
-            Reading::Tasks(events) => events,
-            Reading::Ignored(reason) => panic!("ignored: {reason:?}"),
-        }
+        event_of(&self.repo, (event, action), minute)
+    }
+}
+
+/// The events of a delivery about pull request 1 of a repository at a minute.
+fn event_of(repo: &str, (event, action): (&str, &str), minute: u32) -> Vec<ToolchainEvent> {
+    let at = format!("2026-11-02T03:{minute:02}:05Z");
+    let body = json!({
+        "action": action,
+        "pull_request": {
+            "number": 1, "title": "Speed the list up", "user": {"login": LOGIN},
+            "head": {"ref": "fix/1", "sha": format!("{minute:040}")}, "base": {"ref": "main"},
+            "updated_at": at, "merged": false, "requested_reviewers": []
+        },
+        "review": {"type": "pull_request_review_rejected", "content": format!("No: {minute}.")},
+        "repository": {"full_name": repo},
+        "sender": {"login": "lead"}
+    })
+    .to_string();
+    let delivery = Delivery { forge: Forge::Gitea, event, body: &body };
+    match delivery.read(&Rules::default()).expect("a delivery") {
+        Reading::Tasks(events) => events,
+        Reading::Ignored(reason) => panic!("ignored: {reason:?}"),
     }
 }
 
