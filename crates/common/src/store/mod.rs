@@ -100,7 +100,9 @@ pub use queues::{Queues, Scan};
 pub use request_outcome::{
     AnsweredChange, Kept, NewOutcome, StoredOutcome, apply_answered, find_outcome, forget_outcomes,
 };
-pub use retention::{Forgotten, Retention, forget_journals, forget_runs, partitions_to_thin};
+pub use retention::{
+    Forgotten, Retention, forget_journals, forget_runs, forget_tasks, partitions_to_thin,
+};
 pub use roles::{SERVICE_ROLES, make_service_roles};
 pub use run::{
     LIST_BYTES, RunFilter, RunOwner, RunPage, find_owner, find_run, find_wait, list_runs,

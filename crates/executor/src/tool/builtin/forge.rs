@@ -388,12 +388,14 @@ async fn comment(
     args: CommentArgs,
 ) -> Result<ToolOutcome, ToolError> {
     let number = numbered(task, args.number)?;
-    let write = async || match args.reply_to {
-        Some(comment) => {
-            let place = (number, comment);
-            reply_once(&*task.forge, &task.repo, place, (marked, &args.body)).await
+    let write = || async {
+        match args.reply_to {
+            Some(comment) => {
+                let place = (number, comment);
+                reply_once(&*task.forge, &task.repo, place, (marked, &args.body)).await
+            }
+            None => comment_once(&*task.forge, &task.repo, number, (marked, &args.body)).await,
         }
-        None => comment_once(&*task.forge, &task.repo, number, (marked, &args.body)).await,
     };
     let Written { value, is_new } = until_known(ctx, write).await?;
     let what = format!("comment on {}#{number}", task.repo);
