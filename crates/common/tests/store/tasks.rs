@@ -160,6 +160,10 @@ async fn what_is_due_costs_no_scan_of_all_open_tasks(pool: PgPool) {
 async fn open_tasks_are_counted_by_kind_from_the_index(pool: PgPool) {
     assert!(store::count_open_tasks(&pool).await.unwrap().is_empty());
     many(&pool).await;
+    let over = "update task set ended_at = created_at, outcome = 'accepted', remind_at = null
+                where right(run_id::text, 12)::bigint % 20 <> 0";
+    sqlx::query(over).execute(&pool).await.unwrap();
+    sqlx::query("vacuum analyze task").execute(&pool).await.unwrap();
     let statement = concat!("explain ", include_str!("../../src/store/sql/open_tasks.sql"));
     let lines: Vec<String> =
         sqlx::query_scalar(statement).persistent(false).fetch_all(&pool).await.unwrap();
@@ -171,7 +175,7 @@ async fn open_tasks_are_counted_by_kind_from_the_index(pool: PgPool) {
     let mut open = store::count_open_tasks(&pool).await.unwrap();
     open.sort_by(|one, other| one.task_type.cmp(&other.task_type));
     let open: Vec<_> = open.iter().map(|kind| (kind.task_type.as_str(), kind.tasks)).collect();
-    assert_eq!(open, [("mail", 1), ("toolchain", 19_999)]);
+    assert_eq!(open, [("mail", 1), ("toolchain", 999)]);
 }
 
 #[sqlx::test(migrations = "./migrations")]
