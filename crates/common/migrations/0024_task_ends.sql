@@ -9,7 +9,7 @@ where task.run_id = execution.run_id and task.ended_at is not null;
 create index execution_task_end on execution (run_id)
     where terminal is not null and not task_ended and namespace in ('_mail', '_toolchain');
 
--- The open tasks of each kind are counted from the index alone.
+-- The open tasks of each kind are counted from an index of open tasks.
 drop index task_open;
 create index task_open on task (task_type, action_type) where ended_at is null;
 -- Tasks without an assignee are given to one as soon as an agent answers for them.
