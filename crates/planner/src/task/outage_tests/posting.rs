@@ -208,7 +208,8 @@ async fn ends_late(planner: &Planner, run_id: Uuid) {
         user_message: "It took too long.".to_owned(),
         internal_reason: String::new(),
     };
-    let changing = planner.change(run_id, &planner.actor(), |record, draft| {
+    let actor = planner.actor();
+    let changing = planner.change(run_id, &actor, |record, draft| {
         let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
         draft.stop(&graph, end.clone()).or(Ok(()))
     });
