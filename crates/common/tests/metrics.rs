@@ -26,6 +26,7 @@ fn the_documentation_names_every_metric_and_no_other() {
         names::TASK_REMINDERS_TOTAL,
         names::TASK_ESCALATIONS_TOTAL,
         names::TASK_ALERTS_TOTAL,
+        names::TASKS_OPEN,
         names::MODEL_CALL_DURATION_SECONDS,
         names::MODEL_FAILURES_TOTAL,
         names::MODEL_TOKENS_TOTAL,

@@ -239,7 +239,8 @@ pub async fn merge_once(
         (Ok(()), Ok(_)) => {
             let message =
                 "the forge accepted the merge and does not show it yet; read the pull request";
-            Err(ForgeError::new(ForgeErrorCode::BadAnswer, forge.name(), "merge", message))
+            let error = ForgeError::new(ForgeErrorCode::BadAnswer, forge.name(), "merge", message);
+            Err(error.unsure(true))
         }
     }
 }

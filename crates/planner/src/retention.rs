@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   every 10 min:  create the next partitions
+//!                  delete expired tasks of the types with a retention of their own
 //!                  delete the rows of expired runs, a few hundred runs at a time
 //!                  drop partitions without runs
 //!                  delete single journals in partitions that still hold a waiting run
@@ -34,9 +35,8 @@ pub(crate) async fn run(planner: Arc<Planner>, retention: Retention) {
         let now = planner.now();
         prepare(&planner.pool, now, retention).await;
         forget_answers(&planner, now).await;
-        if let Some(before) = retention.before(now)
-            && let Err(error) = forget(&planner.pool, before).await
-        {
+        let of_tasks = planner.rules.retentions(retention);
+        if let Err(error) = forget_expired(&planner.pool, now, (retention, &of_tasks)).await {
             tracing::warn!(%error, database = planner.whose, "retention: expired runs could not be deleted; the next attempt is in 10 minutes");
         }
     }
@@ -70,18 +70,57 @@ pub(crate) async fn prepare(pool: &PgPool, now: DateTime<Utc>, retention: Retent
     }
 }
 
-/// Deletes all runs that ended before `before`.
+/// Deletes the runs that expired by now, and the tasks of namespaces that have a retention of their own.
 ///
 /// # Errors
 /// [`StoreError`]; runs deleted until then stay deleted.
 ///
 /// # Cancel safety
 /// Every step is a separate transaction.
-pub(crate) async fn forget(pool: &PgPool, before: DateTime<Utc>) -> Result<(), StoreError> {
+async fn forget_expired(
+    pool: &PgPool,
+    now: DateTime<Utc>,
+    (of_runs, of_tasks): (Retention, &[(&str, Retention)]),
+) -> Result<(), StoreError> {
+    for (namespace, retention) in of_tasks {
+        if let Some(before) = retention.before(now) {
+            forget_tasks(pool, namespace, before).await?;
+        }
+    }
+    let Some(before) = of_runs.before(now) else { return Ok(()) };
+    let apart: Vec<&str> = of_tasks.iter().map(|(namespace, _)| *namespace).collect();
+    forget(pool, before, &apart).await
+}
+
+/// Deletes the tasks of a namespace whose runs ended before `before`.
+async fn forget_tasks(
+    pool: &PgPool,
+    namespace: &str,
+    before: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let (mut after, mut tasks) = (Uuid::nil(), 0);
+    loop {
+        let begun = Instant::now();
+        let place = (after, BATCH);
+        let Some(forgotten) = store::forget_tasks(pool, namespace, before, place).await? else {
+            break;
+        };
+        (after, tasks) = (forgotten.last, tasks + forgotten.runs);
+        tokio::time::sleep(begun.elapsed() * REST).await;
+    }
+    if tasks > 0 {
+        tracing::info!(tasks, namespace, %before, "retention: expired tasks were deleted");
+    }
+    Ok(())
+}
+
+/// Deletes all runs that ended before `before`, without those of the namespaces `kept`.
+async fn forget(pool: &PgPool, before: DateTime<Utc>, kept: &[&str]) -> Result<(), StoreError> {
     let (mut after, mut runs) = (Uuid::nil(), 0);
     loop {
         let begun = Instant::now();
-        let Some(forgotten) = store::forget_runs(pool, before, after, BATCH).await? else { break };
+        let place = (after, BATCH);
+        let Some(forgotten) = store::forget_runs(pool, before, kept, place).await? else { break };
         (after, runs) = (forgotten.last, runs + forgotten.runs);
         tokio::time::sleep(begun.elapsed() * REST).await;
     }
@@ -148,7 +187,7 @@ mod tests {
         prepare(&pool, made_at, Retention::Days(90)).await;
         sqlx::query(OLD).bind(made_at).execute(&pool).await.unwrap();
         prepare(&pool, now, Retention::Days(90)).await;
-        forget(&pool, Retention::Days(90).before(now).unwrap()).await.unwrap();
+        forget_expired(&pool, now, (Retention::Days(90), &[])).await.unwrap();
         for table in ["run", "execution", "journal"] {
             let statement = sqlx::AssertSqlSafe(format!("select count(*) from {table}"));
             let rows: i64 = sqlx::query_scalar(statement).fetch_one(&pool).await.unwrap();

@@ -60,7 +60,8 @@ pub(super) fn branch(state: &mut State, call: &Call) -> Answer {
         Form::Github => show::commit(newest),
         Form::Gitea => json!({
             "id": newest.commit, "message": newest.message, "url": "https://forge.example",
-            "timestamp": show::time(newest.at), "author": {"name": newest.author},
+            "timestamp": show::time(newest.at),
+            "author": {"name": newest.author, "email": "x@forge.example", "username": ""},
         }),
     };
     Ok(Reply::json(json!({"name": name, "commit": commit, "protected": false})))
@@ -86,7 +87,12 @@ pub(super) fn commits(state: &mut State, call: &Call) -> Answer {
 }
 
 fn run(it: &JobState) -> Value {
-    json!({"id": it.id, "name": "test", "head_sha": it.commit, "status": "completed",
+    json!({"id": it.id, "display_title": "test", "head_sha": it.commit, "status": "completed",
+           "conclusion": it.conclusion})
+}
+
+fn job(it: &JobState) -> Value {
+    json!({"id": it.id, "run_id": it.id, "name": "test", "head_sha": it.commit, "status": "completed",
            "conclusion": it.conclusion})
 }
 
@@ -103,7 +109,7 @@ pub(super) fn jobs(state: &mut State, call: &Call) -> Answer {
     let id = call.number(5)?;
     let Some(repo) = state.repo(&call.repo()) else { return missing() };
     let of_run = repo.jobs.iter().filter(|it| it.id == id);
-    let shown: Vec<Value> = of_run.map(run).collect();
+    let shown: Vec<Value> = of_run.map(job).collect();
     Ok(Reply::json(json!({"total_count": shown.len(), "jobs": shown})))
 }
 

@@ -129,20 +129,20 @@ fn payload(state: &State, hook: &Hook, happened: &Happened) -> Option<(&'static 
         What::Commented(number, id) => {
             let comment = repo.comments.iter().find(|it| it.id == *id)?;
             let is_pull = repo.pulls.contains_key(number);
-            let issue = show::issue_of(host, name, repo, *number)?;
-            let comment = show::comment(host, name, comment);
+            let issue = show::issue_of(form, host, name, (repo, *number))?;
+            let comment = show::comment(form, host, name, comment);
             let body = json!({"action": "created", "issue": issue, "comment": comment, "is_pull": is_pull});
             ("issue_comment", body)
         }
         What::IssueOpened(number) => {
-            let issue = show::issue_of(host, name, repo, *number)?;
+            let issue = show::issue_of(form, host, name, (repo, *number))?;
             ("issues", json!({"action": "opened", "number": number, "issue": issue}))
         }
         What::Assigned(number, to) => {
-            let issue = show::issue_of(host, name, repo, *number)?;
+            let issue = show::issue_of(form, host, name, (repo, *number))?;
             let mut body = json!({"action": "assigned", "number": number, "issue": issue});
             if form == Form::Github {
-                body["assignee"] = show::user(to);
+                body["assignee"] = show::user(form, to);
             }
             ("issues", body)
         }
@@ -156,8 +156,8 @@ fn payload(state: &State, hook: &Hook, happened: &Happened) -> Option<(&'static 
         }
         What::Deployed(_) => return None,
     };
-    body["repository"] = show::repository(host, name);
-    body["sender"] = show::user(by);
+    body["repository"] = show::repository(form, host, name);
+    body["sender"] = show::user(form, by);
     Some((event, body))
 }
 

@@ -11,7 +11,7 @@ pub(super) fn get(state: &mut State, call: &Call) -> Answer {
     call.check_query(&[])?;
     let (name, number) = (call.repo(), call.number(4)?);
     let Some(repo) = state.repo(&name) else { return missing() };
-    let issue = show::issue_of(&call.host, &name, repo, number);
+    let issue = show::issue_of(call.form, &call.host, &name, (repo, number));
     issue.map_or_else(missing, |issue| Ok(Reply::json(issue)))
 }
 
@@ -31,16 +31,14 @@ pub(super) fn list(state: &mut State, call: &Call) -> Answer {
     };
     let issues = repo.issues.iter().filter(|(_, it)| fits(&it.author, it.updated_at));
     let mut shown: Vec<(u64, Value)> = issues
-        .map(|(number, it)| (*number, show::issue(&call.host, &name, (*number, it))))
+        .map(|(number, it)| (*number, show::issue(call.form, &call.host, &name, (*number, it))))
         .collect();
     // To GitHub every pull request is an issue.
     if call.is_github() {
         let pulls = repo.pulls.iter().filter(|(_, it)| fits(&it.author, it.updated_at));
-        shown.extend(
-            pulls.map(|(number, it)| {
-                (*number, show::pull_as_issue(&call.host, &name, (*number, it)))
-            }),
-        );
+        shown.extend(pulls.map(|(number, it)| {
+            (*number, show::pull_as_issue(call.form, &call.host, &name, (*number, it)))
+        }));
     }
     shown.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
     call.page(shown.into_iter().map(|(_, value)| value).collect())
@@ -77,7 +75,7 @@ pub(super) fn create(state: &mut State, call: &Call) -> Answer {
         return missing();
     };
     let Some(repo) = state.repo(&name) else { return missing() };
-    let issue = show::issue_of(&call.host, &name, repo, number);
+    let issue = show::issue_of(call.form, &call.host, &name, (repo, number));
     issue.map_or_else(missing, |issue| Ok(Reply::created(issue)))
 }
 
@@ -95,8 +93,12 @@ pub(super) fn comments(state: &mut State, call: &Call) -> Answer {
     let fits = |it: &&CommentState| {
         it.number == number && it.line.is_none() && since.is_none_or(|since| it.at >= since)
     };
-    let shown: Vec<Value> =
-        repo.comments.iter().filter(fits).map(|it| show::comment(&call.host, &name, it)).collect();
+    let shown: Vec<Value> = repo
+        .comments
+        .iter()
+        .filter(fits)
+        .map(|it| show::comment(call.form, &call.host, &name, it))
+        .collect();
     match call.form {
         // Gitea has no pages here.
         Form::Gitea => Ok(Reply::json(Value::Array(shown))),
@@ -114,7 +116,9 @@ pub(super) fn add_comment(state: &mut State, call: &Call) -> Answer {
     let id = state.comment(&name, &call.account, (number, &body));
     let Some(repo) = state.repo(&name) else { return missing() };
     let comment = repo.comments.iter().find(|it| Some(it.id) == id);
-    comment.map_or_else(missing, |it| Ok(Reply::created(show::comment(&call.host, &name, it))))
+    comment.map_or_else(missing, |it| {
+        Ok(Reply::created(show::comment(call.form, &call.host, &name, it)))
+    })
 }
 
 /// Gitea: the labels of a repository.
@@ -127,5 +131,5 @@ pub(super) fn labels(state: &mut State, call: &Call) -> Answer {
 
 pub(super) fn user(_state: &mut State, call: &Call) -> Answer {
     call.check_query(&[])?;
-    Ok(Reply::json(show::user(&call.account)))
+    Ok(Reply::json(show::user(call.form, &call.account)))
 }

@@ -2,7 +2,7 @@
 //! with branches in real bare git repositories.
 //!
 //! ```text
-//!   request --> recorded --> failure on demand --> account of the token --> strict schema --> state --> answer
+//!   request --> recorded --> failure on demand --> account of the token --> strict schema --> state --> schema --> answer
 //!                                                                                               |
 //!                                                       signed delivery of the event <----------'
 //! ```
@@ -16,6 +16,7 @@ mod git;
 mod hooks;
 mod issues;
 mod pulls;
+mod schema;
 mod serve;
 mod show;
 mod state;

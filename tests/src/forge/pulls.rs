@@ -42,8 +42,12 @@ pub(super) fn files(state: &mut State, call: &Call) -> Answer {
             'D' => "removed",
             _ => "modified",
         };
-        json!({"filename": path, "status": status, "additions": additions, "deletions": deletions,
-               "changes": additions + deletions})
+        let mut file = json!({"filename": path, "status": status, "additions": additions,
+            "deletions": deletions, "changes": additions + deletions});
+        if call.is_github() {
+            file["sha"] = Value::Null;
+        }
+        file
     });
     call.page(shown.collect())
 }
@@ -65,10 +69,11 @@ pub(super) fn list(state: &mut State, call: &Call) -> Answer {
     pulls.sort_by_key(|(number, it)| std::cmp::Reverse((it.updated_at, **number)));
     let shown = pulls.into_iter().map(|(number, it)| {
         let mut value = show::pull(call.form, &call.host, &name, (*number, it));
-        // GitHub leaves it out in lists.
+        // GitHub leaves them out in lists.
         if let (Form::Github, Some(fields)) = (call.form, value.as_object_mut()) {
             fields.remove("merged");
             fields.remove("mergeable");
+            fields.remove("merged_by");
         }
         value
     });
@@ -201,7 +206,7 @@ pub(super) fn line_comments(state: &mut State, call: &Call) -> Answer {
         return missing();
     }
     let on_lines = repo.comments.iter().filter(|it| it.number == number && it.line.is_some());
-    call.page(on_lines.map(|it| show::comment(&call.host, &name, it)).collect())
+    call.page(on_lines.map(|it| show::comment(call.form, &call.host, &name, it)).collect())
 }
 
 /// Gitea: the comments of a review.
@@ -210,7 +215,8 @@ pub(super) fn comments_of_review(state: &mut State, call: &Call) -> Answer {
     let Some(repo) = state.repo(&name) else { return missing() };
     let of_review = |it: &&CommentState| it.number == number && it.review == Some(review);
     let shown = repo.comments.iter().filter(of_review);
-    let shown: Vec<Value> = shown.map(|it| show::comment(&call.host, &name, it)).collect();
+    let shown: Vec<Value> =
+        shown.map(|it| show::comment(call.form, &call.host, &name, it)).collect();
     Ok(Reply::json(Value::Array(shown)))
 }
 
@@ -236,7 +242,7 @@ pub(super) fn reply(state: &mut State, call: &Call) -> Answer {
     repo.comments.push(reply.clone());
     repo.touch(number);
     state.happen(&name, &call.account, What::Commented(number, id));
-    Ok(Reply::created(show::comment(&call.host, &name, &reply)))
+    Ok(Reply::created(show::comment(call.form, &call.host, &name, &reply)))
 }
 
 /// A time of a query.

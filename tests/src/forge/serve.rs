@@ -3,7 +3,7 @@
 use super::call::{Answer, Call, Called, Form, Reply, Said};
 use super::failure::{Failure, take};
 use super::state::State;
-use super::{Shared, builds, hooks, issues, locked, pulls};
+use super::{Shared, builds, hooks, issues, locked, pulls, schema};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State as Extracted};
@@ -106,9 +106,22 @@ async fn work(shared: &Arc<Shared>, name: &'static str, (handler, call): (Handle
         let answer = handler(&mut state, &call);
         let happened = state.take_happened();
         hooks::send(&shared, &state, happened);
-        answer.unwrap_or_else(|refused| refused)
+        drop(state);
+        match answer {
+            Ok(reply) => published(call.form, name, reply),
+            Err(refused) => refused,
+        }
     });
     working.await.unwrap_or_else(|error| Reply::refused(500, error.to_string()))
+}
+
+/// The reply where it is as the API is published; else the double is at fault.
+fn published(form: Form, route: &str, reply: Reply) -> Reply {
+    let Said::Json(value) = &reply.said else { return reply };
+    match schema::check(form, route, value) {
+        Ok(()) => reply,
+        Err(why) => Reply::refused(500, format!("the double does not answer as published: {why}")),
+    }
 }
 
 /// The API of a path, and its parts behind the prefix.

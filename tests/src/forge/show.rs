@@ -16,17 +16,22 @@ fn id_of(text: &str) -> u64 {
     text.bytes().fold(7, |id: u64, byte| (id * 31 + u64::from(byte)) % 1_000_003)
 }
 
-pub(super) fn user(login: &str) -> Value {
-    json!({
-        "id": id_of(login), "login": login, "full_name": "", "type": "User",
-        "email": format!("{login}@forge.example"), "avatar_url": format!("https://forge.example/{login}.png"),
-    })
+pub(super) fn user(form: Form, login: &str) -> Value {
+    let mut value = json!({
+        "id": id_of(login), "login": login, "email": format!("{login}@forge.example"),
+        "avatar_url": format!("https://forge.example/{login}.png"),
+    });
+    match form {
+        Form::Gitea => value["full_name"] = json!(""),
+        Form::Github => value["type"] = json!("User"),
+    }
+    value
 }
 
-pub(super) fn repository(host: &str, name: &str) -> Value {
+pub(super) fn repository(form: Form, host: &str, name: &str) -> Value {
     let (owner, short) = name.split_once('/').unwrap_or((name, name));
     json!({
-        "id": id_of(name), "name": short, "full_name": name, "owner": user(owner), "private": true,
+        "id": id_of(name), "name": short, "full_name": name, "owner": user(form, owner), "private": true,
         "html_url": format!("{host}/{name}"), "default_branch": "main",
     })
 }
@@ -34,14 +39,14 @@ pub(super) fn repository(host: &str, name: &str) -> Value {
 pub(super) fn pull(form: Form, host: &str, repo: &str, (number, it): (u64, &PullState)) -> Value {
     let base_commit = it.merged.as_ref().map_or("", |(_, _, commit)| commit.as_str());
     let mut value = json!({
-        "id": 1_000 + number, "number": number, "title": it.title, "body": it.body, "user": user(&it.author),
+        "id": 1_000 + number, "number": number, "title": it.title, "body": it.body, "user": user(form, &it.author),
         "state": if it.is_open { "open" } else { "closed" }, "draft": false, "mergeable": it.is_open,
         "labels": [], "assignee": null, "assignees": [], "milestone": null,
-        "requested_reviewers": it.reviewers.iter().map(|it| user(it)).collect::<Vec<_>>(),
-        "head": {"label": it.head, "ref": it.head, "sha": it.commit, "repo": repository(host, repo)},
-        "base": {"label": it.base, "ref": it.base, "sha": base_commit, "repo": repository(host, repo)},
+        "requested_reviewers": it.reviewers.iter().map(|it| user(form, it)).collect::<Vec<_>>(),
+        "head": {"label": it.head, "ref": it.head, "sha": it.commit, "repo": repository(form, host, repo)},
+        "base": {"label": it.base, "ref": it.base, "sha": base_commit, "repo": repository(form, host, repo)},
         "merged_at": it.merged.as_ref().map(|(at, _, _)| time(*at)),
-        "merged_by": it.merged.as_ref().map(|(_, by, _)| user(by)),
+        "merged_by": it.merged.as_ref().map(|(_, by, _)| user(form, by)),
         "merge_commit_sha": it.merged.as_ref().map(|(_, _, commit)| commit.clone()),
         "created_at": time(it.created_at), "updated_at": time(it.updated_at), "closed_at": null,
         "html_url": format!("{host}/{repo}/pull{}/{number}", if form == Form::Github { "" } else { "s" }),
@@ -51,23 +56,33 @@ pub(super) fn pull(form: Form, host: &str, repo: &str, (number, it): (u64, &Pull
 }
 
 /// An issue, or a pull request as one.
-pub(super) fn issue(host: &str, repo: &str, (number, it): (u64, &IssueState)) -> Value {
+pub(super) fn issue(form: Form, host: &str, repo: &str, (number, it): (u64, &IssueState)) -> Value {
     let labels: Vec<Value> = it
         .labels
         .iter()
         .map(|name| json!({"id": id_of(name), "name": name, "color": "ededed"}))
         .collect();
-    json!({
+    let mut value = json!({
         "id": 2_000 + number, "number": number, "title": it.title, "body": it.body, "state": "open",
-        "user": user(&it.author), "labels": labels, "milestone": null, "comments": 0,
-        "assignee": it.assignees.first().map(|it| user(it)),
-        "assignees": it.assignees.iter().map(|it| user(it)).collect::<Vec<_>>(),
+        "user": user(form, &it.author), "labels": labels, "milestone": null, "comments": 0,
+        "assignee": it.assignees.first().map(|it| user(form, it)),
+        "assignees": it.assignees.iter().map(|it| user(form, it)).collect::<Vec<_>>(),
         "created_at": time(it.created_at), "updated_at": time(it.updated_at), "closed_at": null,
-        "html_url": format!("{host}/{repo}/issues/{number}"), "pull_request": null,
-    })
+        "html_url": format!("{host}/{repo}/issues/{number}"),
+    });
+    // GitHub leaves it out.
+    if form == Form::Gitea {
+        value["pull_request"] = Value::Null;
+    }
+    value
 }
 
-pub(super) fn pull_as_issue(host: &str, repo: &str, (number, it): (u64, &PullState)) -> Value {
+pub(super) fn pull_as_issue(
+    form: Form,
+    host: &str,
+    repo: &str,
+    (number, it): (u64, &PullState),
+) -> Value {
     let as_issue = IssueState {
         title: it.title.clone(),
         body: it.body.clone(),
@@ -77,8 +92,15 @@ pub(super) fn pull_as_issue(host: &str, repo: &str, (number, it): (u64, &PullSta
         created_at: it.created_at,
         updated_at: it.updated_at,
     };
-    let mut value = issue(host, repo, (number, &as_issue));
-    value["pull_request"] = json!({"merged": it.merged.is_some()});
+    let mut value = issue(form, host, repo, (number, &as_issue));
+    let merged_at = it.merged.as_ref().map(|(at, _, _)| time(*at));
+    let address = format!("{host}/{repo}/pull/{number}");
+    value["pull_request"] = match form {
+        Form::Gitea => json!({"merged": it.merged.is_some(), "merged_at": merged_at}),
+        Form::Github => json!({
+            "merged_at": merged_at, "url": address, "html_url": address, "diff_url": address, "patch_url": address,
+        }),
+    };
     value
 }
 
@@ -89,24 +111,35 @@ pub(super) fn review(form: Form, host: &str, repo: &str, it: &ReviewState) -> Va
         (Form::Github, _) => "COMMENTED",
         (Form::Gitea, event) => event,
     };
-    json!({
-        "id": it.id, "user": user(&it.author), "state": state, "body": it.body, "commit_id": it.commit,
-        "stale": false, "official": true, "dismissed": false, "submitted_at": time(it.at),
-        "html_url": format!("{host}/{repo}/pulls/{}#review-{}", it.number, it.id),
-    })
+    let mut value = json!({
+        "id": it.id, "user": user(form, &it.author), "state": state, "body": it.body, "commit_id": it.commit,
+        "submitted_at": time(it.at), "html_url": format!("{host}/{repo}/pulls/{}#review-{}", it.number, it.id),
+    });
+    if form == Form::Gitea {
+        for (name, flag) in [("stale", false), ("official", true), ("dismissed", false)] {
+            value[name] = json!(flag);
+        }
+    }
+    value
 }
 
-pub(super) fn comment(host: &str, repo: &str, it: &CommentState) -> Value {
+pub(super) fn comment(form: Form, host: &str, repo: &str, it: &CommentState) -> Value {
     let mut value = json!({
-        "id": it.id, "user": user(&it.author), "body": it.body, "created_at": time(it.at),
+        "id": it.id, "user": user(form, &it.author), "body": it.body, "created_at": time(it.at),
         "updated_at": time(it.at), "html_url": format!("{host}/{repo}/issues/{}#issuecomment-{}", it.number, it.id),
     });
-    if let Some((path, line)) = &it.line {
-        value["path"] = json!(path);
-        value["line"] = json!(line);
-        value["position"] = json!(line);
-        value["in_reply_to_id"] = json!(it.reply_to);
-        value["pull_request_review_id"] = json!(it.review);
+    let Some((path, line)) = &it.line else { return value };
+    value["path"] = json!(path);
+    value["position"] = json!(line);
+    match form {
+        Form::Gitea => value["pull_request_review_id"] = json!(it.review.unwrap_or_default()),
+        Form::Github => {
+            value["pull_request_review_id"] = json!(it.review);
+            value["line"] = json!(line);
+            if let Some(first) = it.reply_to {
+                value["in_reply_to_id"] = json!(first);
+            }
+        }
     }
     value
 }
@@ -129,7 +162,8 @@ pub(super) fn check_run(it: &StatusState) -> Value {
     };
     json!({
         "id": 1, "name": it.context, "head_sha": it.commit, "status": status, "conclusion": conclusion,
-        "html_url": "https://ci.example/1", "started_at": time(it.at), "output": {"title": it.description},
+        "html_url": "https://ci.example/1", "started_at": time(it.at), "completed_at": null,
+        "output": {"title": it.description, "summary": null, "text": null},
     })
 }
 
@@ -154,8 +188,13 @@ pub(super) fn deployment_status((state, at): &(String, DateTime<Utc>)) -> Value 
 }
 
 /// The issue of a comment.
-pub(super) fn issue_of(host: &str, repo: &str, state: &RepoState, number: u64) -> Option<Value> {
-    let as_pull = || Some(pull_as_issue(host, repo, (number, state.pulls.get(&number)?)));
-    let as_issue = state.issues.get(&number).map(|it| issue(host, repo, (number, it)));
+pub(super) fn issue_of(
+    form: Form,
+    host: &str,
+    repo: &str,
+    (state, number): (&RepoState, u64),
+) -> Option<Value> {
+    let as_pull = || Some(pull_as_issue(form, host, repo, (number, state.pulls.get(&number)?)));
+    let as_issue = state.issues.get(&number).map(|it| issue(form, host, repo, (number, it)));
     as_issue.or_else(as_pull)
 }

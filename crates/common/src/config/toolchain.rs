@@ -6,6 +6,8 @@
 //!   [reminder_hours]
 //!   default = 4
 //!   ci_failure = 2
+//!   [retention_days]
+//!   mail = 30
 //!   [risk]
 //!   high = ["migrations/**"]
 //!   [steps.review_request]
@@ -27,6 +29,8 @@ use super::error::ConfigError;
 const MAX_BYTES: usize = 1 << 20;
 /// The longest time before a reminder, in hours: the longest deadline of a run.
 pub const MAX_REMINDER_HOURS: u32 = 720;
+/// The longest time that ended tasks are kept, in days; as of runs.
+pub const MAX_RETENTION_DAYS: u32 = 36_500;
 /// The time before a reminder where the file names none, in hours.
 pub const REMINDER_HOURS: u32 = 4;
 /// The key of `reminder_hours` for actions that it does not name.
@@ -46,6 +50,8 @@ pub struct ToolchainConfig {
     pub report_any_long_comment: bool,
     /// Hours without a report after which a task is handed again, by action; 0 for never.
     pub reminder_hours: BTreeMap<String, u32>,
+    /// Days that an ended task is kept, by task type; 0 for ever. Of a type that is not named, the type's own.
+    pub retention_days: BTreeMap<String, u32>,
     /// Globs of files whose change is a risk.
     pub risk: RiskConfig,
     /// Steps in place of the built-in ones, by action.
@@ -125,6 +131,12 @@ pub(super) fn read_toolchain(path: &Path) -> Result<ToolchainConfig, ConfigError
             return Err(invalid(&format!("reminder_hours.{action}"), why));
         }
     }
+    for (task_type, days) in &config.retention_days {
+        if *days > MAX_RETENTION_DAYS {
+            let why = format!("is {days}; choose 0..{MAX_RETENTION_DAYS} days");
+            return Err(invalid(&format!("retention_days.{task_type}"), why));
+        }
+    }
     if let Some(folder) = &config.templates_dir
         && let Some(beside) = path.parent()
     {
@@ -157,6 +169,7 @@ mod tests {
         for (text, named) in [
             ("own_account = []", "own_account"),
             ("[reminder_hours]\ndefault = 721", "reminder_hours.default"),
+            ("[retention_days]\nmail = 36501", "retention_days.mail"),
             ("[steps.mention]\nfr = []", "fr"),
             ("x", "a key"),
         ] {

@@ -102,7 +102,9 @@ pub use queues::{Queues, Scan};
 pub use request_outcome::{
     AnsweredChange, Kept, NewOutcome, StoredOutcome, apply_answered, find_outcome, forget_outcomes,
 };
-pub use retention::{Forgotten, Retention, forget_journals, forget_runs, partitions_to_thin};
+pub use retention::{
+    Forgotten, Retention, forget_journals, forget_runs, forget_tasks, partitions_to_thin,
+};
 pub use roles::{SERVICE_ROLES, make_service_roles};
 pub use run::{
     LIST_BYTES, RunFilter, RunOwner, RunPage, find_owner, find_run, find_wait, list_runs,
@@ -113,10 +115,10 @@ pub use signed_run::{SignedRow, SignedRun, verdict_signature};
 pub use signing::{CurrentKey, RegisteredKey, Signing, registered_keys};
 pub use task::{
     Admission, Assigned, DecisionWait, EndedTask, EntryRow, Escalation, EscalationAction,
-    EscalationEnd, Inserted, KnownTask, NewEntry, NewEscalation, NewTask, StoredTask, TaskCause,
-    TaskEnd, TaskFilter, TaskPage, account_of_task, add_entry, assign_task, decision_wait,
-    due_tasks, end_escalation, end_task, find_task, hold_task, list_entries, list_tasks,
-    remind_task, report_task, start_tasks, take_escalations, task_facts,
+    EscalationEnd, Inserted, KnownTask, NewEntry, NewEscalation, NewTask, OpenTasks, StoredTask,
+    TaskCause, TaskEnd, TaskFilter, TaskPage, account_of_task, add_entry, assign_task,
+    count_open_tasks, decision_wait, due_tasks, end_escalation, end_task, find_task, hold_task,
+    list_entries, list_tasks, remind_task, report_task, start_tasks, take_escalations, task_facts,
 };
 pub use token::{StoredToken, TokenHash, copy_tokens, find_token, import_tokens, use_token};
 pub use token_admin::{

@@ -6,7 +6,9 @@ use super::partition::{first_id, lock_forgetting, partitions};
 use super::pool::within_work;
 use crate::crash;
 use chrono::{DateTime, TimeDelta, Utc};
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::postgres::PgArguments;
+use sqlx::query::QueryAs;
+use sqlx::{AssertSqlSafe, PgPool, Postgres};
 use uuid::Uuid;
 
 /// The number of partitions for the retention time.
@@ -31,7 +33,13 @@ impl Retention {
     #[cfg(feature = "config")]
     #[must_use]
     pub const fn of(config: &crate::config::RetentionConfig) -> Self {
-        match config.retention_days {
+        Self::of_days(config.retention_days)
+    }
+
+    /// This many days; 0 is for ever.
+    #[must_use]
+    pub const fn of_days(days: u32) -> Self {
+        match days {
             0 => Self::Forever,
             days => Self::Days(days),
         }
@@ -68,29 +76,61 @@ pub struct Forgotten {
 }
 
 /// Deletes at most `limit` runs that ended before `before`, in the order of their ids after
-/// `after`. It deletes everything but their journals, and the artifacts that only they used. None
-/// when no run is left, or another process deletes runs now.
+/// `after`, without those of the namespaces `kept`. It deletes everything but their journals, and
+/// the artifacts that only they used. None when no run is left, or another process deletes runs now.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn forget_runs(
     pool: &PgPool,
     before: DateTime<Utc>,
-    after: Uuid,
-    limit: i64,
+    kept: &[&str],
+    (after, limit): (Uuid, i64),
+) -> Result<Option<Forgotten>, StoreError> {
+    let statement =
+        concat!(include_str!("sql/forget_runs.sql"), include_str!("sql/forget_rows.sql"));
+    let forget = sqlx::query_as(statement)
+        .bind(before)
+        .bind(after)
+        .bind(first_id(before))
+        .bind(limit)
+        .bind(kept);
+    forget_by(pool, forget).await
+}
+
+/// Deletes at most `limit` tasks of a namespace whose runs ended before `before`, with their runs and journals, in the
+/// order of their ids after `after`. None when no task is left, or another process deletes runs now.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn forget_tasks(
+    pool: &PgPool,
+    namespace: &str,
+    before: DateTime<Utc>,
+    (after, limit): (Uuid, i64),
+) -> Result<Option<Forgotten>, StoreError> {
+    let statement =
+        concat!(include_str!("sql/forget_tasks.sql"), include_str!("sql/forget_rows.sql"));
+    let forget = sqlx::query_as(statement)
+        .bind(before)
+        .bind(after)
+        .bind(first_id(before))
+        .bind(limit)
+        .bind(namespace);
+    forget_by(pool, forget).await
+}
+
+/// Sends a statement that deletes expired runs, while no other process does.
+async fn forget_by(
+    pool: &PgPool,
+    forget: QueryAs<'_, Postgres, (i64, Option<Uuid>), PgArguments>,
 ) -> Result<Option<Forgotten>, StoreError> {
     within_work(async {
         let mut transaction = pool.begin().await?;
         if !lock_forgetting(&mut transaction).await? {
             return Ok(None);
         }
-        let (runs, last): (i64, Option<Uuid>) = sqlx::query_as(include_str!("sql/forget_runs.sql"))
-            .bind(before)
-            .bind(after)
-            .bind(first_id(before))
-            .bind(limit)
-            .fetch_one(&mut *transaction)
-            .await?;
+        let (runs, last) = forget.fetch_one(&mut *transaction).await?;
         crash::point("planner.before_forget");
         transaction.commit().await?;
         crash::point("planner.after_forget");

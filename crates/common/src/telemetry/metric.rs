@@ -67,6 +67,7 @@ fn describe_tasks() {
         names::TASK_ALERTS_TOTAL,
         "Failures of tasks after which nothing more is done."
     );
+    describe_gauge!(names::TASKS_OPEN, "Tasks that have not ended.");
 }
 
 /// Counts verdicts that were anchored (`stored`), or one failure (`failed`).
@@ -117,6 +118,13 @@ pub fn count_escalation(action: &'static str, result: &'static str) {
 /// Counts one failure after which nothing more is done.
 pub fn count_task_alert(reason: &'static str) {
     counter!(names::TASK_ALERTS_TOTAL, "reason" => reason).increment(1);
+}
+
+/// Sets how many tasks of a kind are open.
+pub fn set_open_tasks(task_type: &str, action_type: &str, tasks: i64) {
+    let (task_type, action_type) = (task_type.to_owned(), action_type.to_owned());
+    gauge!(names::TASKS_OPEN, "task_type" => task_type, "action_type" => action_type)
+        .set(f64::from(u32::try_from(tasks).unwrap_or(u32::MAX)));
 }
 
 /// Records the duration of a step, from its lease to its end, with its final state.

@@ -30,7 +30,7 @@ pub use metric::{
     count_anchor, count_dead_letter, count_delivery, count_escalation, count_processed,
     count_reminder, count_task_alert, count_task_end, count_task_event, count_worker_result,
     record_delivery_answer, record_forge_call, record_step_duration, record_time_to_report,
-    record_turn_duration, set_delivery_backlog, set_queue_depth, set_workers,
+    record_turn_duration, set_delivery_backlog, set_open_tasks, set_queue_depth, set_workers,
 };
 pub use observe::observe;
 pub use redacted::redact_logs;

@@ -62,6 +62,8 @@ pub const TASK_REMINDERS_TOTAL: &str = "surety_task_reminders_total";
 pub const TASK_ESCALATIONS_TOTAL: &str = "surety_task_escalations_total";
 /// Counter of failures of tasks after which nothing more is done, label `reason`.
 pub const TASK_ALERTS_TOTAL: &str = "surety_task_alerts_total";
+/// Gauge of open tasks, labels `task_type`, `action_type`.
+pub const TASKS_OPEN: &str = "surety_tasks_open";
 /// Counter of results of tool workers, label `outcome`.
 pub const WORKER_RESULTS_TOTAL: &str = "surety_worker_results_total";
 /// Histogram of one call of a model, labels `profile`, `model`, `outcome` (ok, or the error's code). It is

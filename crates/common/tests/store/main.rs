@@ -16,6 +16,7 @@ mod schema;
 mod signatures;
 mod support;
 mod tampering;
+mod tasks;
 mod tokens;
 mod unresponsive;
 mod updates;

@@ -39,7 +39,7 @@ async fn ended(pool: &PgPool, row: &Execution, at: DateTime<Utc>) {
 /// Forgets as a planner does, all at once.
 async fn forget(pool: &PgPool, before: DateTime<Utc>) -> (i64, u32) {
     let (mut after, mut runs) = (Uuid::nil(), 0);
-    while let Some(forgotten) = store::forget_runs(pool, before, after, 2).await.unwrap() {
+    while let Some(forgotten) = store::forget_runs(pool, before, &[], (after, 2)).await.unwrap() {
         (after, runs) = (forgotten.last, runs + forgotten.runs);
     }
     let partitions = store::drop_partitions(pool, before).await.unwrap();

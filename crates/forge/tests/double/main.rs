@@ -5,6 +5,7 @@
 mod failures;
 mod hooks;
 mod once;
+mod outages;
 mod probes;
 mod reads;
 mod tools;

@@ -12,13 +12,13 @@ use surety_e2e::forge::{DeploymentState, Failure, State};
 use surety_forge::{ForgeErrorCode, Forges, ProbeAnswer};
 
 /// The configuration of a bench, with `alice-agent` as the agent of alice.
-struct Configured {
-    bench: Bench,
+pub(super) struct Configured {
+    pub(super) bench: Bench,
     forges: Forges,
 }
 
 impl Configured {
-    async fn start(kind: ForgeKind, probe: ProbeMode) -> Result<Self> {
+    pub(super) async fn start(kind: ForgeKind, probe: ProbeMode) -> Result<Self> {
         let bench = Bench::start(kind).await?;
         let file = ForgesFile {
             forges: vec![ForgeSettings {
@@ -53,7 +53,12 @@ impl Configured {
         }
     }
 
-    async fn ask(&self, event: EventType, context: Value, since: DateTime<Utc>) -> ProbeAnswer {
+    pub(super) async fn ask(
+        &self,
+        event: EventType,
+        context: Value,
+        since: DateTime<Utc>,
+    ) -> ProbeAnswer {
         let payload = self.payload(event, &context);
         self.forges.probe(&payload, "alice", since).await.answer
     }

@@ -22,14 +22,14 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// The tools of a task of robin about the pull request of alice.
-struct Task {
-    bench: Bench,
+pub(super) struct Task {
+    pub(super) bench: Bench,
     ctx: ToolContext,
     _folder: tempfile::TempDir,
 }
 
 impl Task {
-    async fn start(kind: ForgeKind) -> Result<Self> {
+    pub(super) async fn start(kind: ForgeKind) -> Result<Self> {
         let bench = Bench::start(kind).await?;
         // Only the assignee may review, comment and merge: the double refuses the service.
         bench.double.change(|state| {
@@ -59,12 +59,16 @@ impl Task {
     }
 
     /// The context of another call.
-    fn next(&self, id: u128) -> ToolContext {
+    pub(super) fn next(&self, id: u128) -> ToolContext {
         ToolContext { call_id: Uuid::from_u128(id), ..self.ctx.clone() }
     }
 }
 
-async fn call(ctx: &ToolContext, name: &str, arguments: serde_json::Value) -> ToolOutcome {
+pub(super) async fn call(
+    ctx: &ToolContext,
+    name: &str,
+    arguments: serde_json::Value,
+) -> ToolOutcome {
     let registry = Registry::with_builtin(&BuiltinSettings::default()).expect("the tools");
     let registry = registry.with_forge_tools().expect("the tools");
     let arguments: Value = json::parse(&arguments.to_string()).expect("JSON").value;

@@ -1,5 +1,6 @@
 //! The hooks in memory, with the keys of their secrets, so that a wrong signature costs no statement.
 
+use super::in_flight::InFlight;
 use super::signature;
 use crate::planner::Planner;
 use crate::shards::Shards;
@@ -12,7 +13,7 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::redact::SHORTEST_SECRET;
 use surety_common::domain::toolchain::Hook;
 use surety_common::store::{self, DeliveryLog};
-use tokio::sync::{Notify, OnceCell, Semaphore};
+use tokio::sync::{Notify, OnceCell};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
@@ -41,7 +42,7 @@ pub(crate) struct Hooks {
     /// None until the hooks were read for the first time.
     known: RwLock<Option<KnownHooks>>,
     log: OnceCell<DeliveryLog>,
-    pub(super) in_flight: Arc<Semaphore>,
+    pub(super) in_flight: Arc<InFlight>,
     /// Notified when a delivery was stored.
     pub(super) arrived: Notify,
 }
@@ -73,7 +74,7 @@ impl Hooks {
             retention_days: config.delivery_retention_days,
             known: RwLock::new(None),
             log: OnceCell::new(),
-            in_flight: Arc::new(Semaphore::new(MAX_BYTES_IN_FLIGHT)),
+            in_flight: InFlight::new(MAX_BYTES_IN_FLIGHT),
             arrived: Notify::new(),
         })
     }

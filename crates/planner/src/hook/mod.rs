@@ -10,6 +10,7 @@
 //! All of it is in the database of the namespace `_toolchain`. Every planner receives, and every planner processes: a
 //! delivery that one takes is left alone by the others for a while.
 
+mod in_flight;
 mod known;
 mod process;
 mod receive;

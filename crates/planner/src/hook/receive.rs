@@ -4,6 +4,7 @@
 //!   path -> hook -> kind of body -> signature header -> size -> body -> signature -> stored -> 202
 //! ```
 
+use super::in_flight::InFlight;
 use super::known::{Hooks, KnownHook, Lookup};
 use super::signature;
 use axum::Router;
@@ -23,7 +24,7 @@ use surety_common::domain::toolchain::{BodyKind, Forge, MAX_DELIVERY};
 use surety_common::store::{NewDelivery, StoreError};
 use surety_common::telemetry::{count_delivery, record_delivery_answer};
 use surety_common::wire::server::Peer;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -167,37 +168,39 @@ fn too_large() -> Fault {
 
 /// Reads a body. It takes memory for the bytes that arrived, not for those that were announced.
 async fn read(
-    in_flight: &Arc<Semaphore>,
+    in_flight: &Arc<InFlight>,
     body: Body,
 ) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Fault> {
-    let (mut bytes, mut held) = (Vec::new(), None::<OwnedSemaphorePermit>);
+    let (mut bytes, mut share) = (Vec::new(), in_flight.begin());
     let is_announced = body.size_hint().lower() > u64::try_from(MAX_DELIVERY).unwrap_or(u64::MAX);
     let mut chunks = body.into_data_stream();
     if is_announced {
         discard(chunks).await;
         return Err(too_large());
     }
-    while let Some(chunk) = chunks.next().await {
+    loop {
+        let chunk = tokio::select! {
+            chunk = chunks.next() => chunk,
+            () = share.given_up() => return Err(given_up()),
+        };
+        let Some(chunk) = chunk else { break };
         let chunk = chunk.map_err(|_| {
             Fault::new(FaultCode::BadRequest, "the body ended early; send the delivery again")
         })?;
         if bytes.len() + chunk.len() > MAX_DELIVERY {
-            drop((bytes, held));
+            drop((bytes, share));
             discard(chunks).await;
             return Err(too_large());
         }
-        let more = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
-        let permit = Arc::clone(in_flight).try_acquire_many_owned(more).map_err(|_| {
-            let message = "too many bytes of deliveries are being received; send it again";
-            Fault::new(FaultCode::Overloaded, message)
-        })?;
-        match &mut held {
-            Some(held) => held.merge(permit),
-            None => held = Some(permit),
-        }
+        share.take(chunk.len()).await?;
         bytes.extend_from_slice(&chunk);
     }
-    Ok((bytes, held))
+    Ok((bytes, share.whole()))
+}
+
+fn given_up() -> Fault {
+    let message = "the body arrived the slowest of too many; send the delivery again, at once";
+    Fault::new(FaultCode::Overloaded, message)
 }
 
 /// Reads what a client still sends of a body that is refused, for a moment and without keeping it: a client whose
@@ -356,12 +359,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_takes_memory_for_what_arrived_and_at_most_its_limit() {
-        let budget = Arc::new(Semaphore::new(MAX_DELIVERY + 10));
+        let budget = InFlight::new(MAX_DELIVERY + 10);
         let (bytes, held) = read(&budget, Body::from("12345")).await.expect("a body");
-        assert_eq!(
-            (bytes.as_slice(), budget.available_permits()),
-            (&b"12345"[..], MAX_DELIVERY + 5)
-        );
+        assert_eq!((bytes.as_slice(), budget.free()), (&b"12345"[..], MAX_DELIVERY + 5));
         let large =
             read(&budget, Body::from(vec![0; MAX_DELIVERY + 1])).await.expect_err("too large");
         assert_eq!(large.reason, Reason::Service(FaultCode::MessageTooLarge));
@@ -369,6 +369,36 @@ mod tests {
         let full = read(&budget, Body::from("123456")).await.expect_err("no memory is left");
         assert_eq!(full.reason, Reason::Service(FaultCode::Overloaded));
         drop((held, more));
-        assert_eq!(budget.available_permits(), MAX_DELIVERY + 10);
+        assert_eq!(budget.free(), MAX_DELIVERY + 10);
+    }
+
+    /// A body whose first bytes arrive, and nothing more.
+    fn stalled(bytes: usize) -> Body {
+        let first = futures::stream::iter([Ok::<_, std::io::Error>(vec![0; bytes])]);
+        Body::from_stream(first.chain(futures::stream::pending()))
+    }
+
+    #[tokio::test]
+    async fn a_stalled_body_is_given_up_for_one_that_arrives() {
+        let budget = InFlight::new(10);
+        let slow = tokio::spawn({
+            let budget = Arc::clone(&budget);
+            async move { read(&budget, stalled(8)).await.map(drop) }
+        });
+        let waiting = async {
+            while budget.free() > 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(30), waiting).await.expect("the first bytes");
+        let (bytes, held) = read(&budget, Body::from("123456")).await.expect("a body");
+        assert_eq!(bytes, b"123456");
+        let slow = slow.await.expect("a task").expect_err("it was given up");
+        assert_eq!(slow.reason, Reason::Service(FaultCode::Overloaded));
+        // A whole body that is being stored is not given up.
+        let full = read(&budget, Body::from("123456")).await.expect_err("no memory is left");
+        assert_eq!(full.reason, Reason::Service(FaultCode::Overloaded));
+        drop(held);
+        assert_eq!(budget.free(), 10);
     }
 }

@@ -12,6 +12,7 @@ use super::start::{Start, start_runs};
 use super::template::unusable;
 use super::{TaskType, Toolchain, end};
 use crate::planner::Planner;
+use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::json::sha256_hex;
@@ -21,7 +22,11 @@ use surety_common::domain::toolchain::{
 };
 use surety_common::store::{Admission, Assigned, Inserted, NewTask};
 use surety_common::telemetry;
+use tokio::time::timeout;
 use uuid::Uuid;
+
+/// How long a forge has to name the files of a pull request. A task does without them.
+const CONTEXT_TIME: Duration = Duration::from_secs(10);
 
 /// What became of the events of one delivery, in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,8 +139,15 @@ async fn with_changed_files(planner: &Planner, events: &[ToolchainEvent]) -> Vec
             continue;
         }
         let forge = event.source.as_str();
-        if let Some(files) = planner.escalations.changed_files(forge, &event.subject).await {
-            event.set_changed_files(&files, planner.rules.risk());
+        let asking = planner.escalations.changed_files(forge, &event.subject);
+        match timeout(CONTEXT_TIME, asking).await {
+            Ok(Some(files)) => event.set_changed_files(&files, planner.rules.risk()),
+            Ok(None) => {}
+            Err(_) => tracing::warn!(
+                forge,
+                repo = event.subject.repo,
+                "planner: the forge did not name the files of a pull request in time; the task says so"
+            ),
         }
     }
     events

@@ -1,5 +1,6 @@
 //! What the failure of a task needs of a forge.
 
+use chrono::{DateTime, Utc};
 use futures::future::BoxFuture;
 use surety_common::domain::toolchain::{ProbeMode, Subject};
 use surety_common::store;
@@ -29,6 +30,15 @@ pub struct PortError {
     pub is_transient: bool,
     /// What happened, without a credential.
     pub message: String,
+    /// When the forge may be asked again, where it said so.
+    pub not_before: Option<DateTime<Utc>>,
+}
+
+impl PortError {
+    /// No later call succeeds.
+    pub(super) const fn lasting(message: String) -> Self {
+        Self { is_transient: false, message, not_before: None }
+    }
 }
 
 /// Writes on forges. An implementation looks for the marker first: a text that an earlier attempt wrote is not
@@ -65,8 +75,7 @@ pub struct NoForge;
 
 impl NoForge {
     fn refused() -> PortError {
-        let message = "no client is configured for the forge".to_owned();
-        PortError { is_transient: false, message }
+        PortError::lasting("no client is configured for the forge".to_owned())
     }
 }
 

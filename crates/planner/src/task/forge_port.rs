@@ -34,8 +34,7 @@ impl ForgePort {
     fn of(&self, posting: &Posting) -> Result<(Arc<dyn Forge>, RepoName), PortError> {
         let Posting { forge, subject, .. } = posting;
         self.service(forge, &subject.repo).ok_or_else(|| {
-            let message = format!("no client is configured for {} on {forge}", subject.repo);
-            PortError { is_transient: false, message }
+            PortError::lasting(format!("no client is configured for {} on {forge}", subject.repo))
         })
     }
 }
@@ -46,7 +45,8 @@ fn marked(posting: &Posting) -> Marked {
 
 impl From<ForgeError> for PortError {
     fn from(error: ForgeError) -> Self {
-        Self { is_transient: error.code.is_outage(), message: error.to_string() }
+        let (message, not_before) = (error.to_string(), error.until);
+        Self { is_transient: error.code.is_outage(), message, not_before }
     }
 }
 
@@ -66,9 +66,8 @@ impl EscalationPort for ForgePort {
     ) -> BoxFuture<'a, Result<String, PortError>> {
         Box::pin(async move {
             let (forge, repo) = self.of(posting)?;
-            let number = posting.subject.number.ok_or_else(|| PortError {
-                is_transient: false,
-                message: "the task is about no pull request and no issue".to_owned(),
+            let number = posting.subject.number.ok_or_else(|| {
+                PortError::lasting("the task is about no pull request and no issue".to_owned())
             })?;
             let text = match posting.account.as_str() {
                 "" => posting.body.clone(),

@@ -7,6 +7,9 @@ use surety_common::domain::check::CheckKind;
 use surety_common::domain::mail::MAIL_NAMESPACE;
 use surety_common::domain::toolchain::{FailureClass, TaskFailure, TaskPayload};
 
+/// How long an ended message is kept, in days: by then it was read, or is a dead letter.
+const RETENTION_DAYS: u32 = 30;
+
 /// The task type `mail`.
 #[derive(Debug, Clone, Copy)]
 pub struct Mail;
@@ -46,6 +49,10 @@ impl TaskType for Mail {
 
     fn class_of(&self, _: TaskFailure, _: u32) -> FailureClass {
         FailureClass::Business
+    }
+
+    fn retention_days(&self) -> Option<u32> {
+        Some(RETENTION_DAYS)
     }
 
     fn escalates(&self) -> bool {

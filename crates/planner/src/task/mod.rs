@@ -1,6 +1,6 @@
 //! Task types: kinds of runs that other systems or agents ask for. Each one says in which namespace its runs
-//! are, what their assignees are handed, which checks decide them, and how failures are classed. Ended tasks are kept as
-//! long as runs.
+//! are, what their assignees are handed, which checks decide them, how failures are classed, and how long ended tasks
+//! are kept.
 //!
 //! A further type is one module and one line of [`TASK_TYPES`].
 
@@ -10,6 +10,9 @@ mod escalate;
 mod escalation_port;
 mod forge_port;
 mod mail;
+mod open_gauge;
+#[cfg(test)]
+mod outage_tests;
 pub(crate) mod report;
 mod rules;
 mod start;

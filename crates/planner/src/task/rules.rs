@@ -1,6 +1,8 @@
 //! The operator's rules for tasks, checked when they are loaded.
 
-use super::{HandedTask, TaskType, TemplateError, Templates, Toolchain};
+use super::{
+    HandedTask, TASK_TYPES, TaskType, TemplateError, Templates, Toolchain, find_task_type,
+};
 use globset::{Glob, GlobMatcher};
 use std::collections::BTreeMap;
 use surety_common::config::{AddedStepConfig, DEFAULT_REMINDER, ToolchainConfig};
@@ -9,6 +11,7 @@ use surety_common::domain::toolchain::{
     ActionType, Compatibility, EventType, Language, MAX_STEPS, RiskRules, Rules, TaskPayload,
     ToolchainEvent,
 };
+use surety_common::store::Retention;
 use uuid::Uuid;
 
 /// Seconds of an hour.
@@ -59,6 +62,14 @@ impl TaskRules {
         let mut templates = Templates::load(config.templates_dir.as_deref())?;
         for action in config.reminder_hours.keys().filter(|action| *action != DEFAULT_REMINDER) {
             action_of(&format!("reminder_hours.{action}"), action)?;
+        }
+        for task_type in config.retention_days.keys() {
+            if find_task_type(task_type).is_none() {
+                let known: Vec<_> = TASK_TYPES.iter().map(|kind| kind.name()).collect();
+                let place = format!("retention_days.{task_type}");
+                let why = format!("is no task type; choose one of {}", known.join(", "));
+                return Err(TaskRulesError::Key { place, why });
+            }
         }
         let mut steps = BTreeMap::new();
         for (action, texts) in &config.steps {
@@ -111,6 +122,17 @@ impl TaskRules {
     /// The seconds without a report after which a task of this action is handed again; 0 for never.
     pub(crate) fn remind_after_s(&self, action_type: &str) -> u64 {
         u64::from(self.config.reminder_hours_of(action_type)) * HOUR_S
+    }
+
+    /// How long ended tasks are kept, of the types that are kept for another time than runs: their namespaces and
+    /// the times.
+    pub(crate) fn retentions(&self, of_runs: Retention) -> Vec<(&'static str, Retention)> {
+        let own = TASK_TYPES.iter().filter_map(|kind| {
+            let named = self.config.retention_days.get(kind.name()).copied();
+            let retention = Retention::of_days(named.or_else(|| kind.retention_days())?);
+            (retention != of_runs).then(|| (kind.namespace(), retention))
+        });
+        own.collect()
     }
 
     /// The payload of an event's task, with the operator's steps.

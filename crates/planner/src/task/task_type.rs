@@ -28,6 +28,9 @@ pub trait TaskType: Sync {
     /// The class of a failure, which is number `consecutive` in its chain, from 1.
     fn class_of(&self, failure: TaskFailure, consecutive: u32) -> FailureClass;
 
+    /// How many days an ended task is kept where the operator's rules do not say; none for as long as runs.
+    fn retention_days(&self) -> Option<u32>;
+
     /// Whether a failure makes another task or is written on a forge. Otherwise the type itself says who is told.
     fn escalates(&self) -> bool;
 }

@@ -47,6 +47,10 @@ impl TaskType for Toolchain {
         failure.class(consecutive)
     }
 
+    fn retention_days(&self) -> Option<u32> {
+        None
+    }
+
     fn escalates(&self) -> bool {
         true
     }

@@ -1,8 +1,10 @@
 //! What the clock, a crash or the end of a run makes of tasks. Every planner of a database does this.
 
+use super::open_gauge::OpenGauge;
 use super::start::{Start, start_runs};
 use super::{end, escalate, report};
 use crate::planner::Planner;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::execution::Graph;
@@ -13,6 +15,7 @@ use surety_common::domain::toolchain::EntryKind;
 use surety_common::store::{self, NewEntry, StoredTask, TaskCause, Topic};
 use surety_common::telemetry;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::task::{Id, JoinSet};
 use uuid::Uuid;
 
 /// The interval without a wake-up: one statement.
@@ -21,17 +24,24 @@ const INTERVAL: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(500);
 /// The most tasks of one cause in a round.
 const LIMIT: i64 = 200;
+/// The most tasks about which forges are asked at the same time.
+const ASKING_AT_ONCE: usize = 16;
 /// The reminders before a task without a report fails.
 const MAX_REMINDERS: u32 = 2;
 
 /// Runs until the process shuts down.
 pub(crate) async fn run(planner: Arc<Planner>) {
     let mut topics = planner.wakeups.subscribe();
+    let mut open = OpenGauge::default();
+    let mut asking = Asking::default();
+    let database = &planner.whose;
     loop {
-        match round(&planner).await {
+        if let Err(fault) = open.measure(&planner).await {
+            tracing::warn!(%fault, database, "planner: open tasks could not be counted; retrying");
+        }
+        match round(&planner, &mut asking).await {
             Ok(()) => {}
             Err(fault) => {
-                let database = &planner.whose;
                 tracing::warn!(%fault, database, "planner: tasks that are due could not be moved; retrying");
             }
         }
@@ -52,20 +62,60 @@ pub(crate) async fn run(planner: Arc<Planner>) {
     }
 }
 
+/// What waits for a forge, which may be slow: beside the rounds, so that it holds no other task back.
+#[derive(Debug, Default)]
+pub(super) struct Asking {
+    tasks: JoinSet<()>,
+    under_way: HashMap<Id, (TaskCause, Uuid)>,
+}
+
+impl Asking {
+    /// Acts on a task, unless that is under way, or too many are.
+    fn start(&mut self, planner: &Arc<Planner>, (cause, run_id): (TaskCause, Uuid)) {
+        while let Some(ended) = self.tasks.try_join_next_with_id() {
+            let id = match ended {
+                Ok((id, ())) => id,
+                Err(error) => {
+                    tracing::error!(%error, "planner: acting on a task panicked; report the error");
+                    error.id()
+                }
+            };
+            self.under_way.remove(&id);
+        }
+        let is_under_way = self.under_way.values().any(|known| *known == (cause, run_id));
+        if is_under_way || self.under_way.len() >= ASKING_AT_ONCE {
+            return;
+        }
+        let planner = Arc::clone(planner);
+        let task = self.tasks.spawn(async move { act_on(&planner, cause, run_id).await });
+        self.under_way.insert(task.id(), (cause, run_id));
+    }
+}
+
 /// Acts on the tasks that are due, once.
 ///
 /// # Errors
 /// `database_unavailable`.
-async fn round(planner: &Planner) -> Result<(), Fault> {
+pub(super) async fn round(planner: &Arc<Planner>, asking: &mut Asking) -> Result<(), Fault> {
     let due = store::due_tasks(&planner.pool, planner.now(), LIMIT).await?;
     for (cause, run_id) in due {
-        let done = act(planner, cause, run_id).await;
-        // One task that cannot be moved keeps no other from moving.
-        if let Err(fault) = done {
-            tracing::warn!(%run_id, ?cause, %fault, "planner: a task that is due could not be moved; retrying");
+        match cause {
+            TaskCause::Escalate | TaskCause::Remind => asking.start(planner, (cause, run_id)),
+            TaskCause::Start
+            | TaskCause::Supersede
+            | TaskCause::Report
+            | TaskCause::End
+            | TaskCause::Assign => act_on(planner, cause, run_id).await,
         }
     }
     Ok(())
+}
+
+/// One task that cannot be moved keeps no other from moving.
+async fn act_on(planner: &Planner, cause: TaskCause, run_id: Uuid) {
+    if let Err(fault) = act(planner, cause, run_id).await {
+        tracing::warn!(%run_id, ?cause, %fault, "planner: a task that is due could not be moved; retrying");
+    }
 }
 
 async fn act(planner: &Planner, cause: TaskCause, run_id: Uuid) -> Result<(), Fault> {

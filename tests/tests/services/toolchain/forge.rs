@@ -11,18 +11,23 @@ use surety_e2e::forge::{Bare, CommentState, Failure, ForgeDouble, State};
 use surety_e2e::harness::wait_until;
 use tempfile::TempDir;
 
-const REPO: &str = "team/app";
+pub(super) const REPO: &str = "team/app";
 
 /// Services that know a forge with the account of [`AGENT`].
-struct OnForge {
-    stage: Stage,
-    double: ForgeDouble,
+pub(super) struct OnForge {
+    pub(super) stage: Stage,
+    pub(super) double: ForgeDouble,
     git: Bare,
     _folder: TempDir,
 }
 
 impl OnForge {
     async fn start() -> Result<Self> {
+        Self::start_with(&[]).await
+    }
+
+    /// With these variables beside the common ones.
+    pub(super) async fn start_with(more: &[(&str, &str)]) -> Result<Self> {
         let double = ForgeDouble::start().await?;
         let git = double.repository(REPO, &[("src/list.rs", "fn list() {}\n")])?;
         let folder = tempfile::tempdir()?;
@@ -33,7 +38,8 @@ impl OnForge {
         double
             .change(|state| state.denied.insert(("surety".to_owned(), "submit_review".to_owned())));
         let file = file.to_string_lossy().into_owned();
-        let stage = Stage::start_with(&[("SURETY_FORGES_FILE", file.as_str())]).await?;
+        let environment = [&[("SURETY_FORGES_FILE", file.as_str())], more].concat();
+        let stage = Stage::start_with(&environment).await?;
         Ok(Self { stage, double, git, _folder: folder })
     }
 
@@ -48,7 +54,7 @@ impl OnForge {
     }
 
     /// Opens a pull request of an account, and returns its number.
-    fn opened(&self, author: &str, branch: &str) -> Result<u64> {
+    pub(super) fn opened(&self, author: &str, branch: &str) -> Result<u64> {
         let commit =
             self.git.commit(branch, &[("src/list.rs", "fn list() { slow() }\n")], "List")?;
         let opened = self
@@ -58,7 +64,7 @@ impl OnForge {
     }
 
     /// A delivery about a pull request as it is now.
-    fn about(&self, action: &str, number: u64) -> Result<Value> {
+    pub(super) fn about(&self, action: &str, number: u64) -> Result<Value> {
         let mut body = pull(action, number, 1);
         let shown = self.double.change(|state| {
             let pull = state.repo(REPO)?.pulls.get(&number)?.clone();
@@ -71,20 +77,20 @@ impl OnForge {
         Ok(body)
     }
 
-    fn comments(&self, number: u64) -> Vec<CommentState> {
+    pub(super) fn comments(&self, number: u64) -> Vec<CommentState> {
         self.double.change(|state| {
             let comments = state.repo(REPO).map(|repo| repo.comments.clone()).unwrap_or_default();
             comments.into_iter().filter(|it| it.number == number).collect()
         })
     }
 
-    async fn submitted(&self, event: &str, body: &Value) -> Result<String> {
+    pub(super) async fn submitted(&self, event: &str, body: &Value) -> Result<String> {
         let mut answer = self.stage.submit(event, body).await?;
         ensure!(answer.tasks.len() == 1, "{answer:#?}");
         Ok(answer.tasks.remove(0).run_id)
     }
 
-    async fn reported(&self, run_id: &str, report: &str) -> Result<(bool, v1::Task)> {
+    pub(super) async fn reported(&self, run_id: &str, report: &str) -> Result<(bool, v1::Task)> {
         let answer = self.stage.report(AGENT, run_id, report).await?;
         Ok((answer.accepted, self.stage.ended(run_id).await?))
     }

@@ -5,6 +5,7 @@ mod deaths;
 mod ends;
 mod failures;
 mod forge;
+mod lost;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use super::sender::{Intake, OLD, Sent, answer_of, exchange, new_id};
 use anyhow::{Context, Result, ensure};
 use std::time::{Duration, Instant};
 use surety_common::wire::v1;
-use surety_e2e::harness::Database;
+use surety_e2e::harness::{Database, PATIENCE};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -65,17 +65,32 @@ async fn each_bound_has_its_answer(intake: &Intake, address: &str) -> Result<()>
     let mut header = TcpStream::connect(address).await?;
     let mut body = TcpStream::connect(address).await?;
     body.write_all(Sent::gitea(&new_id(), "push", b"{}", OLD).head(1000).as_bytes()).await?;
+    let mut chunked = TcpStream::connect(address).await?;
+    let head = Sent::gitea(&new_id(), "push", b"{}", OLD).head(0);
+    let head = head.replace("content-length: 0", "transfer-encoding: chunked");
+    chunked.write_all(head.as_bytes()).await?;
     let mut kept = TcpStream::connect(address).await?;
     kept.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await?;
     let began = Instant::now();
     // A byte at a time, each long before any idle time ends.
     while began.elapsed() < Duration::from_secs(3) {
-        if header.write_all(b"G").await.is_err() | body.write_all(b" ").await.is_err() {
+        let gone = [
+            header.write_all(b"G").await.is_err(),
+            body.write_all(b" ").await.is_err(),
+            chunked.write_all(b"1\r\n \r\n").await.is_err(),
+        ];
+        if gone.contains(&true) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    for (stream, name) in [(&mut silent, "silent"), (&mut header, "header"), (&mut body, "body")] {
+    let slow = [
+        (&mut silent, "silent"),
+        (&mut header, "header"),
+        (&mut body, "body"),
+        (&mut chunked, "chunked"),
+    ];
+    for (stream, name) in slow {
         let answer = answer_of(stream).await.context(name)?;
         assert_eq!(answer.code(), (408, "request_timeout"), "{name}");
     }
@@ -85,7 +100,30 @@ async fn each_bound_has_its_answer(intake: &Intake, address: &str) -> Result<()>
     ensure!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     let large = format!("GET /healthz HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(40_000));
     assert_eq!(exchange(address, large.as_bytes()).await?.code(), (431, "header_too_large"));
+    each_of_two_requests_at_once_has_its_answer(address, &large).await?;
     let metrics = intake.planner.get("/metrics").await?;
     ensure!(metrics.contains(r#"result="request_timeout""#), "{metrics}");
+    Ok(())
+}
+
+/// Requests that are sent before the answer to the first one.
+async fn each_of_two_requests_at_once_has_its_answer(address: &str, large: &str) -> Result<()> {
+    let first = Sent::gitea(&new_id(), "push", b"{}", OLD);
+    let kept = first.head(2).replace("connection: close\r\n", "");
+    let wrong = Sent::gitea(&new_id(), "push", b"{}", "another secret").to_bytes();
+    for (second, status) in [(wrong.as_slice(), "401 "), (large.as_bytes(), "431 ")] {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(&[kept.as_bytes(), b"{}", second].concat()).await?;
+        let mut bytes = Vec::new();
+        let reading = async {
+            // A server that answers before it has read everything may reset the connection after its answer.
+            while stream.read_buf(&mut bytes).await.is_ok_and(|count| count > 0) {}
+        };
+        tokio::time::timeout(PATIENCE, reading).await.context("no answers in time")?;
+        let text = String::from_utf8_lossy(&bytes);
+        let answers: Vec<&str> = text.split("HTTP/1.1 ").skip(1).collect();
+        let [one, other] = answers.as_slice() else { anyhow::bail!("{text}") };
+        ensure!(one.starts_with("202 ") && other.starts_with(status), "{text}");
+    }
     Ok(())
 }

@@ -21,10 +21,13 @@ union all
 )
 union all
 (
-    select 'end', task.run_id from task
-    join execution on execution.run_id = task.run_id
-    where task.ended_at is null and task.started_at is not null and execution.terminal is not null
-    order by task.run_id limit $2
+    -- Of the runs that ended, and not of all open tasks: the index has only those whose task has not ended.
+    select 'end', execution.run_id from execution
+    join task on task.run_id = execution.run_id
+    where execution.terminal is not null and not execution.task_ended
+      and execution.namespace in ('_mail', '_toolchain')
+      and task.ended_at is null and task.started_at is not null
+    order by execution.run_id limit $2
 )
 union all
 (

@@ -25,4 +25,6 @@ pub use history::{
     report_task, task_facts,
 };
 pub use row::{StoredTask, TaskEnd, TaskFilter, TaskPage, find_task, list_tasks};
-pub use upkeep::{TaskCause, assign_task, due_tasks, remind_task, start_tasks};
+pub use upkeep::{
+    OpenTasks, TaskCause, assign_task, count_open_tasks, due_tasks, remind_task, start_tasks,
+};

@@ -45,6 +45,27 @@ pub async fn due_tasks(
     within(async { Ok(due.fetch_all(pool).await?) }).await
 }
 
+/// How many tasks of one kind are open.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct OpenTasks {
+    /// The name of the type.
+    pub task_type: String,
+    /// What they ask for.
+    pub action_type: String,
+    /// How many.
+    #[sqlx(rename = "count")]
+    pub tasks: i64,
+}
+
+/// The open tasks by their kinds; a kind without an open task is left out.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn count_open_tasks(pool: &PgPool) -> Result<Vec<OpenTasks>, StoreError> {
+    let counting = sqlx::query_as(include_str!("../sql/open_tasks.sql"));
+    within(async { Ok(counting.fetch_all(pool).await?) }).await
+}
+
 /// Notes that the runs of tasks were made.
 ///
 /// # Errors

@@ -65,12 +65,15 @@ pub(super) struct Connections {
     pub(super) bounds: Bounds,
     /// The most connections by the process's limit of open files.
     most: usize,
+    /// The most of them that one address can have, in use or not, so that no client takes all.
+    most_per_peer: usize,
     open: Mutex<Open>,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     all: usize,
+    all_of: HashMap<IpAddr, usize>,
     next: u64,
     waiting: BTreeMap<Rank, Waiting>,
     by_peer: HashMap<IpAddr, BTreeMap<Rank, ()>>,
@@ -132,7 +135,7 @@ impl Connections {
     pub(super) fn new(bounds: Bounds, files: u64) -> Arc<Self> {
         let files = usize::try_from(files).unwrap_or(usize::MAX);
         let most = files.saturating_sub(FILES_KEPT_BACK).max(FEWEST);
-        Arc::new(Self { bounds, most, open: Mutex::default() })
+        Arc::new(Self { bounds, most, most_per_peer: most / 2, open: Mutex::default() })
     }
 
     /// Takes a connection in, which waits for its first request. None when the process has no file left for it and no
@@ -145,10 +148,15 @@ impl Connections {
         if open.waiting.len() >= self.bounds.waiting {
             open.evict(None);
         }
+        let own = open.all_of.get(&peer).copied().unwrap_or_default();
+        if own >= self.most_per_peer && !open.evict(Some(peer)) {
+            return None;
+        }
         if open.all >= self.most && !open.evict(None) {
             return None;
         }
         open.all += 1;
+        open.all_of.insert(peer, own + 1);
         let (rank, evicted) = (open.rank(false), CancellationToken::new());
         open.insert(rank, Waiting { peer, evicted: evicted.clone() });
         drop(open);
@@ -228,6 +236,12 @@ impl Drop for Slot {
         let rank = self.lock().rank.take();
         let mut open = self.connections.lock();
         open.all = open.all.saturating_sub(1);
+        if let Some(own) = open.all_of.get_mut(&self.peer) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                open.all_of.remove(&self.peer);
+            }
+        }
         if let Some(rank) = rank {
             open.remove(rank);
         }
@@ -281,12 +295,20 @@ mod tests {
     #[test]
     fn files_are_kept_back_and_a_closed_connection_gives_its_own_back() {
         let connections = Connections::new(Bounds::default(), 0);
-        let slots: Vec<_> = (0..FEWEST).filter_map(|_| connections.admit(peer(1))).collect();
-        slots.iter().for_each(|slot| slot.serve());
-        assert!(connections.admit(peer(2)).is_none());
-        drop(slots);
-        assert!(connections.admit(peer(2)).is_some());
+        let take = |own: u8| -> Vec<_> {
+            (0..FEWEST)
+                .filter_map(|_| connections.admit(peer(own)))
+                .inspect(|it| it.serve())
+                .collect()
+        };
+        let slots = take(1);
+        assert_eq!(slots.len(), FEWEST / 2, "one address has half of them at most");
+        let others = take(2);
+        assert_eq!(others.len(), FEWEST / 2);
+        assert!(connections.admit(peer(3)).is_none());
+        drop((slots, others));
+        assert!(connections.admit(peer(3)).is_some());
         assert_eq!(connections.lock().all, 0);
-        assert!(connections.lock().by_peer.is_empty());
+        assert!(connections.lock().by_peer.is_empty() && connections.lock().all_of.is_empty());
     }
 }

@@ -2,7 +2,7 @@
 //! forge of its task.
 //!
 //! The repository is that of the task and cannot be named. What a call writes has a hidden mark with the call's id, so
-//! a call that is repeated after a crash writes nothing twice.
+//! a call that is repeated after a crash writes nothing twice. A write whose answer was lost is repeated within the call.
 
 use crate::tool::builtin::support::{read, returning, spec};
 use crate::tool::error::{ErrorCode, ToolError};
@@ -12,16 +12,24 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 use surety_common::domain::json::Value;
 use surety_common::domain::receipt::Fact;
 use surety_forge::once::{
     Marked, Written, comment_once, merge_once, open_pull_once, reply_once, review_once,
 };
-use surety_forge::{Forge, MergeMethod, NewPull, NewReview, ReviewEvent};
+use surety_forge::{Forge, ForgeError, MergeMethod, NewPull, NewReview, ReviewEvent};
+use tokio::time::{Instant, sleep};
 
 /// A write whose repetition has no further effect.
 const WRITES: Annotations =
     Annotations { read_only: false, destructive: false, idempotent: true, open_world: true };
+
+/// The pauses between attempts of a write whose outcome is unknown: the first, which doubles, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// What is left of the time of a call for its answer.
+const KEPT_BACK: Duration = Duration::from_secs(2);
 
 /// What a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,10 +257,10 @@ impl ForgeTool {
         let marked = Marked::of(ctx.call_id, task.began_at);
         match self.act {
             Act::Get => get(task, read(args)?).await,
-            Act::Review => review(task, &marked, read(args)?).await,
-            Act::Comment => comment(task, &marked, read(args)?).await,
-            Act::Merge => merge(task, read(args)?).await,
-            Act::OpenPull => open_pull(task, &marked, read(args)?).await,
+            Act::Review => review((ctx, task), &marked, read(args)?).await,
+            Act::Comment => comment((ctx, task), &marked, read(args)?).await,
+            Act::Merge => merge((ctx, task), read(args)?).await,
+            Act::OpenPull => open_pull((ctx, task), &marked, read(args)?).await,
         }
     }
 }
@@ -329,8 +337,35 @@ async fn commit_of(task: &ForgeOfTask, args: &GetArgs) -> Result<String, ToolErr
     Ok(pull.head_commit)
 }
 
+/// Writes, and again while it is unknown whether the text is there: another call of the agent would have another mark,
+/// and write it twice. Each attempt looks for the mark first.
+async fn until_known<T, F>(ctx: &ToolContext, write: impl Fn() -> F) -> Result<T, ToolError>
+where
+    F: Future<Output = Result<T, ForgeError>>,
+{
+    let (mut is_unsure, mut pause) = (false, FIRST_PAUSE);
+    loop {
+        let error = match write().await {
+            Ok(written) => return Ok(written),
+            Err(error) => error,
+        };
+        // What an outage answers to the look for the mark says nothing about the text.
+        is_unsure = error.is_unsure || (is_unsure && error.code.is_outage());
+        if !is_unsure {
+            return Err(failed(&error));
+        }
+        if Instant::now() + pause + KEPT_BACK >= ctx.deadline {
+            let ToolError { code, message } = failed(&error);
+            let advice = "it may be written all the same: look with forge_get before another call";
+            return Err(ToolError::new(code, format!("{message}; {advice}")));
+        }
+        sleep(pause).await;
+        pause = (2 * pause).min(LONGEST_PAUSE);
+    }
+}
+
 async fn review(
-    task: &ForgeOfTask,
+    (ctx, task): (&ToolContext, &ForgeOfTask),
     marked: &Marked,
     args: ReviewArgs,
 ) -> Result<ToolOutcome, ToolError> {
@@ -341,50 +376,55 @@ async fn review(
         return Err(wrong("body: this review needs a text; say what has to change"));
     }
     let review = NewReview { event, body: args.body, commit: args.commit };
-    let written = review_once(&*task.forge, &task.repo, number, (marked, &review)).await;
-    let Written { value, is_new } = written.map_err(|it| failed(&it))?;
+    let write = || review_once(&*task.forge, &task.repo, number, (marked, &review));
+    let Written { value, is_new } = until_known(ctx, write).await?;
     let what = format!("{} of {}#{number}", args.event, task.repo);
     Ok(done("review", (&what, &value.address), is_new))
 }
 
 async fn comment(
-    task: &ForgeOfTask,
+    (ctx, task): (&ToolContext, &ForgeOfTask),
     marked: &Marked,
     args: CommentArgs,
 ) -> Result<ToolOutcome, ToolError> {
     let number = numbered(task, args.number)?;
-    let written = match args.reply_to {
-        Some(comment) => {
-            let place = (number, comment);
-            reply_once(&*task.forge, &task.repo, place, (marked, &args.body)).await
+    let write = || async {
+        match args.reply_to {
+            Some(comment) => {
+                let place = (number, comment);
+                reply_once(&*task.forge, &task.repo, place, (marked, &args.body)).await
+            }
+            None => comment_once(&*task.forge, &task.repo, number, (marked, &args.body)).await,
         }
-        None => comment_once(&*task.forge, &task.repo, number, (marked, &args.body)).await,
     };
-    let Written { value, is_new } = written.map_err(|it| failed(&it))?;
+    let Written { value, is_new } = until_known(ctx, write).await?;
     let what = format!("comment on {}#{number}", task.repo);
     Ok(done("comment", (&what, &value.address), is_new))
 }
 
-async fn merge(task: &ForgeOfTask, args: MergeArgs) -> Result<ToolOutcome, ToolError> {
+async fn merge(
+    (ctx, task): (&ToolContext, &ForgeOfTask),
+    args: MergeArgs,
+) -> Result<ToolOutcome, ToolError> {
     let number = numbered(task, args.number)?;
     let method = args.method.as_deref().unwrap_or(MergeMethod::Merge.as_str());
     let method = MergeMethod::from_text(method)
         .ok_or_else(|| wrong("method: expected merge, squash or rebase"))?;
-    let written = merge_once(&*task.forge, &task.repo, number, method).await;
-    let Written { value, is_new } = written.map_err(|it| failed(&it))?;
+    let write = || merge_once(&*task.forge, &task.repo, number, method);
+    let Written { value, is_new } = until_known(ctx, write).await?;
     let what = format!("merge of {}#{number}", task.repo);
     Ok(done("merge", (&what, &value.address), is_new))
 }
 
 async fn open_pull(
-    task: &ForgeOfTask,
+    (ctx, task): (&ToolContext, &ForgeOfTask),
     marked: &Marked,
     args: OpenArgs,
 ) -> Result<ToolOutcome, ToolError> {
     let OpenArgs { title, body, head, base } = args;
     let pull = NewPull { title, body, head, base };
-    let written = open_pull_once(&*task.forge, &task.repo, (marked, &pull)).await;
-    let Written { value, is_new } = written.map_err(|it| failed(&it))?;
+    let write = || open_pull_once(&*task.forge, &task.repo, (marked, &pull));
+    let Written { value, is_new } = until_known(ctx, write).await?;
     let what = format!("pull request {}#{} of {}", task.repo, value.number, pull.head);
     Ok(done("pull_request", (&what, &value.address), is_new))
 }

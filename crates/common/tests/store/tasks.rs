@@ -1,0 +1,289 @@
+//! Tasks that are due, open, and kept no longer.
+
+use crate::support::{actor, applied, find, graph, later, make_from, now, spec};
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::Map;
+use sqlx::PgPool;
+use surety_common::domain::execution::draft::Draft;
+use surety_common::domain::run::RunSpec;
+use surety_common::domain::toolchain::{
+    FailureClass, Subject, TaskFailure, TaskOutcome, TaskPayload,
+};
+use surety_common::store::{
+    self, Admission, EndedTask, EscalationAction, EscalationEnd, NewEscalation, NewTask, TaskCause,
+};
+use uuid::Uuid;
+
+/// A task of a type, whose run and event have this number.
+fn task(task_type: &'static str, number: u128, at: DateTime<Utc>) -> NewTask {
+    let namespace = if task_type == "mail" { "_mail" } else { "_toolchain" };
+    NewTask {
+        run_id: id(number, at),
+        task_type,
+        namespace,
+        event_key: number.to_string(),
+        origin_key: String::new(),
+        payload: TaskPayload {
+            event_type: "issue_assigned".to_owned(),
+            action_type: "issue_assigned".to_owned(),
+            steps: Vec::new(),
+            from: "lead".to_owned(),
+            context: Map::new(),
+            source: "gitea".to_owned(),
+        },
+        instructions: "Act.".to_owned(),
+        forge: "gitea".to_owned(),
+        subject: Subject { repo: "team/app".to_owned(), number: Some(7), is_pull_request: false },
+        happened_at: at,
+        addressee: "account dev".to_owned(),
+        assignee: "dev".to_owned(),
+        is_notice: false,
+        chain_id: id(number, at),
+        caused_by: None,
+        depth: 1,
+        business_failures: 0,
+        created_at: at,
+        remind_after_s: 14_400,
+    }
+}
+
+/// An id of that time.
+fn id(number: u128, at: DateTime<Utc>) -> Uuid {
+    let millis = u128::try_from(at.timestamp_millis()).unwrap();
+    Uuid::from_u128((millis << 80) | (7 << 76) | (2 << 62) | number)
+}
+
+/// Stores a task and makes its run, as a planner does.
+async fn started(pool: &PgPool, task: &NewTask) {
+    let at = task.created_at;
+    let mut admission = Admission::begin(pool, []).await.unwrap();
+    admission.insert(task).await.unwrap();
+    admission.commit().await.unwrap();
+    let namespace = task.namespace.to_owned();
+    let spec = RunSpec { namespace, created_at: at, ..spec(task.run_id.as_u128()) };
+    make_from(pool, spec, 1).await;
+    store::start_tasks(pool, &[task.run_id], at).await.unwrap();
+}
+
+/// Cancels the run of a task.
+async fn run_ended(pool: &PgPool, run_id: Uuid, at: DateTime<Utc>) {
+    let mut draft = Draft::new(find(pool, run_id).await.execution, actor(), at);
+    draft.cancel(&graph(1), "over".to_owned()).unwrap();
+    applied(pool, draft.into_write()).await;
+}
+
+fn ended(run_id: Uuid, at: DateTime<Utc>) -> EndedTask {
+    EndedTask {
+        run_id,
+        chain_id: run_id,
+        at,
+        outcome: TaskOutcome::Cancelled,
+        failure: None,
+        escalations: Vec::new(),
+        tasks: Vec::new(),
+        entry: None,
+    }
+}
+
+async fn due(pool: &PgPool, at: DateTime<Utc>) -> Vec<(TaskCause, Uuid)> {
+    store::due_tasks(pool, at, 200).await.unwrap()
+}
+
+/// Twenty thousand open tasks, five of whose runs have ended.
+const MANY: &str = "
+    with made as (
+        insert into run (id, namespace, request_id, request_digest, goal, driver, workspace, limits,
+                         policy, labels, trace_parent, created_at)
+        select ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, '_toolchain', '', '', '',
+               'remote', '', '{}', '{}', '{}', '', $1
+        from generate_series(1, 20000) as n
+        returning id
+    ), numbered as (
+        select id, right(id::text, 12)::bigint % 4000 = 0 as is_over from made
+    ), given as (
+        insert into verdict (run_id, sequence, plan_revision, accepted, decided_at)
+        select id, 1, 1, true, $1 from numbered where is_over
+    ), executing as (
+        insert into execution (run_id, namespace, state, version, sequence, priority, lease_epoch,
+                               plan_revision, step_states, progress, terminal, deadline_at, updated_at)
+        select id, '_toolchain', case when is_over then 'DONE' else 'EXECUTING' end, 1, 1, 0, 0, 1, '',
+               '{}', case when is_over then '{}'::json end,
+               case when not is_over then $1 + interval '14 days' end, $1
+        from numbered
+    )
+    insert into task (run_id, task_type, namespace, event_key, origin_key, event_type, action_type,
+                      forge, repo, number, is_pull_request, happened_at, addressee, assignee, payload,
+                      instructions, is_notice, chain_id, depth, business_failures, created_at,
+                      started_at, remind_at, remind_after_s)
+    select id, 'toolchain', '_toolchain', id::text, '', 'issue_assigned', 'issue_assigned', 'gitea',
+           'team/app', 7, false, $1, 'account dev', 'dev', '{}', 'Act.', false, id, 1, 0, $1, $1,
+           $1 + interval '4 hours', 14400
+    from numbered";
+
+async fn many(pool: &PgPool) {
+    sqlx::query(MANY).bind(now()).execute(pool).await.unwrap();
+    sqlx::query("vacuum analyze task, execution").execute(pool).await.unwrap();
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn what_is_due_costs_no_scan_of_all_open_tasks(pool: PgPool) {
+    many(&pool).await;
+    let statement = concat!("explain ", include_str!("../../src/store/sql/due_tasks.sql"));
+    let lines: Vec<String> = sqlx::query_scalar(statement)
+        .persistent(false)
+        .bind(later(60))
+        .bind(200_i64)
+        .bind(later(55))
+        .fetch_all(&pool)
+        .await
+        .unwrap();
+    let plan = lines.join("\n");
+    for table in ["task", "execution"] {
+        let read = |line: &&String| line.contains(&format!("Seq Scan on {table}"));
+        assert_eq!(lines.iter().find(read), None, "{plan}");
+    }
+    assert!(plan.contains("execution_task_end"), "{plan}");
+    assert!(!plan.contains("task_open"), "{plan}");
+
+    let over = |found: Vec<(TaskCause, Uuid)>| -> Vec<Uuid> {
+        assert!(found.iter().all(|(cause, _)| *cause == TaskCause::End), "{found:?}");
+        found.into_iter().map(|(_, run_id)| run_id).collect()
+    };
+    let first = over(due(&pool, later(60)).await);
+    assert_eq!(first.len(), 5);
+    assert!(store::end_task(&pool, &ended(first[0], later(60))).await.unwrap());
+    assert!(!store::end_task(&pool, &ended(first[0], later(61))).await.unwrap());
+    assert_eq!(over(due(&pool, later(60)).await), first[1..]);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn open_tasks_are_counted_by_kind_from_the_index(pool: PgPool) {
+    assert!(store::count_open_tasks(&pool).await.unwrap().is_empty());
+    many(&pool).await;
+    let over = "update task set ended_at = created_at, outcome = 'accepted', remind_at = null
+                where right(run_id::text, 12)::bigint % 20 <> 0";
+    sqlx::query(over).execute(&pool).await.unwrap();
+    sqlx::query("vacuum analyze task").execute(&pool).await.unwrap();
+    let statement = concat!("explain ", include_str!("../../src/store/sql/open_tasks.sql"));
+    let lines: Vec<String> =
+        sqlx::query_scalar(statement).persistent(false).fetch_all(&pool).await.unwrap();
+    let plan = lines.join("\n");
+    assert!(!plan.contains("Seq Scan"), "{plan}");
+    let run_id = due(&pool, later(60)).await[0].1;
+    store::end_task(&pool, &ended(run_id, later(60))).await.unwrap();
+    started(&pool, &task("mail", 1, now())).await;
+    let mut open = store::count_open_tasks(&pool).await.unwrap();
+    open.sort_by(|one, other| one.task_type.cmp(&other.task_type));
+    let open: Vec<_> = open.iter().map(|kind| (kind.task_type.as_str(), kind.tasks)).collect();
+    assert_eq!(open, [("mail", 1), ("toolchain", 999)]);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_task_is_reminded_at_its_hours_by_the_time_that_is_given(pool: PgPool) {
+    let (one, held) = (task("toolchain", 1, now()), task("toolchain", 2, now()));
+    started(&pool, &one).await;
+    started(&pool, &held).await;
+    store::hold_task(&pool, held.run_id, "CI", now()).await.unwrap();
+    let hours = |hours: i64| now() + TimeDelta::hours(hours);
+    let second = TimeDelta::seconds(1);
+    let reminded = async |at| -> Vec<Uuid> {
+        let found = due(&pool, at).await.into_iter();
+        found.filter(|(cause, _)| *cause == TaskCause::Remind).map(|(_, run_id)| run_id).collect()
+    };
+    for number in 0..3 {
+        let at = hours(4 * (i64::from(number) + 1));
+        assert!(reminded(at - second).await.is_empty(), "reminder {number} came early");
+        assert_eq!(reminded(at).await, [one.run_id], "reminder {number}");
+        // Of two planners that see it, one counts it.
+        assert!(store::remind_task(&pool, one.run_id, (number, "Again. "), at).await.unwrap());
+        assert!(!store::remind_task(&pool, one.run_id, (number, "Again. "), at).await.unwrap());
+    }
+    // The clock of the other one stood still, and runs from when it is let go.
+    store::hold_task(&pool, held.run_id, "", hours(100)).await.unwrap();
+    assert!(!reminded(hours(104) - second).await.contains(&held.run_id));
+    assert!(reminded(hours(104)).await.contains(&held.run_id));
+    let found = store::find_task(&pool, one.run_id).await.unwrap().unwrap();
+    assert_eq!((found.reminders, found.instructions.as_str()), (3, "Again. Again. Again. Act."));
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn an_escalation_is_taken_by_one_planner_and_ends_once(pool: PgPool) {
+    let failed = task("toolchain", 1, now());
+    started(&pool, &failed).await;
+    run_ended(&pool, failed.run_id, later(1)).await;
+    let wanted = NewEscalation {
+        action: EscalationAction::Comment,
+        forge: "gitea".to_owned(),
+        subject: failed.subject.clone(),
+        account: "dev".to_owned(),
+        title: String::new(),
+        body: "It was not done.".to_owned(),
+    };
+    let end = EndedTask {
+        outcome: TaskOutcome::Failed,
+        failure: Some((TaskFailure::NoAction, FailureClass::Business)),
+        escalations: vec![wanted],
+        ..ended(failed.run_id, later(2))
+    };
+    assert!(store::end_task(&pool, &end).await.unwrap());
+    let take = async |at: i64| {
+        let lease = (later(at), later(at + 120));
+        store::take_escalations(&pool, failed.run_id, lease).await.unwrap()
+    };
+    let (one, other) = tokio::join!(take(3), take(3));
+    assert_eq!(one.len() + other.len(), 1, "two planners took it");
+    // The planner that took it ends: after its time another one has it, as the second attempt.
+    assert!(take(122).await.is_empty());
+    let again = take(123).await;
+    assert_eq!(again.iter().map(|taken| taken.attempts).collect::<Vec<_>>(), [2]);
+    let key = (failed.run_id, EscalationAction::Comment);
+    let done = EscalationEnd::Done("https://forge.example/1".to_owned());
+    assert!(store::end_escalation(&pool, key, &done, later(124)).await.unwrap());
+    assert!(!store::end_escalation(&pool, key, &done, later(125)).await.unwrap());
+    assert!(take(1000).await.is_empty());
+}
+
+async fn journals(pool: &PgPool) -> Vec<Uuid> {
+    let statement = "select distinct run_id from journal order by 1";
+    sqlx::query_scalar(statement).fetch_all(pool).await.unwrap()
+}
+
+async fn tasks(pool: &PgPool) -> Vec<Uuid> {
+    sqlx::query_scalar("select run_id from task order by 1").fetch_all(pool).await.unwrap()
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_task_type_is_kept_for_its_own_time_and_its_journals_go_with_it(pool: PgPool) {
+    let day = |days: i64| now() + TimeDelta::days(days);
+    let (old, open, young) =
+        (task("mail", 1, day(0)), task("mail", 2, day(0)), task("mail", 3, day(20)));
+    let other = task("toolchain", 4, day(0));
+    for one in [&old, &open, &young, &other] {
+        started(&pool, one).await;
+    }
+    for one in [&old, &young, &other] {
+        let at = one.created_at + TimeDelta::days(1);
+        run_ended(&pool, one.run_id, at).await;
+        assert!(store::end_task(&pool, &ended(one.run_id, at)).await.unwrap());
+    }
+    let run = make_from(&pool, RunSpec { created_at: day(0), ..spec(id(5, day(0)).as_u128()) }, 1);
+    let run = run.await.run_id;
+    run_ended(&pool, run, day(1)).await;
+
+    let forgotten = store::forget_tasks(&pool, "_mail", day(10), (Uuid::nil(), 10)).await.unwrap();
+    assert_eq!(forgotten.map(|forgotten| forgotten.runs), Some(1));
+    let next = store::forget_tasks(&pool, "_mail", day(10), (old.run_id, 10)).await.unwrap();
+    assert!(next.is_none_or(|forgotten| forgotten.runs == 0), "{next:?}");
+    assert_eq!(tasks(&pool).await, [open.run_id, other.run_id, young.run_id]);
+    assert_eq!(journals(&pool).await, [open.run_id, other.run_id, run, young.run_id]);
+
+    // Runs expire without those of the namespaces that have a time of their own.
+    let kept = ["_mail", "_toolchain"];
+    let place = (Uuid::nil(), 10);
+    let forgotten = store::forget_runs(&pool, day(400), &kept, place).await.unwrap();
+    assert_eq!(forgotten.map(|forgotten| (forgotten.runs, forgotten.last)), Some((1, run)));
+    assert_eq!(tasks(&pool).await, [open.run_id, other.run_id, young.run_id]);
+    let forgotten = store::forget_runs(&pool, day(400), &["_mail"], place).await.unwrap();
+    assert_eq!(forgotten.map(|forgotten| forgotten.last), Some(other.run_id));
+    assert_eq!(tasks(&pool).await, [open.run_id, young.run_id]);
+}

@@ -1,0 +1,81 @@
+//! The files of a pull request are asked for when its event arrives: without them the task is made all the same.
+
+use super::super::admit;
+use super::super::admit::AdmittedState;
+use super::{Bench, OneForge, count_tasks, event_of, quick};
+use crate::planner::Planner;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use sqlx::PgPool;
+use std::time::{Duration, Instant};
+use surety_common::store;
+use surety_e2e::forge::Failure;
+
+async fn files(planner: &Planner, one: &OneForge, minute: u32) -> (AdmittedState, Value) {
+    let events = one.event("pull_request", "opened", minute);
+    let origin = format!("{} {minute}", one.repo);
+    let admitted = admit(planner, &origin, &events).await.expect("the event is admitted");
+    let [task] = admitted.tasks.as_slice() else { panic!("{admitted:?}") };
+    let run_id = task.run_id.expect("a task");
+    let stored = store::find_task(&planner.pool, run_id).await.expect("a row").expect("a task");
+    assert!(stored.started_at.is_some(), "its run was not made");
+    (task.state, stored.payload.context["changed_files"].clone())
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn an_event_becomes_its_task_once_however_the_forge_fails(pool: PgPool) {
+    let failures = [
+        Failure::Cut,
+        Failure::CutAfterWrite,
+        Failure::Slow(Duration::from_secs(60)),
+        Failure::Status(500),
+        Failure::Status(409),
+        Failure::Status(422),
+        Failure::Status(403),
+        Failure::Limited(1),
+        Failure::Secondary(600),
+        Failure::Page,
+        Failure::Shape,
+        Failure::Large(9 << 20),
+    ];
+    let bench = Bench::start(&pool, &failures, quick()).await;
+    let began = Instant::now();
+    let asked = bench.forges.iter().map(|one| async {
+        one.fails("changed_files", 100);
+        let first = files(&bench.planner, one, 1).await;
+        assert_eq!(first, (AdmittedState::Created, Value::Null), "{:?}", one.failure);
+        // The delivery is processed again, as after a crash.
+        let again = files(&bench.planner, one, 1).await;
+        assert_eq!(again, (AdmittedState::Existed, Value::Null), "{:?}", one.failure);
+        one.double.heal();
+    });
+    join_all(asked).await;
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    assert_eq!(count_tasks(&pool).await, i64::try_from(failures.len()).expect("a count"));
+    // The forge works again.
+    let (state, found) = files(&bench.planner, &bench.forges[0], 2).await;
+    assert_eq!((state, found), (AdmittedState::Created, json!(["src/list.rs"])));
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn an_event_of_an_unknown_repository_becomes_a_task_and_asks_no_forge(pool: PgPool) {
+    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
+    let planner = &*bench.planner;
+    let mut tasks = Vec::new();
+    for (event, action) in [("pull_request", "opened"), ("pull_request_rejected", "reviewed")] {
+        let events = event_of("elsewhere/app", (event, action), 1);
+        let admitted = admit(planner, event, &events).await.expect("the event is admitted");
+        tasks.extend(admitted.tasks.into_iter().filter_map(|task| task.run_id));
+    }
+    let [review, changes] = tasks.as_slice() else { panic!("{tasks:?}") };
+    let task =
+        async |run_id| store::find_task(&pool, run_id).await.expect("a row").expect("a task");
+    let asked = task(*review).await;
+    assert_eq!(
+        (asked.payload.context["changed_files"].clone(), asked.assignee.as_str()),
+        (Value::Null, "ops")
+    );
+    assert_eq!(task(*changes).await.assignee, "dev");
+    let reaches = planner.escalations.reaches("gitea", "elsewhere/app");
+    assert!(!reaches && bench.forges[0].double.calls().is_empty());
+}
