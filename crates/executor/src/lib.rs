@@ -172,8 +172,7 @@ pub async fn serve(
     };
     let (secrets, servers) = secrets(&setup)?;
     let forges = Forges::open(&setup.common.forges()?)?;
-    let forge_tools = (!forges.is_empty()).then(|| tools.with_forge_tools().map(Arc::new));
-    let forge_tools = forge_tools.transpose()?;
+    let task_tools = Arc::new(tools.with_task_tools(!forges.is_empty())?);
     let prompt = prompt(&setup.models)?;
     let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
     if let Some(endpoints) = endpoints.clone() {
@@ -196,7 +195,7 @@ pub async fn serve(
     store::import_patiently(&pool, &setup.tokens.known).await?;
     show_tools(&pool, &tools).await;
     tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
-    let means = Means { tools, servers, sandbox, secrets, gate, signing, forges, forge_tools };
+    let means = Means { tools, servers, sandbox, secrets, gate, signing, forges, task_tools };
     let (news, known) = (participant::News::default(), worker::KnownRuns::default());
     let observers = (news.clone(), known.clone());
     let engine = engine(&setup, pool.clone(), means, (observers, &shutdown));
@@ -284,8 +283,8 @@ struct Means {
     gate: gate::Gate,
     signing: Signing,
     forges: Forges,
-    /// The tools of tasks; none where no forge is configured.
-    forge_tools: Option<Arc<tool::Registry>>,
+    /// The tools of tasks.
+    task_tools: Arc<tool::Registry>,
 }
 
 fn engine(
@@ -294,16 +293,13 @@ fn engine(
     means: Means,
     (observers, shutdown): (Observers, &CancellationToken),
 ) -> Arc<step::Engine> {
-    let Means { tools, servers, sandbox, secrets, gate, signing, forges, forge_tools } = means;
+    let Means { tools, servers, sandbox, secrets, gate, signing, forges, task_tools } = means;
     let waker = Waker::start(pool.clone());
     let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
     let observer = observer(waker.clone(), wakeups.clone(), observers);
     let id = Uuid::now_v7();
     let toolbox = toolbox(tools, &pool, &setup.executor).with_servers(servers);
-    let toolbox = match forge_tools {
-        Some(tools) => toolbox.with_special(step::TOOLCHAIN, tools),
-        None => toolbox,
-    };
+    let toolbox = toolbox.with_special(step::TOOLCHAIN, task_tools);
     Arc::new(step::Engine {
         id,
         actor: Actor(format!("executor/{}", id.simple()).into()),
