@@ -159,10 +159,10 @@ impl Forges {
         if !name.starts_with(CLONE_SECRET) {
             return None;
         }
-        let agents = self.known.iter().flat_map(|known| {
+        let mut agents = self.known.iter().flat_map(|known| {
             known.agents.values().map(move |agent| (&known.settings, &agent.credential))
         });
-        let found = agents.into_iter().find(|(_, credential)| clone_secret(credential) == name);
+        let found = agents.find(|(_, credential)| clone_secret(credential) == name);
         let Some((settings, credential)) = found else {
             let message =
                 "the forges file has no such credential of an agent; add [agents.ID.FORGE]";

@@ -170,7 +170,7 @@ impl Work {
         let run = self.stage.deployment.run(&task.run_id).await?;
         ensure!(run.driver() == v1::Driver::Model, "{run:#?}");
         let verdict = run.verdict.context("no verdict")?;
-        let asked = verdict.results.iter().find(|result| result.check_id == "forge_state");
+        let asked = verdict.results.iter().find(|result| result.name == "forge_state");
         ensure!(asked.is_some_and(|result| result.passed), "{verdict:#?}");
         let reviews = self.double.change(|state| state.repo(REPO).map(|repo| repo.reviews.clone()));
         let reviews = reviews.context("the repository")?;
