@@ -30,7 +30,7 @@ const MAX_BYTES: usize = 1 << 20;
 /// The longest time before a reminder, in hours: the longest deadline of a run.
 pub const MAX_REMINDER_HOURS: u32 = 720;
 /// The longest time that ended tasks are kept, in days; as of runs.
-pub const MAX_RETENTION_DAYS: u32 = 36_500;
+const MAX_RETENTION_DAYS: u32 = 36_500;
 /// The time before a reminder where the file names none, in hours.
 pub const REMINDER_HOURS: u32 = 4;
 /// The key of `reminder_hours` for actions that it does not name.

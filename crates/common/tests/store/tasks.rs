@@ -287,3 +287,19 @@ async fn a_task_type_is_kept_for_its_own_time_and_its_journals_go_with_it(pool: 
     assert_eq!(forgotten.map(|forgotten| forgotten.last), Some(other.run_id));
     assert_eq!(tasks(&pool).await, [open.run_id, young.run_id]);
 }
+
+/// A planner reads nothing of the table's size yet when it prepares the statement.
+#[sqlx::test(migrations = "./migrations")]
+async fn the_task_of_an_event_is_found_by_its_key(pool: PgPool) {
+    let statement = concat!("explain ", include_str!("../../src/store/sql/task_of_event.sql"));
+    let lines: Vec<String> = sqlx::query_scalar(statement)
+        .persistent(false)
+        .bind("_toolchain")
+        .bind("key")
+        .fetch_all(&pool)
+        .await
+        .unwrap();
+    let plan = lines.join("\n");
+    assert!(plan.contains("task_event_once"), "{plan}");
+    assert!(plan.contains("Index Cond: (event_key = "), "{plan}");
+}

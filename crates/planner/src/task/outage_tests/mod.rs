@@ -73,6 +73,7 @@ impl Bench {
             credential_file: one.double.account("surety").expect("an account"),
             repositories: vec![one.repo.clone()],
             probe: ProbeMode::Required,
+            clone_url: None,
         });
         let file = ForgesFile { forges: settings.collect(), agents: Vec::new() };
         let clients = Clients::new(Arc::new(CallTelemetry), times).expect("clients");
@@ -98,6 +99,7 @@ impl Bench {
                 language: Language::En,
                 concurrency: 1000,
                 credential,
+                driver: AgentDriver::Remote,
             };
             store::put_agent(&planner.pool, &agent, "test", planner.now()).await.expect("an agent");
         }
