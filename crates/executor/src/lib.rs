@@ -134,8 +134,7 @@ pub async fn serve(
     };
     let (secrets, servers) = secrets(&setup)?;
     let forges = Forges::open(&setup.common.forges()?)?;
-    let forge_tools = (!forges.is_empty()).then(|| tools.with_forge_tools().map(Arc::new));
-    let forge_tools = forge_tools.transpose()?;
+    let task_tools = Arc::new(tools.with_task_tools(!forges.is_empty())?);
     let prompt = prompt(&setup.models)?;
     let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
     if let Some(endpoints) = endpoints.clone() {
@@ -161,7 +160,7 @@ pub async fn serve(
     }
     show_tools(&pool, &tools).await;
     tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
-    let means = Means { tools, servers, sandbox, secrets, gate, signing, forges, forge_tools };
+    let means = Means { tools, servers, sandbox, secrets, gate, signing, forges, task_tools };
     let (news, known) = (participant::News::default(), worker::KnownRuns::default());
     let observers = (news.clone(), known.clone());
     let engine = engine(&setup, pool.clone(), means, (observers, &shutdown));

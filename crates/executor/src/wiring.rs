@@ -71,8 +71,8 @@ pub(crate) struct Means {
     pub(crate) gate: gate::Gate,
     pub(crate) signing: Signing,
     pub(crate) forges: Forges,
-    /// The tools of tasks; none where no forge is configured.
-    pub(crate) forge_tools: Option<Arc<tool::Registry>>,
+    /// The tools of tasks.
+    pub(crate) task_tools: Arc<tool::Registry>,
 }
 
 pub(crate) fn engine(
@@ -81,16 +81,13 @@ pub(crate) fn engine(
     means: Means,
     (observers, shutdown): (Observers, &CancellationToken),
 ) -> Arc<step::Engine> {
-    let Means { tools, servers, sandbox, secrets, gate, signing, forges, forge_tools } = means;
+    let Means { tools, servers, sandbox, secrets, gate, signing, forges, task_tools } = means;
     let waker = Waker::start(pool.clone());
     let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
     let observer = observer(waker.clone(), wakeups.clone(), observers);
     let id = Uuid::now_v7();
     let toolbox = toolbox(tools, &pool, &setup.executor).with_servers(servers);
-    let toolbox = match forge_tools {
-        Some(tools) => toolbox.with_special(step::TOOLCHAIN, tools),
-        None => toolbox,
-    };
+    let toolbox = toolbox.with_special(step::TOOLCHAIN, task_tools);
     Arc::new(step::Engine {
         id,
         actor: Actor(format!("executor/{}", id.simple()).into()),

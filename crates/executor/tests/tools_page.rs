@@ -94,7 +94,7 @@ fn document(registry: &Registry) -> String {
 fn the_documentation_is_what_the_tools_say() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md");
     let registry = Registry::with_builtin(&BuiltinSettings::default())
-        .and_then(|registry| registry.with_forge_tools());
+        .and_then(|registry| registry.with_task_tools(true));
     let document = document(&registry.expect("the built-in tools"));
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &document).expect("docs/tools.md can be written");

@@ -126,6 +126,11 @@ impl Token {
         Some(value)
     }
 
+    /// The credential itself.
+    pub(crate) fn into_secret(self) -> Secret {
+        self.secret
+    }
+
     /// Takes the credential out of what the forge says.
     pub(crate) fn redactor(&self) -> Redactor {
         Redactor::new([("forge-credential", self.secret.expose())])

@@ -1,8 +1,8 @@
 //! The forges of the configuration: which account acts for which repository.
 
-use crate::account::ForgeAccount;
+use crate::account::{ForgeAccount, Token};
 use crate::clients::Clients;
-use crate::error::ForgeError;
+use crate::error::{ForgeError, ForgeErrorCode};
 use crate::forge::Forge;
 use crate::observer::CallTelemetry;
 use crate::probe::{ProbeAnswer, ask};
@@ -12,10 +12,26 @@ use globset::{GlobBuilder, GlobMatcher};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use surety_common::config::{ForgeCredential, ForgeSettings, ForgesFile};
+use surety_common::config::{ForgeCredential, ForgeSettings, ForgesFile, Secret};
 use surety_common::domain::toolchain::{
     Forge as ForgeKind, NotAsked, ProbeMode, ProbeQuestion, TaskPayload, repository_of,
 };
+
+/// What the names of credentials of the forges file begin with. The name of a configured secret has no slash.
+const CLONE_SECRET: &str = "forges-file/";
+/// What a credential is read for.
+const CLONE: &str = "clone";
+
+/// Where a repository is cloned from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CloneSource {
+    /// The address.
+    pub url: String,
+    /// The name of the agent's credential in the forges file; none where the file has none.
+    pub secret: Option<String>,
+    /// Whether the address is reached with a credential.
+    pub takes_credential: bool,
+}
 
 /// The forges of a process, with their clients.
 #[derive(Debug, Clone, Default)]
@@ -64,13 +80,7 @@ impl Forges {
     pub fn open_with(file: &ForgesFile, clients: &Clients) -> Result<Self, ForgeError> {
         let known = |settings: &ForgeSettings| {
             let open = |account: Option<&str>, credential_file: &Path| {
-                clients.open(ForgeAccount {
-                    forge: settings.name.clone(),
-                    kind: settings.kind,
-                    url: settings.url.clone(),
-                    credential_file: credential_file.to_owned(),
-                    account: account.map(str::to_owned),
-                })
+                clients.open(account_of(settings, (account, credential_file)))
             };
             let of_forge = file.agents.iter().filter(|it| it.forge == settings.name);
             let agents = of_forge.map(|credential| {
@@ -122,14 +132,46 @@ impl Forges {
         let Some((known, clients)) = self.of(kind, repo).zip(self.clients.as_ref()) else {
             return Ok(None);
         };
-        let opened = clients.open(ForgeAccount {
-            forge: known.settings.name.clone(),
-            kind,
-            url: known.settings.url.clone(),
-            credential_file: credential_file.to_owned(),
-            account: Some(account.to_owned()).filter(|account| !account.is_empty()),
+        let account = Some(account).filter(|account| !account.is_empty());
+        clients.open(account_of(&known.settings, (account, credential_file))).map(Some)
+    }
+
+    /// Where the repository of a task is cloned from by an agent; none where its forge names no address for clones.
+    #[must_use]
+    pub fn clone_source(&self, kind: ForgeKind, repo: &str, agent: &str) -> Option<CloneSource> {
+        let known = self.of(kind, repo)?;
+        let base = known.settings.clone_url.as_deref()?;
+        let is_folder = base.starts_with("file://");
+        let of_file = known.agent(agent).filter(|_| !is_folder);
+        Some(CloneSource {
+            url: format!("{base}/{repo}.git"),
+            secret: of_file.map(|agent| clone_secret(&agent.credential)),
+            takes_credential: !is_folder,
+        })
+    }
+
+    /// The credential with a name of [`Self::clone_source`], read from its file now; none for a name of another kind. It
+    /// blocks.
+    ///
+    /// # Errors
+    /// `credential_unreadable`, and for a name that the file has no more.
+    pub fn clone_credential(&self, name: &str) -> Option<Result<Secret, ForgeError>> {
+        if !name.starts_with(CLONE_SECRET) {
+            return None;
+        }
+        let mut agents = self.known.iter().flat_map(|known| {
+            known.agents.values().map(move |agent| (&known.settings, &agent.credential))
         });
-        opened.map(Some)
+        let found = agents.find(|(_, credential)| clone_secret(credential) == name);
+        let Some((settings, credential)) = found else {
+            let message =
+                "the forges file has no such credential of an agent; add [agents.ID.FORGE]";
+            let code = ForgeErrorCode::CredentialUnreadable;
+            return Some(Err(ForgeError::new(code, "", CLONE, message.to_owned())));
+        };
+        let account =
+            account_of(settings, (Some(&credential.account), &credential.credential_file));
+        Some(account.token(CLONE).map(Token::into_secret))
     }
 
     /// Whether the gate asks the forge of a repository about tasks.
@@ -189,6 +231,23 @@ impl Known {
 impl std::fmt::Debug for Known {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Known").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+fn clone_secret(credential: &ForgeCredential) -> String {
+    format!("{CLONE_SECRET}{}/{}", credential.forge, credential.agent)
+}
+
+fn account_of(
+    settings: &ForgeSettings,
+    (account, credential_file): (Option<&str>, &Path),
+) -> ForgeAccount {
+    ForgeAccount {
+        forge: settings.name.clone(),
+        kind: settings.kind,
+        url: settings.url.clone(),
+        credential_file: credential_file.to_owned(),
+        account: account.map(str::to_owned),
     }
 }
 

@@ -35,7 +35,7 @@ pub use account::ForgeAccount;
 pub use clients::Clients;
 pub use error::{ForgeError, ForgeErrorCode};
 pub use forge::{Asking, Forge};
-pub use forges::{Forges, Probed};
+pub use forges::{CloneSource, Forges, Probed};
 pub use observer::{CallObserver, CallReport, CallTelemetry};
 pub use probe::{ProbeAnswer, ask, gather};
 pub use process::Times;

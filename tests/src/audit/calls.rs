@@ -25,7 +25,7 @@ pub(super) struct Calls {
 
 impl Calls {
     pub(super) fn of(record: &RunRecord) -> Result<Self> {
-        let tools = Registry::with_builtin(&BuiltinSettings::default())?.with_forge_tools()?;
+        let tools = Registry::with_builtin(&BuiltinSettings::default())?.with_task_tools(true)?;
         let named = tools.specs().flat_map(|spec| {
             let names = tools.aliases_of(&spec.name).chain([spec.name.as_str()]);
             names.map(|name| (name.to_owned(), spec.annotations)).collect::<Vec<_>>()

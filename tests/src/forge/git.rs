@@ -71,6 +71,22 @@ impl Bare {
         Ok(found.lines().next().map(str::to_owned).filter(|commit| !commit.is_empty()))
     }
 
+    /// Makes a reference name a commit, as forges do for each pull request.
+    ///
+    /// # Errors
+    /// git fails.
+    pub fn refer(&self, reference: &str, commit: &str) -> Result<()> {
+        self.git(&["update-ref", reference, commit], None).map(drop)
+    }
+
+    /// Removes a reference.
+    ///
+    /// # Errors
+    /// git fails.
+    pub fn forget(&self, reference: &str) -> Result<()> {
+        self.git(&["update-ref", "-d", reference], None).map(drop)
+    }
+
     /// The unified diff of a branch since it left another.
     ///
     /// # Errors

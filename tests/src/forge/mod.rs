@@ -118,11 +118,17 @@ impl ForgeDouble {
     /// # Errors
     /// git cannot make it.
     pub fn repository(&self, name: &str, files: &[(&str, &str)]) -> Result<Bare> {
-        let path = self.folder.path().join(format!("{}.git", name.replace('/', "+")));
+        let path = self.repositories().join(format!("{name}.git"));
         let git = Bare::create(&path)?;
         git.commit("main", files, "The start")?;
         self.change(|state| state.repos.insert(name.to_owned(), RepoState::new(git.clone())));
         Ok(git)
+    }
+
+    /// The folder of the repositories, each at `OWNER/NAME.git`.
+    #[must_use]
+    pub fn repositories(&self) -> PathBuf {
+        self.folder.path().join("git")
     }
 
     /// Changes the state, and sends the deliveries of what happened.

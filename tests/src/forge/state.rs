@@ -238,6 +238,7 @@ impl State {
         let state = self.repos.get_mut(repo)?;
         let number = state.next_number();
         let author = pull.author.clone();
+        state.git.refer(&format!("refs/pull/{number}/head"), &pull.commit).ok()?;
         state.pulls.insert(number, pull);
         self.happen(repo, &author, What::Opened(number));
         Some(number)
@@ -352,7 +353,9 @@ impl State {
         for (name, repo) in &mut self.repos {
             for (number, pull) in repo.pulls.iter_mut().filter(|(_, pull)| pull.is_open) {
                 let head = repo.git.head(&pull.head).ok().flatten();
-                if let Some(head) = head.filter(|head| *head != pull.commit) {
+                if let Some(head) = head.filter(|head| *head != pull.commit)
+                    && repo.git.refer(&format!("refs/pull/{number}/head"), &head).is_ok()
+                {
                     pull.commit = head;
                     pull.updated_at = Self::now();
                     pushed.push((name.clone(), pull.author.clone(), *number));

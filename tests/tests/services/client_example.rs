@@ -1,6 +1,5 @@
 //! The Python examples against live services, with the Python code that is generated from the protos.
 
-use crate::toolchain::{LOGIN, Stage};
 use anyhow::{Context, Result, ensure};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,12 +15,12 @@ use tokio::sync::OnceCell;
 const ABSENT: i32 = 77;
 
 /// The folder of the repository.
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// The generated Python code, made once for all tests here. None when Python or its generator is not available.
-async fn generated() -> Result<Option<PathBuf>> {
+pub(crate) async fn generated() -> Result<Option<PathBuf>> {
     static STUBS: OnceCell<Option<PathBuf>> = OnceCell::const_new();
     STUBS.get_or_try_init(generate).await.cloned()
 }
@@ -194,29 +193,4 @@ impl Lines {
         let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await??;
         line.context("the process ended")
     }
-}
-
-#[tokio::test]
-async fn the_python_agent_of_tasks_leases_one_and_reports_it() -> Result<()> {
-    let Some(stubs) = generated().await? else { return Ok(()) };
-    let stage = Stage::start().await?;
-    let run_id = stage.assigned(51, LOGIN).await?;
-    let mut token = NamedTempFile::new()?;
-    writeln!(token, "{}", secret(AGENT))?;
-    let executor = stage.deployment.executors.first().context("no executor")?;
-    let ran = Command::new(stubs.join("venv/bin/python"))
-        .arg(root().join("examples/task_agent.py"))
-        .arg(stubs.join("generated"))
-        .arg(executor.address())
-        .arg(stage.deployment.planner.address())
-        .arg(token.path())
-        .arg("1")
-        .output()
-        .await?;
-    let said = String::from_utf8(ran.stdout).context("text")?;
-    let errors = String::from_utf8_lossy(&ran.stderr);
-    let last = said.lines().last().unwrap_or_default();
-    ensure!(last == format!("{run_id} issue_assigned accepted"), "{said}\n{errors}");
-    ensure!(said.contains("Create the branch fix/51-the-list-is-slow."), "{said}");
-    stage.deployment.finish().await
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use surety_common::config::ClientConfig;
-use surety_common::domain::toolchain::{Forge, Language, MAX_CONCURRENCY};
+use surety_common::domain::toolchain::{AgentDriver, Forge, Language, MAX_CONCURRENCY};
 use surety_common::wire::v1;
 
 use super::task::language;
@@ -67,8 +67,17 @@ struct Put {
     #[arg(long, default_value = "", hide_default_value = true)]
     credential: String,
 
+    /// How the turns of its tasks are decided: remote, by the agent itself, or model, by the model of the service.
+    #[arg(long, default_value = "remote", value_parser = driver)]
+    driver: AgentDriver,
+
     #[command(flatten)]
     client: ClientConfig,
+}
+
+fn driver(text: &str) -> Result<AgentDriver, String> {
+    AgentDriver::from_text(text)
+        .ok_or_else(|| format!("{text:?} is no driver; use remote or model"))
 }
 
 fn account(text: &str) -> Result<(Forge, String), String> {
@@ -110,6 +119,7 @@ impl Put {
             language: self.language.to_string(),
             concurrency: self.concurrency,
             credential: self.credential,
+            driver: self.driver.to_string(),
         };
         let request = v1::PutAgentRequest { agent: Some(agent) };
         let answer = connection.tasks().put_agent(bounded(request)).await;
@@ -140,8 +150,9 @@ fn table(agents: &[v1::Agent]) -> String {
             agent.language.clone(),
             agent.concurrency.to_string(),
             harmless(&agent.credential),
+            agent.driver.clone(),
         ]
     };
-    let heads = ["ID", "ACCOUNTS", "ROLES", "LANGUAGE", "CONCURRENCY", "CREDENTIAL"];
+    let heads = ["ID", "ACCOUNTS", "ROLES", "LANGUAGE", "CONCURRENCY", "CREDENTIAL", "DRIVER"];
     columns(&heads, agents.iter().map(row).collect())
 }

@@ -7,6 +7,7 @@
 //!   credential_file = "/run/secrets/surety-forge"
 //!   repositories = ["team/*"]
 //!   probe = "required"
+//!   clone_url = "https://git.example"
 //!
 //!   [agents.alice.main]
 //!   account = "alice"
@@ -21,6 +22,7 @@ use globset::GlobBuilder;
 use serde::Deserialize;
 
 use super::error::ConfigError;
+use crate::domain::repository::{RepositoryScheme, read_repository, remote_of};
 use crate::domain::toolchain::{Forge, ProbeMode, is_login};
 
 /// The most forges and the most credentials of one file.
@@ -45,6 +47,8 @@ pub struct ForgeSettings {
     pub repositories: Vec<String>,
     /// Whether the gate asks the forge about tasks.
     pub probe: ProbeMode,
+    /// What stands before `/OWNER/NAME.git` in the addresses of its repositories; none where tasks get no clone.
+    pub clone_url: Option<String>,
 }
 
 /// The credential of an agent on one forge.
@@ -95,6 +99,7 @@ struct RawForge {
     credential_file: PathBuf,
     repositories: Vec<String>,
     probe: Option<String>,
+    clone_url: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -179,13 +184,27 @@ fn settings(name: String, raw: RawForge) -> Result<ForgeSettings, Wrong> {
             .build()
             .map_err(|error| wrong(".repositories", &format!("has a wrong glob: {error}")))?;
     }
+    if let Some(address) = &raw.clone_url {
+        check_clone_url(address).map_err(|why| wrong(".clone_url", &why))?;
+    }
     if raw.account.as_deref().is_some_and(|account| !is_login(account)) {
         return Err(wrong(".account", "is no name of an account"));
     }
     let credential_file =
         absolute(raw.credential_file).map_err(|why| wrong(".credential_file", why))?;
-    let RawForge { url, account, repositories, .. } = raw;
-    Ok(ForgeSettings { name, kind, url, account, credential_file, repositories, probe })
+    let RawForge { url, account, repositories, clone_url, .. } = raw;
+    let clone_url = clone_url.map(|address| address.trim_end_matches('/').to_owned());
+    Ok(ForgeSettings { name, kind, url, account, credential_file, repositories, probe, clone_url })
+}
+
+/// Whether repositories can be cloned below an address, with the credentials of agents.
+fn check_clone_url(address: &str) -> Result<(), String> {
+    let repository = format!("{}/owner/name.git", address.trim_end_matches('/'));
+    let remote = remote_of(&repository).map_err(str::to_owned)?;
+    // A folder is reached without a credential.
+    let secret = if remote.scheme == RepositoryScheme::File { "" } else { "credential" };
+    let checked = read_repository("clone_url", (&repository, "", secret));
+    checked.map(drop).map_err(|problem| problem.message)
 }
 
 fn credential(agent: String, forge: String, raw: RawCredential) -> Result<ForgeCredential, Wrong> {
@@ -247,6 +266,8 @@ credential_file = \"/run/alice\"
             ("[\"team/*\"]", "[]", "forge.main.repositories"),
             ("[\"team/*\"]", "[\"team/[\"]", "forge.main.repositories"),
             ("[\"team/*\"]", "[\"team/*\"]\nprobe = \"maybe\"", "forge.main.probe"),
+            ("[\"team/*\"]", "[\"team/*\"]\nclone_url = \"ssh://a\"", "forge.main.clone_url"),
+            ("[\"team/*\"]", "[\"team/*\"]\nclone_url = \"http://a.org\"", "forge.main.clone_url"),
             ("\"/run/forge\"", "\"run/forge\"", "forge.main.credential_file"),
             ("alice.main", "alice.other", "agents.alice.other"),
             ("account = \"alice\"", "account = \"a b\"", "agents.alice.main.account"),

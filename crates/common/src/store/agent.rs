@@ -2,7 +2,7 @@
 
 use super::StoreError;
 use super::pool::within;
-use crate::domain::toolchain::{Agent, Forge, Language, Role};
+use crate::domain::toolchain::{Agent, AgentDriver, Forge, Language, Role};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 
@@ -16,6 +16,7 @@ struct AgentRow {
     language: String,
     concurrency: i32,
     credential: String,
+    driver: String,
     forges: Vec<String>,
     logins: Vec<String>,
 }
@@ -44,6 +45,8 @@ impl AgentRow {
             concurrency: u32::try_from(self.concurrency)
                 .map_err(|error| StoreError::corrupt(what("concurrency"), error))?,
             credential: self.credential.clone(),
+            driver: AgentDriver::from_text(&self.driver)
+                .ok_or_else(|| StoreError::corrupt(what("driver"), &self.driver))?,
             id: self.id.clone(),
         })
     }
@@ -54,7 +57,8 @@ impl AgentRow {
 /// # Errors
 /// [`StoreError`]
 pub async fn list_agents(pool: &PgPool) -> Result<Vec<Agent>, StoreError> {
-    let listing = sqlx::query_as(include_str!("sql/list_agents.sql")).bind(None::<&str>).bind(MOST);
+    let listing = sqlx::query_as(include_str!("sql/list_agents.sql"));
+    let listing = listing.bind(None::<&[&str]>).bind(MOST);
     let rows: Vec<AgentRow> = within(async { Ok(listing.fetch_all(pool).await?) }).await?;
     rows.into_iter().map(AgentRow::into_agent).collect()
 }
@@ -64,9 +68,17 @@ pub async fn list_agents(pool: &PgPool) -> Result<Vec<Agent>, StoreError> {
 /// # Errors
 /// [`StoreError`]
 pub async fn find_agent(pool: &PgPool, id: &str) -> Result<Option<Agent>, StoreError> {
-    let listing = sqlx::query_as(include_str!("sql/list_agents.sql")).bind(Some(id)).bind(1_i64);
-    let row: Option<AgentRow> = within(async { Ok(listing.fetch_optional(pool).await?) }).await?;
-    row.map(AgentRow::into_agent).transpose()
+    Ok(find_agents(pool, &[id]).await?.pop())
+}
+
+/// The agents with these ids, by their ids; fewer where some are not registered.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn find_agents(pool: &PgPool, ids: &[&str]) -> Result<Vec<Agent>, StoreError> {
+    let listing = sqlx::query_as(include_str!("sql/list_agents.sql")).bind(Some(ids)).bind(MOST);
+    let rows: Vec<AgentRow> = within(async { Ok(listing.fetch_all(pool).await?) }).await?;
+    rows.into_iter().map(AgentRow::into_agent).collect()
 }
 
 /// Stores an agent in place of one with the same id. Returns false, and stores nothing, where one of its accounts
@@ -92,6 +104,7 @@ pub async fn put_agent(
             .bind(agent.language.as_str())
             .bind(concurrency)
             .bind(&agent.credential)
+            .bind(agent.driver.as_str())
             .bind(now)
             .bind(by)
             .execute(&mut *transaction)

@@ -62,7 +62,7 @@ mod worker_calls;
 mod worker_tools;
 mod workspace_lock;
 
-pub use agent::{delete_agent, find_agent, list_agents, put_agent};
+pub use agent::{delete_agent, find_agent, find_agents, list_agents, put_agent};
 pub use anchor::{AnchorBatch, forget_anchors};
 pub use apply::Outcome;
 pub use artifact::{Artifact, artifact_body, keep};

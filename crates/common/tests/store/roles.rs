@@ -48,6 +48,21 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         ("executor, verdict entry", &executor, journal(verdict), false),
         ("gate, receipt", &gate, journal(receipt), false),
         ("gate, verdict entry", &gate, journal(verdict), true),
+        (
+            "executor, report",
+            &executor,
+            "insert into task_entry (run_id, kind, author, body, links, attachment, at) \
+             values (gen_random_uuid(), 'action_report', 'x', 'x', '{}', '', now())"
+                .to_owned(),
+            true,
+        ),
+        (
+            "executor, clock of a task",
+            &executor,
+            "update task set reported_at = now()".to_owned(),
+            true,
+        ),
+        ("executor, task", &executor, "update task set assignee = 'x'".to_owned(), false),
         ("executor, run", &executor, "update run set goal = ''".to_owned(), false),
         ("planner, run", &planner, "update run set goal = ''".to_owned(), false),
         ("gate, run", &gate, "delete from run".to_owned(), false),

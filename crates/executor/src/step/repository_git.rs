@@ -3,6 +3,7 @@
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
 use super::snapshots;
+use super::task_forges::TOOLCHAIN;
 use crate::blocking::blocking;
 use crate::pauses::Pauses;
 use crate::snapshot::Reach;
@@ -12,6 +13,7 @@ use crate::workspace_git::{
 };
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::config::Secret;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::fault::FaultCode;
 use surety_common::domain::manifest::Manifest;
@@ -62,20 +64,7 @@ pub(super) fn git_of(run: &LeasedRun) -> Result<Git, Stop> {
     let (namespace, name) = (&run.spec.namespace, &repository.secret);
     let credential = match name.as_str() {
         "" => None,
-        name => {
-            let Some(value) = run.engine.secrets.value(namespace, name) else {
-                let why = format!(
-                    "the executor's operator lists no secret {name:?} for the namespace {namespace:?}; add it to \
-                     SURETY_EXECUTOR_SECRETS, or name another one"
-                );
-                return Err(Stop::Refused(FaultCode::SecretUnavailable, why));
-            };
-            let Some(credential) = Credential::read(value) else {
-                let why = format!("the secret {name:?} has a line break, so it is no credential");
-                return Err(Stop::Refused(FaultCode::RepositoryDenied, why));
-            };
-            Some(credential)
-        }
+        name => Some(credential(run, (namespace, name))?),
     };
     Ok(Git {
         sandbox: run.engine.sandbox.clone(),
@@ -86,6 +75,31 @@ pub(super) fn git_of(run: &LeasedRun) -> Result<Git, Stop> {
         disk_mib: host.disk_mib,
         cancel: run.lease.calls.clone(),
         kill: run.lease.kill.clone(),
+    })
+}
+
+/// The credential with a name: an agent's of the forges file for a task, else one of the executor's secrets.
+fn credential(run: &LeasedRun, (namespace, name): (&str, &str)) -> Result<Credential, Stop> {
+    let of_file = (namespace == TOOLCHAIN).then(|| run.engine.forges.clone_credential(name));
+    let value = match of_file.flatten() {
+        Some(Ok(secret)) => secret,
+        Some(Err(error)) => {
+            return Err(Stop::Refused(FaultCode::SecretUnavailable, error.to_string()));
+        }
+        None => {
+            let value = run.engine.secrets.value(namespace, name).ok_or_else(|| {
+                let why = format!(
+                    "the executor's operator lists no secret {name:?} for the namespace {namespace:?}; add it to \
+                     SURETY_EXECUTOR_SECRETS, or name another one"
+                );
+                Stop::Refused(FaultCode::SecretUnavailable, why)
+            })?;
+            Secret::new(value)
+        }
+    };
+    Credential::read(value.expose()).ok_or_else(|| {
+        let why = format!("the secret {name:?} has a line break, so it is no credential");
+        Stop::Refused(FaultCode::RepositoryDenied, why)
     })
 }
 

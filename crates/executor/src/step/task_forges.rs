@@ -5,7 +5,7 @@ use sqlx::PgPool;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use surety_common::config::{NamedSecrets, SecretSource};
+use surety_common::config::{NamedSecrets, Secret, SecretSource};
 use surety_common::domain::toolchain::Forge as ForgeKind;
 use surety_common::store::{self, StoreError, StoredTask};
 use surety_forge::{Forge, ForgeError, Forges};
@@ -54,6 +54,11 @@ impl TaskForges {
         };
         let opened = self.forges.with_credential(kind, repo, (account.as_str(), file.as_path()));
         opened.map_err(|error: ForgeError| unavailable(&error.to_string()))
+    }
+
+    /// The credential of a clone that the forges file names; none for a name of another kind. It blocks.
+    pub(super) fn clone_credential(&self, name: &str) -> Option<Result<Secret, ForgeError>> {
+        self.forges.clone_credential(name)
     }
 
     pub(super) fn is_empty(&self) -> bool {

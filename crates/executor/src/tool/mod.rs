@@ -47,7 +47,7 @@ pub use mcp::{McpError, McpHost, RunServers};
 pub use programs::{missing_program, program_folders};
 pub use registry::{Registry, RegistryError};
 pub(crate) use run_forge::unavailable;
-pub use run_forge::{FindForge, ForgeOfTask, RunForge};
+pub use run_forge::{FindForge, ForgeOfTask, NewReport, RunForge, StoreReport};
 pub use run_tool::{ALWAYS_ALLOWED, RunTool};
 pub use sandbox::{Attached, Participant, Sandbox, SandboxError};
 pub use scope::WriteScope;

@@ -101,13 +101,15 @@ impl Registry {
         self.insert(Carrier::Tool(Arc::clone(&tool)), tool.spec())
     }
 
-    /// The same tools with those of tasks on a forge.
+    /// The same tools with those of tasks: the report, and, where a forge is configured, those that act on it.
     ///
     /// # Errors
     /// [`RegistryError`] for a schema that does not compile.
-    pub fn with_forge_tools(&self) -> Result<Self, RegistryError> {
+    pub fn with_task_tools(&self, on_forge: bool) -> Result<Self, RegistryError> {
         let mut all = self.clone();
-        for tool in builtin::forge::forge_tools() {
+        all.register(Arc::new(builtin::report::SubmitReport::new()))?;
+        let of_forge = on_forge.then(builtin::forge::forge_tools);
+        for tool in of_forge.into_iter().flatten() {
             all.register(tool)?;
         }
         Ok(all)

@@ -1,4 +1,4 @@
-//! The forge of a run that is a task: the assignee's own account there.
+//! What a run that is a task acts on: the assignee's own account on a forge, and the history of the task.
 
 use crate::tool::{ErrorCode, ToolError};
 use chrono::{DateTime, Utc};
@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use surety_forge::{Forge, ForgeError, ForgeErrorCode, RepoName};
 use tokio::sync::OnceCell;
+use uuid::Uuid;
 
 /// What the forge tools of a run act on.
 #[derive(Clone)]
@@ -25,9 +26,27 @@ pub struct ForgeOfTask {
 pub type FindForge =
     Arc<dyn Fn() -> BoxFuture<'static, Result<ForgeOfTask, ToolError>> + Send + Sync>;
 
-/// The forge of a run; none of a run that is no task. Cheap to clone.
+/// A report of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewReport {
+    /// The call: a repeated one stores no second report.
+    pub call_id: Uuid,
+    /// The text; not blank.
+    pub text: String,
+    /// Addresses that show what was done.
+    pub links: Vec<String>,
+}
+
+/// Stores a report of a task, once for its call.
+pub type StoreReport =
+    Arc<dyn Fn(NewReport) -> BoxFuture<'static, Result<(), ToolError>> + Send + Sync>;
+
+/// The forge and the history of a run that is a task; nothing of another run. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct RunForge(Option<Arc<Found>>);
+pub struct RunForge {
+    found: Option<Arc<Found>>,
+    report: Option<StoreReport>,
+}
 
 struct Found {
     find: FindForge,
@@ -38,7 +57,25 @@ impl RunForge {
     /// The forge that is found by this.
     #[must_use]
     pub fn found_by(find: FindForge) -> Self {
-        Self(Some(Arc::new(Found { find, found: OnceCell::new() })))
+        let found = Some(Arc::new(Found { find, found: OnceCell::new() }));
+        Self { found, report: None }
+    }
+
+    /// The same, with the history of the task.
+    #[must_use]
+    pub fn reporting_to(self, report: StoreReport) -> Self {
+        Self { report: Some(report), ..self }
+    }
+
+    /// Stores the report of the task.
+    ///
+    /// # Errors
+    /// `forge_unavailable` for a run that is no task, `io_failed`.
+    pub(super) async fn report(&self, report: NewReport) -> Result<(), ToolError> {
+        match &self.report {
+            Some(store) => store(report).await,
+            None => Err(unavailable("the run is no task, so it takes no report")),
+        }
     }
 
     /// What the tools act on.
@@ -46,8 +83,8 @@ impl RunForge {
     /// # Errors
     /// `forge_unavailable` for a run that is no task, and for an assignee without a credential.
     pub(super) async fn open(&self) -> Result<&ForgeOfTask, ToolError> {
-        let Some(found) = &self.0 else {
-            return Err(unavailable("the run is no task of a forge"));
+        let Some(found) = &self.found else {
+            return Err(unavailable("the run is no task of a forge that is configured"));
         };
         found.found.get_or_try_init(|| (found.find)()).await
     }
@@ -60,7 +97,7 @@ pub(crate) fn unavailable(why: &str) -> ToolError {
 
 impl fmt::Debug for RunForge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RunForge").field(&self.0.is_some()).finish()
+        f.debug_tuple("RunForge").field(&self.found.is_some()).finish()
     }
 }
 

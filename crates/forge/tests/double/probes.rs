@@ -29,6 +29,7 @@ impl Configured {
                 credential_file: bench.double.account("surety")?,
                 repositories: vec!["team/*".to_owned()],
                 probe,
+                clone_url: None,
             }],
             agents: vec![ForgeCredential {
                 agent: "alice-agent".to_owned(),
@@ -222,6 +223,7 @@ fn of_several_forges_the_one_with_the_longest_glob_is_taken() -> Result<()> {
         credential_file: credential_file.clone(),
         repositories: vec![glob.to_owned()],
         probe: ProbeMode::Required,
+        clone_url: None,
     };
     let forges =
         vec![settings("all", "*/*"), settings("team", "team/*"), settings("one", "team/totals")];
@@ -240,5 +242,54 @@ fn of_several_forges_the_one_with_the_longest_glob_is_taken() -> Result<()> {
     };
     let refused = Forges::open(&wrong).err().context("a refusal")?;
     assert_eq!(refused.code, ForgeErrorCode::ConfigInvalid);
+    Ok(())
+}
+
+#[test]
+fn a_clone_names_the_credential_of_its_agent_which_is_read_when_it_is_used() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let credential_file = credential(folder.path(), "token")?;
+    let forge = |name: &str, clone_url: Option<&str>| ForgeSettings {
+        name: name.to_owned(),
+        kind: ForgeKind::Gitea,
+        url: "https://git.example".to_owned(),
+        account: None,
+        credential_file: credential_file.clone(),
+        repositories: vec![format!("{name}/*")],
+        probe: ProbeMode::Required,
+        clone_url: clone_url.map(str::to_owned),
+    };
+    let agent = |forge: &str| ForgeCredential {
+        agent: "agent".to_owned(),
+        forge: forge.to_owned(),
+        account: "alice".to_owned(),
+        credential_file: credential_file.clone(),
+    };
+    let forges = vec![
+        forge("team", Some("https://git.example")),
+        forge("folder", Some("file:///srv/git")),
+        forge("none", None),
+    ];
+    let agents = vec![agent("team"), agent("folder"), agent("none")];
+    let forges = Forges::open(&ForgesFile { forges, agents })?;
+    let source = |repo: &str, agent: &str| forges.clone_source(ForgeKind::Gitea, repo, agent);
+    let team = source("team/app", "agent").context("a source")?;
+    assert_eq!(team.url, "https://git.example/team/app.git");
+    let name = team.secret.context("a credential")?;
+    assert!(team.takes_credential);
+    let other = source("team/app", "other").context("a source")?;
+    assert_eq!((other.secret, other.takes_credential), (None, true));
+    let local = source("folder/app", "agent").context("a source")?;
+    assert_eq!((local.secret, local.takes_credential), (None, false));
+    assert_eq!(source("none/app", "agent"), None);
+    assert_eq!(source("elsewhere/app", "agent"), None);
+
+    std::fs::write(&credential_file, "the-newer-token")?;
+    let read = forges.clone_credential(&name).context("a name of the file")??;
+    assert_eq!(read.expose(), "the-newer-token");
+    assert!(forges.clone_credential("listed").is_none());
+    let unknown =
+        forges.clone_credential("forges-file/team/other").context("a name of the file")?;
+    assert_eq!(unknown.err().context("a refusal")?.code, ForgeErrorCode::CredentialUnreadable);
     Ok(())
 }

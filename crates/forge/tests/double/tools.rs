@@ -70,7 +70,7 @@ pub(super) async fn call(
     arguments: serde_json::Value,
 ) -> ToolOutcome {
     let registry = Registry::with_builtin(&BuiltinSettings::default()).expect("the tools");
-    let registry = registry.with_forge_tools().expect("the tools");
+    let registry = registry.with_task_tools(true).expect("the tools");
     let arguments: Value = json::parse(&arguments.to_string()).expect("JSON").value;
     registry.validate(name, &arguments).expect("arguments of the schema");
     registry.get(name).expect("the tool").call(ctx, &arguments).await

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Object;
 use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::toolchain::AgentDriver;
 use surety_common::store;
 use surety_common::wire::caller::Caller;
 use surety_common::wire::v1;
@@ -23,6 +24,13 @@ impl Service {
         let sent = request.into_inner().agent;
         let sent = sent.ok_or_else(|| Problem::at(Code::FieldMissing, "agent", "is missing"));
         let wanted = read_agent(sent.map_err(status)?).map_err(status)?;
+        if wanted.driver == AgentDriver::Model && !self.has_model {
+            let message = "no model is configured, so an agent cannot be driven by it; set SURETY_MODEL_URL and \
+                           SURETY_MODEL_NAME (and SURETY_MODEL_KEY_FILE) for the planner and the executors, or use \
+                           `remote`";
+            let fault = Fault::new(FaultCode::FeatureNotServed, message);
+            return Err(status(fault.with_field("agent.driver")));
+        }
         let stored = store::put_agent(&planner.pool, &wanted, caller.name(), planner.now()).await;
         if !stored.map_err(status)? {
             let message = "an account of the agent belongs to another one; remove it there first";

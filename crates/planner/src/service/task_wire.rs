@@ -1,7 +1,7 @@
 //! Tasks and agents on the wire.
 
 use surety_common::domain::problem::{Code, Problem};
-use surety_common::domain::toolchain::{Agent, Forge, Language, Role, TaskEntry};
+use surety_common::domain::toolchain::{Agent, AgentDriver, Forge, Language, Role, TaskEntry};
 use surety_common::store::{EntryRow, StoredTask, TaskEnd};
 use surety_common::wire::run::ended;
 use surety_common::wire::v1;
@@ -73,6 +73,7 @@ pub(super) fn agent(agent: Agent) -> v1::Agent {
         language: agent.language.to_string(),
         concurrency: agent.concurrency,
         credential: agent.credential,
+        driver: agent.driver.to_string(),
     }
 }
 
@@ -81,7 +82,7 @@ pub(super) fn agent(agent: Agent) -> v1::Agent {
 /// # Errors
 /// `field_missing`, `type_mismatch`, `too_large`, `limit_out_of_range`, each with the field.
 pub(super) fn read_agent(agent: v1::Agent) -> Result<Agent, Problem> {
-    let v1::Agent { id, accounts, roles, language, concurrency, credential } = agent;
+    let v1::Agent { id, accounts, roles, language, concurrency, credential, driver } = agent;
     let accounts = accounts.into_iter().enumerate().map(|(index, account)| {
         let v1::ForgeAccount { forge, login } = account;
         Ok((read_forge(&format!("accounts[{index}].forge"), &forge)?, login))
@@ -96,6 +97,12 @@ pub(super) fn read_agent(agent: v1::Agent) -> Result<Agent, Problem> {
             unknown("language".to_owned(), Language::ALL.iter().map(|language| language.as_str()))
         })?,
     };
+    let driver = match driver.trim() {
+        "" => AgentDriver::Remote,
+        text => AgentDriver::from_text(text).ok_or_else(|| {
+            unknown("driver".to_owned(), AgentDriver::ALL.iter().map(|driver| driver.as_str()))
+        })?,
+    };
     let agent = Agent {
         id,
         accounts: accounts.collect::<Result<_, Problem>>()?,
@@ -103,6 +110,7 @@ pub(super) fn read_agent(agent: v1::Agent) -> Result<Agent, Problem> {
         language,
         concurrency: concurrency.max(1),
         credential,
+        driver,
     };
     agent.normalized()
 }

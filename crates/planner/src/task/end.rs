@@ -113,6 +113,11 @@ async fn failure_of(
     task: &StoredTask,
     terminal: &Terminal,
 ) -> Result<TaskFailure, Fault> {
+    if terminal.stop_reason == StopReason::Aborted
+        && let Some(failure) = TaskFailure::of_clone(&terminal.internal_reason)
+    {
+        return Ok(failure);
+    }
     if terminal.stop_reason != StopReason::AcceptCheckFailed {
         return Ok(TaskFailure::of_end(terminal.stop_reason, []));
     }
@@ -459,36 +464,4 @@ fn issue(task: &StoredTask, failure: TaskFailure) -> (String, String) {
         task.run_id
     );
     (title, body)
-}
-
-impl Planner {
-    /// Gives a task without an assignee to the agent that its event asks for, or else to the coordinator.
-    pub(super) async fn assign(&self, run_id: Uuid) -> Result<(), Fault> {
-        let Some(task) = store::find_task(&self.pool, run_id).await? else { return Ok(()) };
-        let asked = task.addressee.split_once(' ').and_then(|(kind, name)| match kind {
-            "account" => Some(Assignee::Account(name.to_owned())),
-            "role" => Role::from_text(name).map(Assignee::Role),
-            _ => None,
-        });
-        let forge = Forge::from_text(&task.forge).unwrap_or(Forge::Gitea);
-        let mut reading = Admission::begin(&self.pool, []).await?;
-        let mut found = None;
-        for assignee in asked.iter().chain(&[Assignee::Role(Role::Coordinator)]) {
-            found = reading.agent_of(forge, assignee, &task.payload.from).await?;
-            if found.is_some() {
-                break;
-            }
-        }
-        drop(reading);
-        let Some(Assigned { agent_id, language }) = found else { return Ok(()) };
-        let instructions =
-            self.rules.instructions(run_id, &task.payload, language).map_err(unusable)?;
-        let payload = task.payload.to_json().to_string();
-        let given = (agent_id.as_str(), instructions.as_str(), payload.as_str());
-        if store::assign_task(&self.pool, run_id, given).await? {
-            tracing::info!(%run_id, agent = agent_id, "planner: a task without an assignee was given to an agent");
-            self.waker.wake_now(store::Topic::Waits(run_id));
-        }
-        Ok(())
-    }
 }

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use futures::future::BoxFuture;
 use surety_common::domain::toolchain::{ProbeMode, Subject};
 use surety_common::store;
+use surety_forge::CloneSource;
 
 /// A text to be written on a forge, once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +65,9 @@ pub trait EscalationPort: Send + Sync {
     /// Whether the gate asks the forge about tasks of a repository.
     fn probe_mode(&self, forge: &str, repo: &str) -> ProbeMode;
 
+    /// Where an agent clones the repository of a task from; none where the configuration names no address for clones.
+    fn clone_source(&self, forge: &str, repo: &str, agent: &str) -> Option<CloneSource>;
+
     /// Whether the assignee's own part of a task holds, so that only a build or a reviewer is missing: then the clock
     /// of the report stops. None where the forge does not say.
     fn own_part_holds<'a>(&'a self, task: &'a store::StoredTask) -> BoxFuture<'a, Option<bool>>;
@@ -102,6 +106,10 @@ impl EscalationPort for NoForge {
         _: &'a Subject,
     ) -> BoxFuture<'a, Option<Vec<String>>> {
         Box::pin(std::future::ready(None))
+    }
+
+    fn clone_source(&self, _: &str, _: &str, _: &str) -> Option<CloneSource> {
+        None
     }
 
     fn own_part_holds<'a>(&'a self, _: &'a store::StoredTask) -> BoxFuture<'a, Option<bool>> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use surety_common::domain::toolchain::{Forge as ForgeKind, ProbeMode, Subject};
 use surety_common::store::{self, StoredTask};
 use surety_forge::once::{Marked, comment_once, issue_once};
-use surety_forge::{Forge, ForgeError, Forges, NewIssue, ProbeAnswer, RepoName};
+use surety_forge::{CloneSource, Forge, ForgeError, Forges, NewIssue, ProbeAnswer, RepoName};
 
 /// No escalation is attempted for longer: nothing with its mark is older.
 const OLDEST: TimeDelta = TimeDelta::days(30);
@@ -110,6 +110,10 @@ impl EscalationPort for ForgePort {
                 }
             }
         })
+    }
+
+    fn clone_source(&self, forge: &str, repo: &str, agent: &str) -> Option<CloneSource> {
+        self.forges.clone_source(ForgeKind::from_text(forge)?, repo, agent)
     }
 
     fn own_part_holds<'a>(&'a self, task: &'a StoredTask) -> BoxFuture<'a, Option<bool>> {

@@ -5,6 +5,7 @@
 //! A further type is one module and one line of [`TASK_TYPES`].
 
 mod admit;
+mod assign;
 mod end;
 mod escalate;
 mod escalation_port;

@@ -1,19 +1,21 @@
 //! The run of a task.
 
-use super::find_task_type;
+use super::{TaskType, Toolchain, find_task_type};
 use crate::intake::{first_execution, first_moves, first_revision};
 use crate::planner::Planner;
 use futures::future::try_join_all;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use surety_common::domain::check::{AcceptCheck, CheckKind, Match, Overlay, Owner};
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::{Evidence, Plan, PlanStep};
+use surety_common::domain::repository::{Repository, read_repository};
 use surety_common::domain::run::{DriverKind, Policy, RunSpec, VerifyCommands};
 use surety_common::domain::toolchain::{
-    ANY_LONG_COMMENT, ANY_OUTPUT, Compatibility, FORGE_TARGET, ProbeMode,
+    ANY_LONG_COMMENT, ANY_OUTPUT, Agent, AgentDriver, Compatibility, FORGE_TARGET, ProbeMode,
+    workspace_revision,
 };
 use surety_common::store::{self, Created, NewRun, NewTask, StoredTask};
 use surety_common::telemetry::trace;
@@ -42,6 +44,10 @@ pub(super) struct Start {
     instructions: String,
     /// Whether no agent is woken: the gate accepts it at once.
     is_notice: bool,
+    /// The agent that must act; empty while there is none.
+    assignee: String,
+    /// What of the repository its workspace is a clone of; none for a task that changes no code.
+    revision: Option<String>,
 }
 
 impl From<&NewTask> for Start {
@@ -55,6 +61,8 @@ impl From<&NewTask> for Start {
             title: title(&task.payload.event_type, &task.subject.repo, task.subject.number),
             instructions: task.instructions.clone(),
             is_notice: task.is_notice,
+            assignee: task.assignee.clone(),
+            revision: workspace_revision(&task.payload, &task.subject),
         }
     }
 }
@@ -70,6 +78,8 @@ impl From<&StoredTask> for Start {
             title: title(&task.payload.event_type, &task.subject.repo, task.subject.number),
             instructions: task.instructions.clone(),
             is_notice: task.is_notice,
+            assignee: task.assignee.clone(),
+            revision: workspace_revision(&task.payload, &task.subject),
         }
     }
 }
@@ -113,29 +123,73 @@ pub(super) async fn start_runs(planner: &Planner, starts: Vec<Start>) -> Result<
         return Ok(());
     }
     let run_ids: Vec<Uuid> = starts.iter().map(|start| start.run_id).collect();
-    try_join_all(starts.into_iter().map(|start| make_run(planner, start))).await?;
+    let agents = agents_of(planner, &starts).await?;
+    let agent = |start: &Start| agents.iter().find(|agent| agent.id == start.assignee);
+    try_join_all(starts.iter().map(|start| make_run(planner, start, agent(start)))).await?;
     Ok(store::start_tasks(&planner.pool, &run_ids, planner.now()).await?)
 }
 
-async fn make_run(planner: &Planner, start: Start) -> Result<(), Fault> {
+/// The registered assignees of tasks that may be driven by the model, or have a clone.
+async fn agents_of(planner: &Planner, starts: &[Start]) -> Result<Vec<Agent>, Fault> {
+    let acted_on = starts.iter().filter(|start| {
+        start.task_type == Toolchain.name() && !start.is_notice && !start.assignee.is_empty()
+    });
+    let ids: BTreeSet<&str> = acted_on.map(|start| start.assignee.as_str()).collect();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids: Vec<&str> = ids.into_iter().collect();
+    Ok(store::find_agents(&planner.pool, &ids).await?)
+}
+
+/// The repository whose clone is the workspace: none for a task that changes no code, without an address for clones, and
+/// for an assignee whose credential is nowhere, because its work could not be pushed.
+fn repository(planner: &Planner, start: &Start, agent: Option<&Agent>) -> Option<Repository> {
+    let revision = start.revision.as_deref()?;
+    let (forge, repo) = &start.place;
+    let source = planner.escalations.clone_source(forge, repo, &start.assignee)?;
+    let of_registry = || agent.map(|agent| agent.credential.clone());
+    let secret = match source.takes_credential {
+        false => String::new(),
+        true => source.secret.or_else(of_registry).filter(|secret| !secret.is_empty())?,
+    };
+    match read_repository("repository", (&source.url, revision, "")) {
+        Ok(repository) => Some(Repository { secret, ..repository }),
+        Err(problem) => {
+            let run_id = start.run_id;
+            tracing::warn!(%run_id, %problem, "planner: the task gets no clone: its branch cannot be named");
+            None
+        }
+    }
+}
+
+const fn driver(start: &Start, agent: Option<&Agent>) -> DriverKind {
+    match agent {
+        _ if start.is_notice => DriverKind::Script,
+        Some(Agent { driver: AgentDriver::Model, .. }) => DriverKind::Model,
+        Some(_) | None => DriverKind::Remote,
+    }
+}
+
+async fn make_run(planner: &Planner, start: &Start, agent: Option<&Agent>) -> Result<(), Fault> {
     let now = planner.now();
     let (span, trace_parent) = trace::start_run("planner", &start.run_id.to_string(), None);
     let (forge, repo) = &start.place;
     let probe = planner.escalations.probe_mode(forge, repo);
-    let plan = normal(&plan(&start, planner.rules.compatibility(), probe))?;
+    let plan = normal(&plan(start, planner.rules.compatibility(), probe))?;
     let spec = RunSpec {
         id: start.run_id,
-        namespace: start.namespace,
+        namespace: start.namespace.clone(),
         request_id: String::new(),
-        goal: start.title,
-        driver: if start.is_notice { DriverKind::Script } else { DriverKind::Remote },
+        goal: start.title.clone(),
+        driver: driver(start, agent),
         workspace: String::new(),
-        repository: None,
+        repository: repository(planner, start, agent),
         limits: limits(),
         policy: Policy { verify_commands: VerifyCommands::ReceiptsOnly, ..Policy::default() },
         labels: BTreeMap::from([
-            ("task_type".to_owned(), start.task_type),
-            ("action_type".to_owned(), start.action_type),
+            ("task_type".to_owned(), start.task_type.clone()),
+            ("action_type".to_owned(), start.action_type.clone()),
         ]),
         forked_from: None,
         trace_parent: trace_parent.to_string(),
@@ -214,6 +268,8 @@ fn normal(plan: &Plan) -> Result<Plan, Fault> {
 /// A refused report ends the run: what follows is a task of its own, and no repair of this one.
 fn limits() -> Limits {
     Limits {
+        // A clone has one writer.
+        max_parallel_steps: 1,
         max_replans: 0,
         max_repairs: 0,
         max_step_rounds: MAX_TURNS,
@@ -240,6 +296,8 @@ mod tests {
             title: " mail ".to_owned(),
             instructions: "Read it.\n".to_owned(),
             is_notice: false,
+            assignee: String::new(),
+            revision: None,
         };
         let plan = normal(&plan(&start, Compatibility::default(), ProbeMode::Required)).unwrap();
         assert_eq!(normal(&plan).unwrap().digest(), plan.digest());

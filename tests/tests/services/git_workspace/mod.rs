@@ -4,7 +4,7 @@ mod asked;
 mod forked;
 mod killed;
 mod origin;
-mod served;
+pub(crate) mod served;
 
 use anyhow::Result;
 use serde_json::{Value, json};

@@ -23,38 +23,44 @@ use tokio::process::Command;
 const USER: &str = "robot";
 const PASSWORD: &str = "C4nary-of-a-forge-9zQ7xK";
 
-/// A server of the repositories in a folder, by git's own program, for one user.
-struct Forge {
-    address: String,
+/// A server of the repositories in a folder, by git's own program, for those with a credential.
+pub(crate) struct Forge {
+    pub(crate) address: String,
     refused: Arc<Mutex<usize>>,
 }
 
 #[derive(Clone)]
 struct Served {
     root: PathBuf,
+    /// The headers of those whom it serves.
+    wanted: Vec<String>,
     refused: Arc<Mutex<usize>>,
 }
 
 impl Forge {
-    async fn start(root: PathBuf) -> Result<Self> {
+    /// Serves `root` to each `USER:PASSWORD`.
+    pub(crate) async fn start(root: PathBuf, users: &[String]) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = format!("http://{}", listener.local_addr()?);
         let refused = Arc::default();
-        let state = Served { root, refused: Arc::clone(&refused) };
+        let wanted = users.iter().map(|user| format!("Basic {}", STANDARD.encode(user))).collect();
+        let state = Served { root, wanted, refused: Arc::clone(&refused) };
         let router = Router::new().fallback(serve).with_state(state);
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(Self { address, refused })
     }
 
-    fn refused(&self) -> usize {
+    pub(crate) fn refused(&self) -> usize {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 async fn serve(State(served): State<Served>, request: Request) -> Response {
-    let wanted = format!("Basic {}", STANDARD.encode(format!("{USER}:{PASSWORD}")));
     let shown = request.headers().get(header::AUTHORIZATION);
-    if shown.is_none_or(|shown| shown.as_bytes() != wanted.as_bytes()) {
+    let is_known = |shown: &header::HeaderValue| {
+        served.wanted.iter().any(|wanted| wanted.as_bytes() == shown.as_bytes())
+    };
+    if !shown.is_some_and(is_known) {
         *served.refused.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         let mut response = Response::new(Body::from("who are you"));
         *response.status_mut() = StatusCode::UNAUTHORIZED;
@@ -162,7 +168,7 @@ fn with_secret(mut request: v1::CreateRunRequest, name: &str) -> v1::CreateRunRe
 #[tokio::test(flavor = "multi_thread")]
 async fn a_credential_reaches_the_host_of_the_repository_and_nothing_else() -> Result<()> {
     let origin = Origin::new()?;
-    let forge = Forge::start(origin.root()).await?;
+    let forge = Forge::start(origin.root(), &[format!("{USER}:{PASSWORD}")]).await?;
     let mut hosts = Hosts::start(&forge.address).await?;
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), format!("{USER}:{PASSWORD}\n"))?;

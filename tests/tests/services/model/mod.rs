@@ -12,5 +12,5 @@ mod planning;
 mod repairs;
 mod scenarios;
 mod settings;
-mod stage;
+pub(crate) mod stage;
 mod turns;

@@ -123,6 +123,12 @@ async fn agents_are_registered_once_and_unknown_ones_are_the_coordinator_s() -> 
     ensure!(taken == "account_taken", "{taken}");
     let invalid = reason(stage.tasks(PERSON)?.put_agent(request("third", "a b")).await)?;
     ensure!(invalid == "type_mismatch", "{invalid}");
+    for (driver, code) in [("model", "feature_not_served"), ("script", "type_mismatch")] {
+        let mut request = request("third", "carl");
+        request.agent.get_or_insert_default().driver = driver.to_owned();
+        let refused = reason(stage.tasks(PERSON)?.put_agent(request).await)?;
+        ensure!(refused == code, "{driver}: {refused}");
+    }
     let denied = reason(stage.tasks(AGENT)?.put_agent(request("third", "carl")).await)?;
     ensure!(denied == "permission_denied", "{denied}");
     let list = stage.tasks(PERSON)?.list_agents(v1::ListAgentsRequest {}).await?.into_inner();

@@ -1,5 +1,6 @@
 //! Deliveries of forges over real sockets: signed, stored once, processed once, within the bounds of the port.
 
+mod agents;
 mod bounds;
 mod killed;
 pub(crate) mod sender;

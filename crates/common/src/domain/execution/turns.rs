@@ -15,6 +15,7 @@ use super::draft::{Draft, Ending};
 use super::wait_rows::AnsweredWait;
 use super::{CallAnswer, Execution, Graph, OpenCall, StepProgress, SuppliedReply, Wait};
 use crate::domain::decision::{Abort, ExecuteDecision, Usage, UsageSource};
+use crate::domain::fault::FaultCode;
 use crate::domain::journal::{
     Actor, Entry, Intent, Output, ReplyMark, Turn, Validation, VerdictRecord,
 };
@@ -322,6 +323,11 @@ impl Draft {
     /// [`Refusal::Terminal`] when it has ended already.
     pub fn abort(&mut self, graph: &Graph, abort: Abort) -> Result<(), Refusal> {
         let Abort { code, user_message, internal_reason } = abort;
+        // A run that the service ends has the code of a fault here. A driver must not pass for the service.
+        let internal_reason = match FaultCode::from_text(&internal_reason) {
+            Some(_) => format!("said by the driver: {internal_reason}"),
+            None => internal_reason,
+        };
         let stop_reason = StopReason::Aborted;
         self.stop(graph, Ending { stop_reason, user_message, internal_reason })?;
         if let Some(terminal) = &mut self.execution.terminal {

@@ -3,7 +3,9 @@
 use super::event::Role;
 use super::forge::Forge;
 use super::language::Language;
+use super::words::words;
 use crate::domain::problem::{Code, Problem};
+use std::fmt;
 
 /// The longest id of an agent, and the longest name of a secret, in bytes.
 const MAX_NAME: usize = 200;
@@ -13,6 +15,16 @@ const MAX_LOGIN: usize = 100;
 const MAX_ACCOUNTS: usize = 50;
 /// The most open tasks of an agent before tasks of a role go to another one.
 pub const MAX_CONCURRENCY: u32 = 1000;
+
+words! {
+    /// How the turns of an agent's tasks are decided.
+    AgentDriver {
+        /// By the agent, which leases them over the API or only reports.
+        Remote = "remote",
+        /// By the model of the service, with the agent's own credential of the forge.
+        Model = "model",
+    }
+}
 
 /// An agent that acts on tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +41,8 @@ pub struct Agent {
     pub concurrency: u32,
     /// The name of a configured secret with its own credential of the forge; empty for none. Never the credential.
     pub credential: String,
+    /// How the turns of its tasks are decided.
+    pub driver: AgentDriver,
 }
 
 impl Agent {
@@ -104,6 +118,7 @@ mod tests {
             language: Language::En,
             concurrency: 1,
             credential: String::new(),
+            driver: AgentDriver::Remote,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::report::ReportResult;
 use super::words::words;
+use crate::domain::fault::FaultCode;
 use crate::domain::stop::StopReason;
 use std::fmt;
 
@@ -61,6 +62,10 @@ words! {
         ForgeApiUnreachable = "forge_api_unreachable",
         /// The verification itself erred.
         VerifyError = "verify_error",
+        /// The clone could not be made, or does not take the work: a setting, a credential, or a limit is in the way.
+        WorkspaceUnavailable = "workspace_unavailable",
+        /// The branch of the event is gone.
+        BranchGone = "branch_gone",
     }
 }
 
@@ -79,11 +84,26 @@ impl TaskFailure {
                     FailureClass::System
                 }
             }
-            Self::SpawnerCrash | Self::DeadlineExceeded | Self::MaxRetries => FailureClass::System,
-            Self::ForgeApiUnreachable | Self::VerifyError => FailureClass::Infrastructure,
+            Self::SpawnerCrash | Self::DeadlineExceeded | Self::MaxRetries | Self::BranchGone => {
+                FailureClass::System
+            }
+            Self::ForgeApiUnreachable | Self::VerifyError | Self::WorkspaceUnavailable => {
+                FailureClass::Infrastructure
+            }
         }
     }
 }
+
+/// What the failures of a clone are for its task.
+const OF_CLONE: [(FaultCode, TaskFailure); 7] = [
+    (FaultCode::RepositoryUnreachable, TaskFailure::ForgeApiUnreachable),
+    (FaultCode::RepositoryRevisionUnknown, TaskFailure::BranchGone),
+    (FaultCode::RepositoryDenied, TaskFailure::WorkspaceUnavailable),
+    (FaultCode::RepositoryRefused, TaskFailure::WorkspaceUnavailable),
+    (FaultCode::RepositoryTooLarge, TaskFailure::WorkspaceUnavailable),
+    (FaultCode::RepositoryPushRefused, TaskFailure::WorkspaceUnavailable),
+    (FaultCode::SecretUnavailable, TaskFailure::WorkspaceUnavailable),
+];
 
 impl TaskFailure {
     /// The failure of a run that ended with this reason; `reasons` are those of the required checks that failed.
@@ -109,6 +129,12 @@ impl TaskFailure {
             | StopReason::MaxConsecutiveCorrections => Self::MaxRetries,
             StopReason::ModelUnavailable | StopReason::InternalError => Self::SpawnerCrash,
         }
+    }
+
+    /// The failure of a run whose clone ended it with this code; none for another code.
+    pub fn of_clone(code: &str) -> Option<Self> {
+        let found = OF_CLONE.iter().find(|(fault, _)| fault.as_str() == code);
+        found.map(|(_, failure)| *failure)
     }
 
     /// The report's own reason counts first: what the forge shows says nothing where no report is there.
@@ -170,5 +196,17 @@ mod tests {
             assert_eq!((found.as_str(), found.class(1).as_str()), (failure, class), "{stop:?}");
         }
         assert_eq!(TaskFailure::NoAction.class(3), FailureClass::System);
+        for (code, class) in [
+            ("repository_unreachable", Some("infrastructure")),
+            ("repository_denied", Some("infrastructure")),
+            ("repository_refused", Some("infrastructure")),
+            ("secret_unavailable", Some("infrastructure")),
+            ("repository_revision_unknown", Some("system")),
+            ("workspace_busy", None),
+            ("", None),
+        ] {
+            let found = TaskFailure::of_clone(code).map(|failure| failure.class(1).as_str());
+            assert_eq!(found, class, "{code}");
+        }
     }
 }

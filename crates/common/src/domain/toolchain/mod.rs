@@ -34,12 +34,13 @@ mod steps;
 mod subject;
 mod task;
 mod words;
+mod workspace;
 
 /// The namespaces of tasks: their waits are offered to the agent that must act, and to no other.
 pub const TASK_NAMESPACES: [&str; 2] = ["_toolchain", "_mail"];
 
 pub use action::{ActionType, EventType};
-pub use agent::{Agent, MAX_CONCURRENCY};
+pub use agent::{Agent, AgentDriver, MAX_CONCURRENCY};
 pub use brief::{MAX_BRIEF, brief};
 pub use delivery::{Delivery, MAX_DELIVERY};
 pub use event::{Assignee, Ignored, MAX_CHANGED_FILES, Reading, Role, ToolchainEvent};
@@ -66,3 +67,4 @@ pub use risk::{RiskLevel, RiskRules};
 pub use source::Rules;
 pub use subject::Subject;
 pub use task::{EntryKind, MAX_STEPS, TaskPayload};
+pub use workspace::workspace_revision;

@@ -11,6 +11,7 @@ pub mod list_dir;
 pub mod noop;
 pub mod read_file;
 pub mod read_output;
+pub mod report;
 pub mod run_command;
 pub mod sleep;
 mod support;
