@@ -8,6 +8,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# No debugger looks at what CI builds, and it builds everything each time.
+[ -z "${CI:-}" ] || export CARGO_PROFILE_DEV_DEBUG=0
+
 readonly TARGET_DIR="${CARGO_TARGET_DIR:-target}"
 readonly SURETY="$TARGET_DIR/debug/surety"
 readonly BUF=tools/buf/node_modules/.bin/buf

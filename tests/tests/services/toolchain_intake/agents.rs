@@ -212,7 +212,7 @@ impl Work {
         let ran = Command::new(stubs.join("venv/bin/python"))
             .arg(root().join("examples/task_agent.py"))
             .arg(stubs.join("generated"))
-            .arg(self.stage.deployment.first_executor()?.address())
+            .arg(self.stage.deployment.executors.first().context("an executor")?.address())
             .arg(self.stage.deployment.planner.address())
             .arg(token.path())
             .arg("2")

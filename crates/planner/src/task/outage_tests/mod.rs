@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use surety_common::config::{ForgeSettings, ForgesFile, ToolchainConfig};
 use surety_common::domain::toolchain::{
-    Agent, Delivery, Forge, Language, ProbeMode, Reading, Role, Rules, ToolchainEvent,
+    Agent, AgentDriver, Delivery, Forge, Language, ProbeMode, Reading, Role, Rules, ToolchainEvent,
 };
 use surety_common::store;
 use surety_e2e::forge::{Failure, ForgeDouble, State};
