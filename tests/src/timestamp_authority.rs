@@ -218,7 +218,7 @@ impl Signer {
         let attribute = |oid: &[u8], value: &[u8]| element(0x30, &[oid, &element(0x31, &[value])]);
         let certificate_id = element(4, &[digest(&SHA256, &self.certificate).as_ref()]);
         let ids = element(0x30, &[&element(0x30, &[&element(0x30, &[&certificate_id])])]);
-        let mut attributes = vec![
+        let mut attributes = [
             attribute(OID_CONTENT_TYPE, OID_TST_INFO),
             attribute(OID_MESSAGE_DIGEST, &element(4, &[digest(&SHA256, &info).as_ref()])),
             attribute(OID_CERTIFICATE, &ids),

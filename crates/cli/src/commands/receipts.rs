@@ -133,10 +133,9 @@ async fn export(
             | Line::EvidenceJson(line)
             | Line::EndJson(line),
         ) = item.line
+            && (!verdicts || is_about_a_verdict(&line))
         {
-            if !verdicts || is_about_a_verdict(&line) {
-                output.line(&line)?;
-            }
+            output.line(&line)?;
         }
     }
     Ok(Exit::Done)

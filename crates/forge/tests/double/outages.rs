@@ -3,7 +3,7 @@
 use super::probes::Configured;
 use super::tools::{Task, call};
 use super::{REPO, quick};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -163,7 +163,7 @@ async fn questions(failure: Failure, code: ForgeErrorCode) -> Result<()> {
         it.bench.double.fail("*", failure.clone(), (0, 1000));
         let answer = it.ask(event, context.clone(), State::now()).await;
         let ProbeAnswer::Unreachable(error) = answer else {
-            panic!("{failure:?} {event:?}: {answer:?}")
+            bail!("{failure:?} {event:?}: {answer:?}");
         };
         assert_eq!(error.code, code, "{failure:?} {event:?}: {error}");
         it.bench.double.heal();
