@@ -50,8 +50,14 @@ const OF_GATES: [&str; 4] = [
     "committer.after_write",
 ];
 /// The places of tasks; the test `toolchain` lets planners die there.
-const OF_TASKS: [&str; 3] =
-    ["planner.after_task_stored", "planner.before_task_end", "planner.after_task_end"];
+const OF_TASKS: [&str; 6] = [
+    "planner.after_task_stored",
+    "planner.before_task_end",
+    "planner.after_task_end",
+    "planner.after_take_escalation",
+    "planner.before_escalation_receipt",
+    "planner.after_escalation_receipt",
+];
 const OF_PLANNERS: [&str; 6] = [
     "planner.before_create",
     "planner.after_create",

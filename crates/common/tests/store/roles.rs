@@ -105,7 +105,7 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         ),
         ("planner, agent", &planner, "delete from agent".to_owned(), true),
         ("planner, task", &planner, "update task set waiting_for = ''".to_owned(), true),
-        ("executor, task", &executor, "update task set waiting_for = ''".to_owned(), false),
+        ("gate, task", &gate, "update task set waiting_for = ''".to_owned(), false),
         ("gate, history", &gate, "delete from task_entry".to_owned(), false),
         ("planner, delivery", &planner, "delete from forge_delivery".to_owned(), true),
         ("executor, hook", &executor, "delete from hook".to_owned(), false),

@@ -1,6 +1,5 @@
 //! The used part of a run's limits.
 
-use super::{is_zero, is_zero_i64};
 use crate::domain::decision::Usage;
 use crate::domain::repository::RepositoryState;
 use serde::{Deserialize, Serialize};
@@ -80,4 +79,20 @@ pub struct Deaths {
     pub round: u32,
     /// How many, at least 1.
     pub count: u32,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde's skip_serializing_if passes a reference"
+)]
+pub(super) fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde's skip_serializing_if passes a reference"
+)]
+pub(super) fn is_zero_i64(value: &i64) -> bool {
+    *value == 0
 }

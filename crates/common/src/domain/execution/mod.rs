@@ -38,8 +38,7 @@ pub use grants::Revocation;
 pub use graph::Graph;
 pub use plan_approval::PlanAnswer;
 pub use plan_budget::PLAN_OF_MODEL;
-pub use sleep::Sleep;
-pub use step_progress::{CallAnswer, OpenCall, StepProgress, SuppliedReply};
+pub use step_progress::{CallAnswer, OpenCall, Sleep, StepProgress, SuppliedReply};
 pub use wait::{Paused, Wait};
 pub use worker_call::{CallSpan, NextAttempt, WorkerCall, WorkerCallEnd, WorkerResult};
 
@@ -222,20 +221,4 @@ impl Execution {
     pub fn stop_reason(&self) -> Option<StopReason> {
         self.terminal.as_ref().map(|terminal| terminal.stop_reason)
     }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde's skip_serializing_if passes a reference"
-)]
-fn is_zero(value: &u32) -> bool {
-    *value == 0
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde's skip_serializing_if passes a reference"
-)]
-fn is_zero_i64(value: &i64) -> bool {
-    *value == 0
 }

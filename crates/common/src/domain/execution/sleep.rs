@@ -7,22 +7,11 @@
 //! A sleep is a call with an intent: what is known of it is in the row, so any process ends it.
 
 use super::draft::Draft;
-use super::{Graph, OpenCall, StepProgress, Wait};
+use super::{Graph, OpenCall, Sleep, StepProgress, Wait};
 use crate::domain::machine::Refusal;
 use crate::domain::step::StepState;
 use crate::domain::stop::WaitingOn;
 use chrono::{DateTime, TimeDelta, Utc};
-use serde::{Deserialize, Serialize};
-
-/// A sleep under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sleep {
-    /// When the clock ends it.
-    #[serde(with = "chrono::serde::ts_microseconds")]
-    pub until: DateTime<Utc>,
-    /// How long the step had worked when it began, in microseconds.
-    worked_us: i64,
-}
 
 impl StepProgress {
     /// Whether it waits for the end of a sleep that is over `now`.

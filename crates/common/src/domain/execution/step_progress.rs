@@ -1,6 +1,7 @@
 //! The state of one step: its attempt, its open call, the reply that was supplied for it.
 
-use super::{Sleep, Wait, WorkerCall, is_zero, is_zero_i64};
+use super::counters::{is_zero, is_zero_i64};
+use super::{Wait, WorkerCall};
 use crate::domain::confirmation::ApprovedCall;
 use crate::domain::decision::Usage;
 use crate::domain::model::ModelReply;
@@ -179,4 +180,14 @@ impl CallAnswer {
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|answer| answer.as_str() == text)
     }
+}
+
+/// A sleep under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sleep {
+    /// When the clock ends it.
+    #[serde(with = "chrono::serde::ts_microseconds")]
+    pub until: DateTime<Utc>,
+    /// How long the step had worked when it began, in microseconds.
+    pub(super) worked_us: i64,
 }
