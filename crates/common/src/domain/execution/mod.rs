@@ -18,6 +18,7 @@ mod fork;
 mod grants;
 mod graph;
 mod model;
+mod open_worker_call;
 mod pause;
 mod plan_approval;
 mod plan_budget;
@@ -36,11 +37,12 @@ pub use counters::{Counters, Deaths};
 pub use fork::inherited_steps;
 pub use grants::Revocation;
 pub use graph::Graph;
+pub use open_worker_call::{CallSpan, WorkerCall, WorkerCallEnd, WorkerResult};
 pub use plan_approval::PlanAnswer;
 pub use plan_budget::PLAN_OF_MODEL;
 pub use step_progress::{CallAnswer, OpenCall, Sleep, StepProgress, SuppliedReply};
 pub use wait::{Paused, Wait};
-pub use worker_call::{CallSpan, NextAttempt, WorkerCall, WorkerCallEnd, WorkerResult};
+pub use worker_call::NextAttempt;
 
 #[cfg(test)]
 mod tests;
