@@ -44,45 +44,62 @@ def elements(data: bytes) -> list[tuple[int, bytes, bytes]]:
         if size > 0x7F:
             start = 2 + size - 0x80
             size = int.from_bytes(data[2:start], "big")
+            shortest = 2 + (size.bit_length() + 7) // 8
+            need(size > 0x7F and start == shortest, "a length in the time stamp is not the shortest")
         need(start + size <= len(data), "the time stamp is cut")
         found.append((data[0], data[start : start + size], data[: start + size]))
         data = data[start + size :]
     return found
 
 
+def contents(data: bytes, *allowed: str) -> list[bytes]:
+    """The contents of the DER elements in these bytes, whose tags are one of these, in hex."""
+    found = elements(data)
+    need(bytes(tag for tag, _, _ in found).hex() in allowed, "the time stamp has an unknown form")
+    return [content for _, content, _ in found]
+
+
+def algorithm(data: bytes) -> str:
+    """The identifier of an algorithm without parameters, or with NULL."""
+    identifier, *parameters = contents(data, "06", "0605")
+    need(not any(parameters), "an algorithm of the time stamp has parameters")
+    return identifier.hex()
+
+
 def time_stamp(token: bytes, digest: bytes, certificate: str | None) -> str:
     """The time in a token over this digest. Without a certificate its signature is not checked."""
-    [(_, outer, _)] = elements(token)
-    kind, explicit = elements(outer)
-    data = elements(elements(explicit[1])[0][1])
-    need(kind[1].hex() == SIGNED_DATA, "it is no signed data")
-    content_type, inner = elements(data[2][1])
-    need(content_type[1].hex() == TIME_STAMP, "it is no time stamp")
-    content = elements(inner[1])[0][1]
+    [outer] = contents(token, "30")
+    kind, explicit = contents(outer, "06a0")
+    [data] = contents(explicit, "30")
+    # What no signature covers, as certificates and unsigned attributes, has no place here.
+    data_version, announced, typed, signers = contents(data, "02313031")
+    need(kind.hex() == SIGNED_DATA, "it is no signed data")
+    content_type, explicit = contents(typed, "06a0")
+    need(content_type.hex() == TIME_STAMP, "it is no time stamp")
+    [content] = contents(explicit, "04")
     info = elements(elements(content)[0][1])
-    algorithm, imprint = elements(info[2][1])
-    is_sha256 = elements(algorithm[1])[0][1].hex() == SHA256
-    need(is_sha256 and imprint[1] == digest, "its time stamp is about something else")
+    hashing_of_imprint, imprint = contents(info[2][1], "3004")
+    is_sha256 = elements(hashing_of_imprint)[0][1].hex() == SHA256
+    need(is_sha256 and imprint == digest, "its time stamp is about something else")
     at = info[4][1].decode()
+    [signer] = contents(signers, "30")
+    contents(signer, "023030a03004", "028030a03004")
+    version, name, hashed, attributes, signing, signature = elements(signer)
+    forms = {(b"\x01", 0x30), (b"\x03", 0x80)}
+    need(data_version == b"\x03" and (version[1], name[0]) in forms, "its version is unknown")
+    hashed_by, signed_by = algorithm(hashed[1]), algorithm(signing[1])
+    [only] = contents(announced, "30")
+    need(algorithm(only) == hashed_by, "its digest algorithm is not the announced one")
     if certificate is None:
         return f"anchored at {at}, by an authority that was not checked"
     authority = x509.load_pem_x509_certificate(certificate.encode())
     usage = authority.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     need(list(usage) == [TIME_STAMPING], "the certificate is not for time stamps alone")
-    need(data[-1][0] == 0x31, "it has no signer")
-    [signer] = elements(data[-1][1])
-    version, name, hashed, attributes, signing, signature = elements(signer[1])[:6]
-    forms = {(b"\x01", 0x30), (b"\x03", 0x80)}
-    need(data[0][1] == b"\x03" and (version[1], name[0]) in forms, "its version is unknown")
-    for algorithm in (hashed, signing):
-        need(elements(algorithm[1])[1:] in ([], [(5, b"", b"\x05\0")]), "its algorithm has parameters")
-    announced = [elements(whole)[0] for _, whole, _ in elements(data[1][1])]
-    need(announced == [elements(hashed[1])[0]], "its digest algorithm is not the announced one")
-    hashing = HASHES[elements(hashed[1])[0][1].hex()]
+    hashing = HASHES[hashed_by]
     signed = {}
     for _, attribute, _ in elements(attributes[1]):
-        kind, values = elements(attribute)
-        signed[kind[1].hex()] = elements(values[1])[0]
+        kind, values = contents(attribute, "0631")
+        signed[kind.hex()] = elements(values)[0]
     need(signed[CONTENT_TYPE][1].hex() == TIME_STAMP, "its signature is about another content")
     hasher = hashes.Hash(hashing)
     hasher.update(content)
@@ -93,19 +110,21 @@ def time_stamp(token: bytes, digest: bytes, certificate: str | None) -> str:
     if named[0][0] == 0x30:
         by = HASHES[elements(named[0][1])[0][1].hex()].name
     der = authority.public_bytes(serialization.Encoding.DER)
-    matches = next(part for tag, part, _ in named if tag == 4) == hashlib.new(by, der).digest()
-    need(matches, "another certificate signed it")
+    [identifier] = [part for tag, part, _ in named if tag == 4]
+    need(identifier == hashlib.new(by, der).digest(), "another certificate signed it")
     fields = elements(elements(elements(der)[0][1])[0][1])
     fields = fields[fields[0][0] == 0xA0 :]
-    is_named = name[0] == 0x80 or name[1] == fields[2][2] + fields[0][2]
-    need(is_named, "its signer is named as another certificate")
+    expected = fields[2][2] + fields[0][2]
+    if name[0] == 0x80:
+        expected = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
+    need(name[1] == expected, "its signer is named as another certificate")
     stated = at.replace("Z", "").split(".")[0]
     starts, ends = authority.not_valid_before_utc, authority.not_valid_after_utc
     within = starts.strftime("%Y%m%d%H%M%S") <= stated <= ends.strftime("%Y%m%d%H%M%S")
     need(within, "its time is outside the validity of the certificate")
     message, key = b"\x31" + attributes[2][1:], authority.public_key()
     if isinstance(key, ec.EllipticCurvePublicKey):
-        key.verify(signature[1], message, ec.ECDSA(ECDSA[elements(signing[1])[0][1].hex()]))
+        key.verify(signature[1], message, ec.ECDSA(ECDSA[signed_by]))
     else:
         key.verify(signature[1], message, padding.PKCS1v15(), hashing)  # type: ignore[call-arg, union-attr]
     return f"anchored at {at}"

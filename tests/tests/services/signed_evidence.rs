@@ -268,14 +268,14 @@ async fn anchors_hold(
     python_agrees(files, &keys, lines)
 }
 
-/// Each changed byte of a token is named, also by the Python verifier where its packages are on this machine.
+/// Each changed letter of a token is named, also by the Python verifier where its packages are on this machine.
 fn python_agrees(files: &Files, keys: &TrustedKeys, lines: &str) -> Result<()> {
     let folder = files.path("python");
     std::fs::create_dir(&folder)?;
     std::fs::write(folder.join("good-anchored"), lines)?;
     let (_, token) = lines.split_once("\"token\":\"").context("a token")?;
     let (start, length) = (lines.len() - token.len(), token.find('"').context("its end")?);
-    for place in (start..start + length).step_by(length / 40) {
+    for place in start..start + length {
         let mut changed = lines.as_bytes().to_vec();
         changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
         let text = String::from_utf8(changed)?;

@@ -85,6 +85,13 @@ impl StoreError {
         Self::Corrupt { what: what.into(), why: why.to_string() }
     }
 
+    /// Whether the database role of this process lacks the right to the statement (SQLSTATE 42501,
+    /// `insufficient_privilege`).
+    pub(crate) fn is_denied(&self) -> bool {
+        let Self::Refused { source: sqlx::Error::Database(error) } = self else { return false };
+        error.code().is_some_and(|code| code == "42501")
+    }
+
     /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {

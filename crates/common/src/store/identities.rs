@@ -211,7 +211,8 @@ impl crate::wire::server::Authenticator for Identities {
     }
 }
 
-/// Stores the tokens of a file, again and again while the database is away.
+/// Stores the tokens of a file, again and again while the database is away. With a database role for each service, the
+/// planner's may store tokens: the other services use those that it stored.
 ///
 /// # Errors
 /// Whatever waiting cannot mend.
@@ -223,9 +224,18 @@ pub async fn import_patiently(
         return Ok(());
     }
     let import = || super::token::import_tokens(pool, tokens, clock::now());
-    let imported = pool::patiently(import).await?;
-    if imported > 0 {
-        tracing::info!(imported, "tokens of the token file were stored");
+    match pool::patiently(import).await {
+        Ok(0) => Ok(()),
+        Ok(imported) => {
+            tracing::info!(imported, "tokens of the token file were stored");
+            Ok(())
+        }
+        Err(error) if error.is_denied() => {
+            tracing::info!(
+                "the database role of this service stores no tokens; the planner stores those of its file"
+            );
+            Ok(())
+        }
+        Err(error) => Err(error),
     }
-    Ok(())
 }

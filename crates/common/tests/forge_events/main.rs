@@ -344,6 +344,29 @@ fn the_time_of_the_forge_decides_which_event_is_out_of_date() {
 }
 
 #[test]
+fn two_reviews_of_one_second_are_two_events() {
+    let numbered = |payload: &Value| payload.pointer("/review/id").is_some();
+    let mut compared = 0;
+    for (forge, row) in rows() {
+        let mut payload = row["payload"].clone();
+        let is_text = payload.pointer("/review/content").is_some_and(Value::is_string);
+        if numbered(&payload) || !is_text {
+            continue;
+        }
+        let event = row["event"].as_str().unwrap();
+        let keys = |payload: &Value| match read(forge, event, payload) {
+            Ok(Reading::Tasks(tasks)) => tasks.into_iter().map(|task| task.key).collect(),
+            _ => Vec::new(),
+        };
+        let first = keys(&payload);
+        payload["review"]["content"] = json!("It lacks a test, too.");
+        assert!(first.iter().zip(keys(&payload)).all(|(one, other)| *one != other), "{row}");
+        compared += first.len();
+    }
+    assert!(compared > 0);
+}
+
+#[test]
 fn a_repetition_under_another_delivery_has_the_same_key() {
     let mut keys = BTreeMap::new();
     for (forge, row) in rows() {

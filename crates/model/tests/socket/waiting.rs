@@ -2,10 +2,11 @@
 
 use super::{Bench, anthropic, request};
 use anyhow::Result;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use surety_e2e::model_server::{Reply, Script, Settings};
-use surety_model::{Blame, ChatError, Phase, Profile};
+use surety_e2e::model_server::{ModelServer, Reply, Script, Settings};
+use surety_model::{Blame, ChatError, Endpoints, Phase, Profile, Profiles};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -74,28 +75,32 @@ async fn an_endpoint_has_no_more_requests_at_a_time_than_its_profile_allows() ->
 
 #[tokio::test]
 async fn waiting_for_a_slot_has_an_end() -> Result<()> {
-    let script = Script::list([Reply::text("ok").head_after(Duration::from_secs(60))]);
-    let bench = Bench::start(Settings::default(), script, |profile| {
-        profile.concurrency = 1;
-        profile.total_timeout = Duration::from_millis(200);
-        profile.retries = 0;
-    });
-    let bench = bench.await?;
-    let cancel = CancellationToken::new();
-    let (first, second) = (request(), request());
-    let (mut on_first, mut on_second) =
-        (|_: surety_model::ReplyPart<'_>| {}, |_: surety_model::ReplyPart<'_>| {});
-    let (first, second) = tokio::join!(
-        bench.model.reply(&first, &mut on_first, &cancel),
-        bench.model.reply(&second, &mut on_second, &cancel),
+    let script = Script::list([Reply::text("ok").head_after(Duration::from_secs(3600))]);
+    let server = ModelServer::start(Settings::default(), script).await?;
+    // Two profiles of one endpoint share its slots.
+    let text = format!(
+        "[model.patient]\nurl = \"{url}\"\nmodel = \"test-model\"\nconcurrency = 1\n\
+         [model.hasty]\nurl = \"{url}\"\nmodel = \"test-model\"\ntotal_timeout_ms = 50\nretries = 0\n",
+        url = server.url()
     );
-    let phase = |error: ChatError| {
-        let ChatError::Timeout { phase, .. } = error else { panic!("{error:?}") };
-        phase
+    let endpoints = Endpoints::open(Profiles::read(&text, Path::new("models.toml"))?)?;
+    let (patient, hasty) = (endpoints.model("patient")?, endpoints.model("hasty")?);
+    let (holding, cancel) = (CancellationToken::new(), CancellationToken::new());
+    let request = request();
+    let mut on_part = |_: surety_model::ReplyPart<'_>| {};
+    let first = patient.reply(&request, &mut on_part, &holding);
+    let second = async {
+        server.wait_until(|log| log.len() == 1).await?;
+        let mut on_part = |_: surety_model::ReplyPart<'_>| {};
+        let late = hasty.reply(&request, &mut on_part, &cancel).await;
+        holding.cancel();
+        anyhow::Ok(late)
     };
-    assert_eq!(phase(first.expect_err("too slow")), Phase::Total);
-    assert_eq!(phase(second.expect_err("no slot")), Phase::Queue);
-    assert_eq!(bench.requests(), 1);
+    let (first, late) = tokio::join!(first, second);
+    assert_eq!(first.expect_err("it was cancelled").code(), "model_cancelled");
+    let late = late?.expect_err("no slot");
+    assert!(matches!(late, ChatError::Timeout { phase: Phase::Queue, .. }), "{late:?}");
+    assert_eq!(server.recorded().len(), 1);
     Ok(())
 }
 

@@ -127,7 +127,10 @@ fn checked(
     root: &Digest,
     certificate: Option<&TsaCertificate>,
 ) -> Result<DateTime<Utc>, String> {
-    let token = Token::read(token).map_err(|error| error.to_string())?;
+    let (bytes, token) = (token, Token::read(token).map_err(|error| error.to_string())?);
+    if token.der() != bytes {
+        return Err("its time stamp has parts that no signature covers".to_owned());
+    }
     if token.imprint() != *root {
         return Err("its time stamp is about something else".to_owned());
     }

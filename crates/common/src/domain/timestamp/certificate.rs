@@ -35,6 +35,8 @@ pub struct TsaCertificate {
     valid: (DateTime<Utc>, DateTime<Utc>),
     /// Its issuer and its number, as a token names it.
     name: Vec<u8>,
+    /// The identifier of its key, as a token may name it.
+    key_id: Option<Vec<u8>>,
 }
 
 impl TsaCertificate {
@@ -68,7 +70,9 @@ impl TsaCertificate {
             return Err(wrong("is not for time stamps alone: its extended key usage is another"));
         }
         let name = [fields.issuer, fields.number].concat();
-        Ok(Self { der: der.to_vec(), kind, key: key.to_vec(), valid: fields.valid, name })
+        let id = extension(extensions, oid::SUBJECT_KEY_IDENTIFIER);
+        let key_id = id.and_then(|id| Some(Der::only(id, OCTET_STRING)?.content.to_vec()));
+        Ok(Self { der: der.to_vec(), kind, key: key.to_vec(), valid: fields.valid, name, key_id })
     }
 
     /// The whole certificate.
@@ -79,6 +83,11 @@ impl TsaCertificate {
     /// Its issuer and its number, one behind the other.
     pub(super) fn name(&self) -> &[u8] {
         &self.name
+    }
+
+    /// The identifier of its key, where it states one.
+    pub(super) fn key_id(&self) -> Option<&[u8]> {
+        self.key_id.as_deref()
     }
 
     pub(super) fn was_valid(&self, at: DateTime<Utc>) -> bool {
@@ -161,16 +170,21 @@ fn read_key(mut key: Der<'_>) -> Option<(Kind, &[u8])> {
 }
 
 /// Whether the certificate is for time stamps and for nothing else, as RFC 3161 asks.
-fn stamps_times(mut extensions: Der<'_>) -> Option<bool> {
+fn stamps_times(extensions: Der<'_>) -> Option<bool> {
+    let usages = Der::only(extension(extensions, oid::EXTENDED_KEY_USAGE)?, SEQUENCE)?;
+    let usage = Der::only(usages.content, OID)?;
+    Some(usage.content == oid::TIME_STAMPING)
+}
+
+/// The value of the extension with this identifier.
+fn extension<'d>(mut extensions: Der<'d>, identifier: &[u8]) -> Option<&'d [u8]> {
     while !extensions.is_empty() {
         let mut extension = extensions.take(SEQUENCE)?.inside();
-        if extension.take(OID)?.content != oid::EXTENDED_KEY_USAGE {
+        if extension.take(OID)?.content != identifier {
             continue;
         }
         let _critical = extension.optional(der::BOOLEAN);
-        let usages = Der::only(extension.take(OCTET_STRING)?.content, SEQUENCE)?;
-        let usage = Der::only(usages.content, OID)?;
-        return Some(usage.content == oid::TIME_STAMPING);
+        return Some(extension.take(OCTET_STRING)?.content);
     }
-    Some(false)
+    None
 }

@@ -2,7 +2,8 @@
 
 use super::certificate::TsaCertificate;
 use super::der::{
-    self, CONTEXT_0, CONTEXT_1, Der, Element, IMPLICIT_0, INTEGER, OCTET_STRING, OID, SEQUENCE, SET,
+    self, CONTEXT_0, CONTEXT_1, Der, Element, IMPLICIT_0, INTEGER, OCTET_STRING, OID, SEQUENCE,
+    SET, element,
 };
 use super::error::TimestampError;
 use super::oid;
@@ -23,17 +24,40 @@ pub struct Token {
 
 /// The parts of a token.
 struct Parts<'d> {
+    /// The digest algorithms, and the content with its type.
+    head: [&'d [u8]; 2],
     content: &'d [u8],
-    /// The issuer and the number of the signer's certificate; none where it is named by its key.
-    signer: Option<&'d [u8]>,
+    /// The signer up to its signature.
+    covered: &'d [u8],
+    signer: SignerName<'d>,
     digest: &'d [u8],
     attributes: Element<'d>,
     algorithm: &'d [u8],
     signature: &'d [u8],
 }
 
+/// How a token names the certificate of its signer.
+#[derive(Clone, Copy)]
+enum SignerName<'d> {
+    /// By its issuer and its number.
+    Number(&'d [u8]),
+    /// By the identifier of its key.
+    Key(&'d [u8]),
+}
+
+impl Parts<'_> {
+    /// The token without what its signature does not cover: certificates, revocations and unsigned attributes. With
+    /// them a token could be changed and still hold.
+    fn written(&self) -> Vec<u8> {
+        let [digests, content] = self.head;
+        let signers = element(SET, &[&element(SEQUENCE, &[self.covered])]);
+        let data = element(SEQUENCE, &[&element(INTEGER, &[&[3]]), digests, content, &signers]);
+        element(SEQUENCE, &[&element(OID, &[oid::SIGNED_DATA]), &element(CONTEXT_0, &[&data])])
+    }
+}
+
 impl Token {
-    /// Reads a token.
+    /// Reads a token, and keeps of it what its signature covers.
     ///
     /// # Errors
     /// [`TimestampError::Token`]
@@ -43,7 +67,7 @@ impl Token {
         ))?;
         let (imprint, at, nonce) = info(parts.content)
             .ok_or(TimestampError::Token("its content is no time stamp over a SHA-256"))?;
-        Ok(Self { der: bytes.to_vec(), imprint, at, nonce: nonce.map(<[u8]>::to_vec) })
+        Ok(Self { der: parts.written(), imprint, at, nonce: nonce.map(<[u8]>::to_vec) })
     }
 
     /// The bytes, as `openssl ts -verify -token_in` reads them.
@@ -88,7 +112,11 @@ impl Token {
         }) {
             return wrong("another certificate signed it");
         }
-        if parts.signer.is_some_and(|name| name != certificate.name()) {
+        let is_named = match parts.signer {
+            SignerName::Number(name) => name == certificate.name(),
+            SignerName::Key(id) => certificate.key_id() == Some(id),
+        };
+        if !is_named {
             return wrong("its signer is named as another certificate");
         }
         if !certificate.was_valid(self.at) {
@@ -124,7 +152,8 @@ fn parts(bytes: &[u8]) -> Option<Parts<'_>> {
     let mut data = Der::only(explicit.content, SEQUENCE)?.inside();
     is(data.take(INTEGER)?, &[3])?;
     let digests = data.take(SET)?;
-    let mut encapsulated = data.take(SEQUENCE)?.inside();
+    let typed = data.take(SEQUENCE)?;
+    let mut encapsulated = typed.inside();
     is(encapsulated.take(OID)?, oid::TST_INFO)?;
     let content = Der::only(encapsulated.take(CONTEXT_0)?.content, OCTET_STRING)?.content;
     encapsulated.end()?;
@@ -133,14 +162,14 @@ fn parts(bytes: &[u8]) -> Option<Parts<'_>> {
     let mut signers = data.take(SET)?.inside();
     data.end()?;
     // RFC 3161: a token has exactly one signature.
-    let mut signer = signers.take(SEQUENCE)?.inside();
+    let whole = signers.take(SEQUENCE)?;
     signers.end()?;
+    let mut signer = whole.inside();
     let version = signer.take(INTEGER)?.content;
     let named = signer.pop()?;
-    // Version 1 names the certificate by its issuer and number, version 3 by its key.
-    let by_number = match (version, named.tag) {
-        ([1], SEQUENCE) => Some(named.content),
-        ([3], IMPLICIT_0) => None,
+    let name = match (version, named.tag) {
+        ([1], SEQUENCE) => SignerName::Number(named.content),
+        ([3], IMPLICIT_0) => SignerName::Key(named.content),
         _ => return None,
     };
     let digest = signer.plain_algorithm()?;
@@ -151,9 +180,11 @@ fn parts(bytes: &[u8]) -> Option<Parts<'_>> {
     let attributes = signer.take(CONTEXT_0)?;
     let algorithm = signer.plain_algorithm()?;
     let signature = signer.take(OCTET_STRING)?.content;
-    let _unsigned = signer.optional(CONTEXT_1);
+    let unsigned = signer.optional(CONTEXT_1).map_or(0, |unsigned| unsigned.whole.len());
     signer.end()?;
-    Some(Parts { content, signer: by_number, digest, attributes, algorithm, signature })
+    let covered = whole.content.get(..whole.content.len() - unsigned)?;
+    let head = [digests.whole, typed.whole];
+    Some(Parts { head, content, covered, signer: name, digest, attributes, algorithm, signature })
 }
 
 fn is(element: Element<'_>, expected: &[u8]) -> Option<()> {

@@ -5,6 +5,7 @@ use super::event::{Assignee, Ignored, Reading, Role};
 use super::payload::Payload;
 use super::source::{Occurrence, Source, context};
 use super::subject::Subject;
+use crate::domain::json::sha256_hex;
 use crate::domain::problem::Problem;
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value, json};
@@ -216,16 +217,17 @@ fn review_text(payload: Payload<'_>) -> String {
     if github.is_empty() { payload.body("/review/content") } else { github }
 }
 
-/// GitHub numbers its reviews. Gitea's payload has no id: the commit, the reviewer and the time distinguish
-/// them.
+/// GitHub numbers its reviews. Gitea's payload has no id: the commit, the reviewer, the time in seconds and the text
+/// distinguish them.
 fn review_mark(payload: Payload<'_>, pull: &Pull) -> String {
     match payload.number("/review/id") {
         Ok(id) => id.to_string(),
         Err(_) => format!(
-            "{} {} {}",
+            "{} {} {} {}",
             pull.head,
             payload.text("/sender/login"),
-            pull.updated_at.timestamp()
+            pull.updated_at.timestamp(),
+            sha256_hex(review_text(payload).as_bytes())
         ),
     }
 }
