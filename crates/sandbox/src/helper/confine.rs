@@ -34,7 +34,7 @@ pub(super) fn run() -> io::Result<()> {
         let (left, hosts_refused) = (Vec::new(), Vec::new());
         return send(
             &mut control,
-            &News::Ended { exit, left, network_refused: None, hosts_refused },
+            &News::Ended { exit, left, limit: None, network_refused: None, hosts_refused },
         );
     };
     unblock_signals()?;

@@ -281,10 +281,11 @@ impl Following<'_> {
         match news {
             News::Ready => {}
             News::NotStarted(why) => self.ended.exit = Some(Exit::NotStarted(why)),
-            News::Ended { exit, left, network_refused, hosts_refused } => {
+            News::Ended { exit, left, limit, network_refused, hosts_refused } => {
                 self.ended.hosts_refused = hosts_refused;
                 self.ended.exit = Some(exit);
                 self.ended.left = left;
+                self.ended.limit = limit;
                 self.ended.network_refused = network_refused;
             }
         }
