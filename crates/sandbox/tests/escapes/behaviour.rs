@@ -365,17 +365,7 @@ fn a_workspace_of_another_account_is_worked_on_by_that_account() {
     for (level, machine) in levels() {
         let sandbox = Sandbox::new(&machine);
         sandbox.put("f", "text\n");
-        for path in [sandbox.workspace.clone(), sandbox.workspace.join("f")] {
-            std::os::unix::fs::chown(path, Some(12345), Some(12345)).unwrap();
-        }
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o711);
-        if machine.in_force().missing().contains(&Missing::MountNamespace) {
-            // Without a mount tree of its own the account has to get through the folders above.
-            for path in ["", "data", "data/scratch"] {
-                fs::set_permissions(sandbox.root.join(path), std::fs::Permissions::clone(&mode))
-                    .unwrap();
-            }
-        }
+        sandbox.give_to(12345);
         let ran = sandbox.sh("id -u; cat f && echo new > f && touch made && touch \"$HOME/h\"");
         assert!(ran.succeeded(), "{level}: {ran:?}");
         assert_eq!(ran.stdout, "12345\ntext\n", "{level}");
