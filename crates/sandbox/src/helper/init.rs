@@ -48,11 +48,12 @@ pub(super) fn run() -> io::Result<()> {
     if go != [GO] {
         return Ok(());
     }
+    let memory = memory(spec);
     let news = match command.map(|command| start(command, spec)) {
         None => ended(Exit::Code(0), Vec::new(), None, None),
         Some(Err(why)) => News::NotStarted(why),
         Some(Ok(main)) => {
-            let bounds = (names.as_mut(), memory(spec));
+            let bounds = (names.as_mut(), memory);
             follow(ProcessTree::of(main), &signals, &mut control, bounds)?
         }
     };
@@ -74,10 +75,14 @@ fn ended(exit: Exit, left: Vec<Left>, limit: Option<LimitHit>, names: Option<&Na
     News::Ended { exit, left, limit, network_refused, hosts_refused }
 }
 
-/// What bounds the memory of all processes together; none where a control group does.
+/// Whether the memory of all processes together is bounded by a control group.
+fn is_grouped(spec: &Spec) -> bool {
+    spec.confinement.cgroups.iter().any(|group| group.memory)
+}
+
+/// What bounds it where no control group does.
 fn memory(spec: &Spec) -> Option<Memory> {
-    let grouped = spec.confinement.cgroups.iter().any(|group| group.memory);
-    (!grouped).then(|| Memory::new(spec.limits.memory_bytes))
+    (!is_grouped(spec)).then(|| Memory::new(spec.limits.memory_bytes, mounts::in_memory(spec)))
 }
 
 /// The sockets of the command's own loopback that lead to the host's network.
@@ -122,7 +127,7 @@ fn prepare(order: &Order) -> Result<Prepared, NotStarted> {
     mounts::close()?;
     let root = geteuid().is_root();
     let counted = (!root || order.account.is_some()).then_some(spec.limits.processes);
-    let memory_of_each = memory(spec).is_some();
+    let memory_of_each = !is_grouped(spec);
     if let Some(account) = order.account {
         account.become_it()?;
     }

@@ -4,11 +4,12 @@
 //! ```text
 //!   what the whole machine uses                    one file; within the limit nearly always
 //!     -> what the processes map at most            one file for each process
-//!       -> what they use, what is shared once      page tables and open files of each process
+//!       -> what they use, what is shared once      page tables and open files of each process, folders in memory
 //! ```
 //!
 //! A step is taken only when the one before it finds more than the limit.
 
+use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -30,13 +31,17 @@ const BLOCK: u64 = 512;
 #[derive(Debug)]
 pub(super) struct Memory {
     limit: u64,
+    /// Folders of the command's own that may be memory, and what they held when it began.
+    folders: Vec<(PathBuf, u64)>,
     next: Instant,
     exceeded: u8,
 }
 
 impl Memory {
-    pub(super) fn new(limit: u64) -> Self {
-        Self { limit, next: Instant::now() + INTERVAL, exceeded: 0 }
+    pub(super) fn new(limit: u64, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        let folders = folders.into_iter().map(|folder| (held(&folder), folder));
+        let folders = folders.map(|(before, folder)| (folder, before)).collect();
+        Self { limit, folders, next: Instant::now() + INTERVAL, exceeded: 0 }
     }
 
     /// The time until the next check.
@@ -77,7 +82,10 @@ impl Memory {
             files.extend(process.files_in_memory());
         }
         let segments = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-        let kept = files.values().sum::<u64>().saturating_add(of_segments(&segments));
+        let grown =
+            self.folders.iter().map(|(folder, before)| held(folder).saturating_sub(*before));
+        let kept =
+            grown.chain(files.into_values()).fold(of_segments(&segments), u64::saturating_add);
         // What is kept is often mapped too, and then counts once.
         alone.saturating_add(mapped.max(kept)) > self.limit
     }
@@ -130,6 +138,16 @@ impl Process {
         let found = in_memory.filter_map(|file| fs::metadata(file).ok());
         found.map(|file| (file.ino(), file.blocks().saturating_mul(BLOCK))).collect()
     }
+}
+
+/// The bytes of a folder that is a file system in memory; 0 for any other one.
+fn held(folder: &Path) -> u64 {
+    let Ok(system) = statfs(folder) else { return 0 };
+    if system.filesystem_type() != TMPFS_MAGIC {
+        return 0;
+    }
+    let block = u64::try_from(system.block_size()).unwrap_or_default();
+    system.blocks().saturating_sub(system.blocks_free()).saturating_mul(block)
 }
 
 fn is_in_memory(file: &Path) -> bool {

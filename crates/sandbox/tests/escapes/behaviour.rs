@@ -226,6 +226,12 @@ fn memory_is_bounded() {
             let ran = sandbox.python(&format!("{ALLOCATES}{script}\ntime.sleep(2)"));
             assert_eq!(ran.report.limit, Some(LimitHit::Memory), "{level}: {what}: {ran:?}");
         }
+        if !machine.in_force().missing().contains(&Missing::MountNamespace) {
+            let script = "for p in '/tmp/f','/dev/shm/f':\n  f=open(p,'wb',0)\n  \
+                          for _ in range(100): f.write(take(1))\ntime.sleep(2)";
+            let ran = sandbox.python(&format!("{ALLOCATES}{script}"));
+            assert_eq!(ran.report.limit, Some(LimitHit::Memory), "{level}: {ran:?}");
+        }
         let shares = "b=take(60)\nfor _ in range(2): os.fork()\ntime.sleep(0.5)";
         let ran = sandbox.python(&format!("{ALLOCATES}{shares}"));
         assert!(ran.succeeded(), "{level}: what is shared counts once: {ran:?}");
