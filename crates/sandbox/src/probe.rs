@@ -140,11 +140,8 @@ fn strongest(scratch: &Path) -> Result<Machine, String> {
         Ok(()) => all,
         Err(_) => each_by_itself(all, scratch)?,
     };
-    let mut missing = Vec::new();
-    if !confinement.cgroups.iter().any(|group| group.memory) {
-        missing.push(Missing::MemoryLimit);
-    }
-    Ok(bounded(confinement, missing))
+    // Memory is bounded for the whole command with a control group or without one.
+    Ok(bounded(confinement, Vec::new()))
 }
 
 /// Namespaces with only those of the other mechanisms that work here.

@@ -1,6 +1,6 @@
 //! The stage that confines itself without namespaces, and then becomes the command.
 
-use super::account::{Account, drop_capabilities};
+use super::account::{Account, bound_capabilities, drop_capabilities};
 use super::filter::{self, Sockets};
 use super::scratch::{HOME, TMP};
 use super::stage::{News, Order, control, unblock_signals};
@@ -34,7 +34,7 @@ pub(super) fn run() -> io::Result<()> {
         let (left, hosts_refused) = (Vec::new(), Vec::new());
         return send(
             &mut control,
-            &News::Ended { exit, left, network_refused: None, hosts_refused },
+            &News::Ended { exit, left, limit: None, network_refused: None, hosts_refused },
         );
     };
     unblock_signals()?;
@@ -60,6 +60,8 @@ fn prepare(order: &mut Order) -> Result<Option<Command>, NotStarted> {
     }
     let confines = spec.confinement.level == Level::Landlock;
     if let Some(account) = account.filter(|_| confines) {
+        // The other account may not.
+        bound_capabilities()?;
         account.become_it()?;
     }
     // A change of the account takes it back.

@@ -3,13 +3,14 @@
 
 use super::account::{drop_capabilities, user_namespace};
 use super::filter::{self, Sockets};
+use super::memory::Memory;
 use super::names::Names;
 use super::passing::send_sockets;
 use super::processes::{ProcessTree, all_but_init};
 use super::stage::{GO, News, Order, control, drain, signals, unblock_signals};
 use super::{limits, loopback, mounts, program};
 use crate::message::{KILL, TERMINATE, receive, send};
-use crate::spec::{Exit, Left, Network, NotStarted, PROXY_PORT, Spec};
+use crate::spec::{Exit, Left, LimitHit, Network, NotStarted, PROXY_PORT, Spec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
@@ -22,6 +23,7 @@ use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::time::Duration;
 
 /// The kernel gives no ids below this one to processes again.
 const RESERVED_IDS: u64 = 300;
@@ -46,10 +48,14 @@ pub(super) fn run() -> io::Result<()> {
     if go != [GO] {
         return Ok(());
     }
+    let memory = memory(spec);
     let news = match command.map(|command| start(command, spec)) {
-        None => ended(Exit::Code(0), Vec::new(), None),
+        None => ended(Exit::Code(0), Vec::new(), None, None),
         Some(Err(why)) => News::NotStarted(why),
-        Some(Ok(main)) => follow(ProcessTree::of(main), &signals, &mut control, names.as_mut())?,
+        Some(Ok(main)) => {
+            let bounds = (names.as_mut(), memory);
+            follow(ProcessTree::of(main), &signals, &mut control, bounds)?
+        }
     };
     send(&mut control, &news)
 }
@@ -63,10 +69,20 @@ struct Prepared {
     names: Option<Names>,
 }
 
-fn ended(exit: Exit, left: Vec<Left>, names: Option<&Names>) -> News {
+fn ended(exit: Exit, left: Vec<Left>, limit: Option<LimitHit>, names: Option<&Names>) -> News {
     let network_refused = names.and_then(|_| loopback::refused());
     let hosts_refused = names.map(Names::asked).unwrap_or_default();
-    News::Ended { exit, left, network_refused, hosts_refused }
+    News::Ended { exit, left, limit, network_refused, hosts_refused }
+}
+
+/// Whether the memory of all processes together is bounded by a control group.
+fn is_grouped(spec: &Spec) -> bool {
+    spec.confinement.cgroups.iter().any(|group| group.memory)
+}
+
+/// What bounds it where no control group does.
+fn memory(spec: &Spec) -> Option<Memory> {
+    (!is_grouped(spec)).then(|| Memory::new(spec.limits.memory_bytes, mounts::in_memory(spec)))
 }
 
 /// The sockets of the command's own loopback that lead to the host's network.
@@ -111,7 +127,7 @@ fn prepare(order: &Order) -> Result<Prepared, NotStarted> {
     mounts::close()?;
     let root = geteuid().is_root();
     let counted = (!root || order.account.is_some()).then_some(spec.limits.processes);
-    let memory_of_each = !spec.confinement.cgroups.iter().any(|group| group.memory);
+    let memory_of_each = !is_grouped(spec);
     if let Some(account) = order.account {
         account.become_it()?;
     }
@@ -160,7 +176,7 @@ fn follow(
     mut tree: ProcessTree,
     signals: &SignalFd,
     control: &mut UnixStream,
-    mut names: Option<&mut Names>,
+    (mut names, mut memory): (Option<&mut Names>, Option<Memory>),
 ) -> io::Result<News> {
     loop {
         let any_left = tree.collect()?;
@@ -169,10 +185,17 @@ fn follow(
             && (!any_left || grace_left.is_some_and(|grace_left| grace_left.is_zero()))
         {
             let left = if any_left { all_but_init() } else { Vec::new() };
-            return Ok(ended(exit.clone(), left, names.as_deref()));
+            return Ok(ended(exit.clone(), left, None, names.as_deref()));
         }
-        let timeout = grace_left.map_or(PollTimeout::NONE, |grace_left| {
-            PollTimeout::try_from(grace_left).unwrap_or(PollTimeout::ZERO)
+        if memory.as_mut().is_some_and(Memory::is_exceeded) {
+            // Every process ends with this one.
+            let exit = Exit::Signal(Signal::SIGKILL as i32);
+            return Ok(ended(exit, Vec::new(), Some(LimitHit::Memory), names.as_deref()));
+        }
+        let due = [grace_left, memory.as_ref().map(Memory::due_in)].into_iter().flatten().min();
+        let timeout = due.map_or(PollTimeout::NONE, |due| {
+            // One millisecond longer, so that it is due then.
+            PollTimeout::try_from(due + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
         });
         let requested = {
             let watched = [signals.as_fd(), control.as_fd()].into_iter();

@@ -11,6 +11,7 @@ mod init;
 mod limits;
 mod loopback;
 pub(crate) mod machine;
+mod memory;
 mod mounts;
 mod names;
 mod passing;

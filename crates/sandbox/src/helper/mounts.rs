@@ -67,6 +67,13 @@ pub(super) fn close() -> Result<(), NotStarted> {
     remount(Path::new("/"), ALWAYS | MsFlags::MS_RDONLY)
 }
 
+/// The folders of the tree that are the command's own and lie in memory.
+pub(super) fn in_memory(spec: &Spec) -> impl Iterator<Item = PathBuf> {
+    let entries = plan(spec).into_iter();
+    let own = entries.filter(|entry| matches!(entry.kind, Kind::Private | Kind::Temporary));
+    own.map(|entry| entry.path)
+}
+
 fn enter(base: &Path) -> Result<(), NotStarted> {
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)

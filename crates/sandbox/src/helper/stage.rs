@@ -1,7 +1,7 @@
 //! The messages between the stages, and what each stage does at its start.
 
 use super::account::Account;
-use crate::spec::{Left, NotStarted, Spec};
+use crate::spec::{Left, LimitHit, NotStarted, Spec};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,8 @@ pub(super) enum News {
     Ended {
         exit: crate::spec::Exit,
         left: Vec<Left>,
+        /// The limit for which the next stage ended it.
+        limit: Option<LimitHit>,
         network_refused: Option<bool>,
         hosts_refused: Vec<String>,
     },

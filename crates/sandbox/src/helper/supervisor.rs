@@ -1,7 +1,7 @@
 //! The first stage: it stays outside of what confines the command, so that nothing the command does
 //! can prevent the end of all processes and the report.
 
-use super::account::{Account, user_namespace};
+use super::account::{Account, keep_capabilities, user_namespace};
 use super::bridge::Bridge;
 use super::cgroup::Groups;
 use super::processes::{ProcessTree, kill_descendants, signal_descendants};
@@ -226,7 +226,8 @@ fn make_scratch(spec: &Spec, account: Option<Account>) -> io::Result<Scratch> {
 fn make_namespaces() -> Result<(), NotStarted> {
     let flags = CloneFlags::CLONE_NEWPID;
     if !geteuid().is_root() {
-        return user_namespace(flags);
+        user_namespace(flags)?;
+        return keep_capabilities();
     }
     unshare(flags).map_err(|error| NotStarted::setup("PID namespace", &error.into()))
 }
@@ -281,10 +282,11 @@ impl Following<'_> {
         match news {
             News::Ready => {}
             News::NotStarted(why) => self.ended.exit = Some(Exit::NotStarted(why)),
-            News::Ended { exit, left, network_refused, hosts_refused } => {
+            News::Ended { exit, left, limit, network_refused, hosts_refused } => {
                 self.ended.hosts_refused = hosts_refused;
                 self.ended.exit = Some(exit);
                 self.ended.left = left;
+                self.ended.limit = limit;
                 self.ended.network_refused = network_refused;
             }
         }

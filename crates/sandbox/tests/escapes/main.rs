@@ -9,6 +9,7 @@
 
 mod attempts;
 mod behaviour;
+mod capabilities;
 mod neighbours;
 mod parser;
 mod participant;

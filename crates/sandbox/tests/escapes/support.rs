@@ -1,15 +1,17 @@
 //! A workspace, what lies around it on the host, and commands confined to it.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use surety_sandbox::{
-    Confinement, Exit, Folders, HostTree, InForce, Limits, Machine, Network, Report, Spec, Tree,
-    View, Wanted, machine, run,
+    Confinement, Exit, Folders, HostTree, InForce, Limits, Machine, Missing, Network, Report, Spec,
+    Tree, View, Wanted, machine, run,
 };
 use tempfile::TempDir;
 
@@ -121,6 +123,20 @@ impl Sandbox {
         fs::read_to_string(self.workspace.join(path)).unwrap_or_default()
     }
 
+    /// Gives the workspace and what lies in it to an account; only root can.
+    pub(crate) fn give_to(&self, account: u32) {
+        let inside = fs::read_dir(&self.workspace).unwrap().map(|entry| entry.unwrap().path());
+        for path in inside.chain([self.workspace.clone()]) {
+            chown(path, Some(account), Some(account)).unwrap();
+        }
+        if self.machine.in_force().missing().contains(&Missing::MountNamespace) {
+            // Without a mount tree of its own the account has to get through the folders above.
+            for path in ["", "data", "data/scratch"] {
+                fs::set_permissions(self.root.join(path), Permissions::from_mode(0o711)).unwrap();
+            }
+        }
+    }
+
     fn confinement(&self) -> Confinement {
         if self.confined {
             self.machine.confinement(&self.workspace)
@@ -224,6 +240,15 @@ impl Drop for Host {
         self.victim.kill().unwrap();
         self.victim.wait().unwrap();
     }
+}
+
+/// Says what cannot be tried here: on standard output, and in the file that `SURETY_TEST_SKIPS` names, for the caller of
+/// the tests. The output of a passing test is seldom shown.
+pub(crate) fn skip(what: &str, why: &str) {
+    println!("skipped: {what}: {why}");
+    let Some(file) = std::env::var_os("SURETY_TEST_SKIPS") else { return };
+    let mut file = File::options().create(true).append(true).open(file).unwrap();
+    writeln!(file, "{what}: {why}").unwrap();
 }
 
 /// Whether a process with this among its arguments runs anywhere on the host.
