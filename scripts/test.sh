@@ -8,19 +8,26 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# No debugger looks at what CI builds, and it builds everything each time.
-[ -z "${CI:-}" ] || export CARGO_PROFILE_DEV_DEBUG=0
+# No debugger looks at what CI builds, and it builds everything once.
+[ -z "${CI:-}" ] || export CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0
 
 readonly TARGET_DIR="${CARGO_TARGET_DIR:-target}"
 readonly SURETY="$TARGET_DIR/debug/surety"
 readonly BUF=tools/buf/node_modules/.bin/buf
 
+# Tests of the services wait for processes, sockets and disks for a third of their time.
+RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((3 * $(getconf _NPROCESSORS_ONLN) / 2))}"
+export RUST_TEST_THREADS
+
 passed=()
 skipped=()
 current=
+# The session that builds ahead, while there is one.
+ahead=
 
 report() {
   local status=$?
+  [ -z "$ahead" ] || kill -- "-$ahead" 2>/dev/null || true
   [ -z "${current:-}" ] || [ "$status" -eq 0 ] || printf '\nFAILED: %s\n' "$current" >&2
   if [ "${#passed[@]}" -gt 0 ]; then printf '  passed   %s\n' "${passed[@]}"; fi
   if [ "${#skipped[@]}" -gt 0 ]; then printf '  skipped  %s\n' "${skipped[@]}"; fi
@@ -114,10 +121,13 @@ domain_tests() { cargo test --locked -p surety-common --no-default-features --li
 built() { cargo build --locked --workspace --bins --tests; }
 
 # What later checks build. The tests leave a part of the processors idle, and this takes it at the lowest priority. What
-# fails in it is said by the check that it is for, which does it again.
+# fails in it is said by the check that it is for, which does it again. Linux gives each session the same share by
+# autogroups, so the priority of this one has to be lowered too.
 build_ahead() {
-  nice -n 19 scripts/fuzz.sh build >/dev/null 2>&1 || true
-  RUSTDOCFLAGS="-D warnings" nice -n 19 cargo doc --locked --workspace --no-deps >/dev/null 2>&1 || true
+  { [ ! -w /proc/self/autogroup ] || echo 19 >/proc/self/autogroup; } 2>/dev/null || true
+  renice -n 19 -p "$BASHPID" >/dev/null 2>&1 || true
+  scripts/fuzz.sh build || true
+  RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps || true
 }
 
 # All tests share one private Postgres, which ends with them. A scenario that cannot run on this
@@ -126,9 +136,15 @@ build_ahead() {
 tests_pass() {
   local skips status=0 line
   skips="$(mktemp)"
-  build_ahead &
+  if command -v setsid >/dev/null; then
+    setsid scripts/test.sh build-ahead >/dev/null 2>&1 &
+    ahead=$!
+  else
+    build_ahead >/dev/null 2>&1 &
+  fi
   SURETY_TEST_SKIPS="$skips" "$SURETY" dev-postgres -- cargo test --locked --workspace --tests --no-fail-fast || status=$?
   wait
+  ahead=
   while IFS= read -r line; do skipped+=("$line"); done < <(sort -u "$skips")
   rm -f "$skips"
   return "$status"
@@ -167,6 +183,11 @@ case "${1:-}" in
     dependencies
     ;;
   docs) check "documentation" documented ;;
+  build-ahead)
+    trap - EXIT
+    build_ahead
+    exit
+    ;;
   conformance)
     trap - EXIT
     built

@@ -3,10 +3,16 @@
 use anyhow::{Context, Result};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+use std::path::Path;
 use std::str::FromStr;
+use surety_common::domain::json::sha256_hex;
+use surety_common::store;
 use uuid::Uuid;
 
-/// An empty database in the cluster that `DATABASE_URL` names; dropped with the value's end.
+/// The advisory lock of the test that makes the template.
+const TEMPLATE_LOCK: i64 = 0x5375_7265_7479_5465;
+
+/// A database in the cluster that `DATABASE_URL` names; dropped with the value's end.
 pub struct Database {
     server: PgConnectOptions,
     name: String,
@@ -14,31 +20,48 @@ pub struct Database {
 }
 
 impl Database {
-    /// Makes a fresh database.
+    /// Makes a fresh database with the schema in it.
     ///
     /// # Errors
     /// `DATABASE_URL` is not set, or its role may not create databases.
     pub async fn create() -> Result<Self> {
-        let url = std::env::var("DATABASE_URL").context(
-            "DATABASE_URL is not set; run the tests with `make test`, or under \
-             `target/debug/surety dev-postgres -- cargo test`",
-        )?;
-        Self::create_on(&url).await
+        Self::create_on(&cluster()?).await
     }
 
-    /// Makes a fresh database on the server that `url` names.
+    /// Makes a fresh database with the schema in it, on the server that `url` names.
     ///
     /// # Errors
     /// The server cannot be reached, or the role may not create databases.
     pub async fn create_on(url: &str) -> Result<Self> {
         let server = PgConnectOptions::from_str(url)?;
-        let name = format!("test_{}", Uuid::now_v7().simple());
         let mut connection = server.connect().await?;
-        // The name is made here, of hex digits only.
-        sqlx::query(AssertSqlSafe(format!("create database {name}")))
-            .execute(&mut connection)
-            .await?;
+        let template = template(&server, &mut connection).await?;
+        let database = Self::named(server, &mut connection, &format!("template {template}")).await;
         connection.close().await?;
+        database
+    }
+
+    /// Makes a fresh database that is empty: the first service migrates it.
+    ///
+    /// # Errors
+    /// As [`Database::create`].
+    pub async fn empty() -> Result<Self> {
+        let server = PgConnectOptions::from_str(&cluster()?)?;
+        let mut connection = server.connect().await?;
+        let database = Self::named(server, &mut connection, "").await;
+        connection.close().await?;
+        database
+    }
+
+    async fn named(
+        server: PgConnectOptions,
+        connection: &mut PgConnection,
+        from: &str,
+    ) -> Result<Self> {
+        let name = format!("test_{}", Uuid::now_v7().simple());
+        // The name is made here, of hex digits only.
+        let statement = AssertSqlSafe(format!("create database {name} {from}"));
+        sqlx::query(statement).execute(connection).await?;
         let url = server.clone().database(&name).to_url_lossy().to_string();
         Ok(Self { server, name, url })
     }
@@ -95,4 +118,44 @@ impl Database {
         sqlx::query(AssertSqlSafe(statement)).execute(&mut connection).await?;
         Ok(())
     }
+}
+
+fn cluster() -> Result<String> {
+    std::env::var("DATABASE_URL").context(
+        "DATABASE_URL is not set; run the tests with `make test`, or under \
+         `target/debug/surety dev-postgres -- cargo test`",
+    )
+}
+
+/// The name of a database with the schema of these migrations, which each test copies: to migrate takes longer.
+async fn template(server: &PgConnectOptions, connection: &mut PgConnection) -> Result<String> {
+    let name = format!("template_{}", &migrations()?[..32]);
+    let is_there = "select exists (select from pg_database where datname = $1)";
+    if sqlx::query_scalar(is_there).bind(&name).fetch_one(&mut *connection).await? {
+        return Ok(name);
+    }
+    sqlx::query("select pg_advisory_lock($1)")
+        .bind(TEMPLATE_LOCK)
+        .execute(&mut *connection)
+        .await?;
+    if !sqlx::query_scalar::<_, bool>(is_there).bind(&name).fetch_one(&mut *connection).await? {
+        let made = Database::named(server.clone(), connection, "").await?;
+        let pool = made.pool().await?;
+        store::migrate(&pool).await?;
+        pool.close().await;
+        let rename = AssertSqlSafe(format!("alter database {} rename to {name}", made.name));
+        sqlx::query(rename).execute(&mut *connection).await?;
+    }
+    sqlx::query("select pg_advisory_unlock($1)").bind(TEMPLATE_LOCK).execute(connection).await?;
+    Ok(name)
+}
+
+/// The digest of the migrations.
+fn migrations() -> Result<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/common/migrations");
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    files.sort();
+    let texts: Vec<_> = files.iter().map(std::fs::read).collect::<Result<_, _>>()?;
+    Ok(sha256_hex(&texts.concat()))
 }

@@ -63,7 +63,7 @@ async fn a_death_around_a_migration_leaves_the_old_schema_or_the_new() -> Result
     let folder = folder.path().to_string_lossy().into_owned();
     let newer = ("SURETY_TEST_MIGRATIONS", folder.as_str());
     for (point, moved) in OF_MIGRATIONS.into_iter().zip([false, true]) {
-        let database = Database::create().await?;
+        let database = Database::empty().await?;
         let pool = database.pool().await?;
         let url = database.url().to_owned();
         dies_at(Service::Gate, &url, point, ("SURETY_LOG", "info")).await?;
@@ -93,7 +93,7 @@ async fn a_death_between_two_migrations_leaves_a_schema_that_the_next_one_goes_o
     let folder = folder.path().to_string_lossy().into_owned();
     let newer = ("SURETY_TEST_MIGRATIONS", folder.as_str());
     for point in OF_SINGLE_MIGRATIONS {
-        let database = Database::create().await?;
+        let database = Database::empty().await?;
         let pool = database.pool().await?;
         let url = database.url().to_owned();
         dies_at(Service::Gate, &url, point, newer).await?;
@@ -122,7 +122,7 @@ async fn a_death_between_two_migrations_leaves_a_schema_that_the_next_one_goes_o
 #[tokio::test]
 async fn a_death_around_a_partition_is_made_up_for_by_the_next_planner() -> Result<()> {
     for (point, moved) in OF_PARTITIONS.into_iter().zip([false, true]) {
-        let database = Database::create().await?;
+        let database = Database::empty().await?;
         let pool = database.pool().await?;
         dies_at(Service::Planner, database.url(), point, ("SURETY_LOG", "info")).await?;
         let made = "select exists (select from pg_class where relname ~ '^journal_[0-9]{8}$')";
