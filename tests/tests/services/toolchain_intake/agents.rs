@@ -122,7 +122,8 @@ impl Work {
     /// Opens a pull request of an account, and returns its number.
     fn opened(&self, author: &str, branch: &str, reviewers: &[&str]) -> Result<u64> {
         let files = [("src/list.rs", "fn list() { slow() }\n")];
-        let commit = self.git.commit(branch, &files, "List")?;
+        // Two branches with the same files and message in the same second would have the same commit.
+        let commit = self.git.commit(branch, &files, &format!("List on {branch}"))?;
         let reviewers = reviewers.iter().map(ToString::to_string).collect();
         let pull = PullState { reviewers, ..State::pull_of(author, branch, &commit) };
         self.double.change(|state| state.open_pull(REPO, pull)).context("a pull request")
