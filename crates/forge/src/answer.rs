@@ -18,14 +18,24 @@ const MAX_SAID: usize = 300;
 /// The most bytes of a log that are read for its end.
 const MAX_LOG: usize = 64 << 20;
 
+/// What an answer says of the other pages.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Paging {
+    /// The address of the next page.
+    pub(crate) next: Option<String>,
+    /// Whether there were links to other pages.
+    pub(crate) has_links: bool,
+    /// How many members are on all pages.
+    pub(crate) total: Option<usize>,
+}
+
 /// An answer of a forge.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
     /// Whether the body had more bytes.
     pub(crate) is_cut: bool,
-    /// The address of the next page.
-    pub(crate) next: Option<String>,
+    pub(crate) paging: Paging,
     pub(crate) etag: Option<String>,
     /// Whether the forge said that a kept answer is still right.
     pub(crate) is_kept: bool,
@@ -56,7 +66,7 @@ pub(crate) async fn finish(
     if let (StatusCode::NOT_MODIFIED, Some(kept)) = (status, kept) {
         return Ok(Answer {
             body: kept.body.clone(),
-            next: kept.next.clone(),
+            paging: kept.paging.clone(),
             is_kept: true,
             ..Answer::default()
         });
@@ -82,10 +92,13 @@ pub(crate) async fn finish_open(ask: &Ask, response: Response) -> Result<Answer,
 
 async fn succeeded(ask: &Ask, response: Response) -> Result<Answer, Failed> {
     let headers = response.headers();
-    let next = rate::text(headers, LINK.as_str()).and_then(next_page);
+    let links = rate::text(headers, LINK.as_str());
+    let next = links.and_then(next_page);
+    let total = rate::text(headers, "x-total-count").and_then(|text| text.parse().ok());
+    let paging = Paging { next, has_links: links.is_some(), total };
     let etag = rate::text(headers, ETAG.as_str()).map(str::to_owned);
     let (body, is_cut) = read_body(ask, response).await?;
-    Ok(Answer { body, is_cut, next, etag, ..Answer::default() })
+    Ok(Answer { body, is_cut, paging, etag, ..Answer::default() })
 }
 
 async fn read_body(ask: &Ask, mut response: Response) -> Result<(Vec<u8>, bool), Failed> {

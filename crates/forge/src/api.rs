@@ -1,7 +1,7 @@
 //! Calls of one account: attempts, pages, kept answers.
 
 use crate::account::{ForgeAccount, Token};
-use crate::answer::{Answer, Failed, finish, finish_open, late, unanswered};
+use crate::answer::{Answer, Failed, Paging, finish, finish_open, late, unanswered};
 use crate::ask::{Ask, Reading};
 use crate::cache::Kept;
 use crate::error::{ForgeError, ForgeErrorCode};
@@ -22,6 +22,28 @@ const MAX_JSON: usize = 8 << 20;
 const JSON: &str = "application/json";
 const GITHUB_JSON: &str = "application/vnd.github+json";
 const GITHUB_VERSION: (&str, &str) = ("x-github-api-version", "2022-11-28");
+
+/// One answer of a call whose members are on several.
+pub(crate) trait Page: DeserializeOwned {
+    /// One of them.
+    type Member: Send;
+    /// How many there are on all pages, where the answer says so.
+    fn total(&self) -> Option<usize>;
+    /// Those of this answer.
+    fn members(self) -> Vec<Self::Member>;
+}
+
+impl<T: DeserializeOwned + Send> Page for Vec<T> {
+    type Member = T;
+
+    fn total(&self) -> Option<usize> {
+        None
+    }
+
+    fn members(self) -> Vec<T> {
+        self
+    }
+}
 
 /// The calls of one account.
 pub(crate) struct Api {
@@ -110,27 +132,39 @@ impl Api {
     }
 
     /// The members of all pages, at most `most`, as long as they pass.
-    pub(crate) async fn pages<T: DeserializeOwned>(
+    ///
+    /// A page with links says which one is next. Gitea and Forgejo send none with reviews, labels and statuses, and
+    /// say how many members there are.
+    pub(crate) async fn pages<P: Page>(
         &self,
         mut ask: Ask,
         most: usize,
-        passes: impl Fn(&T) -> bool + Send,
-    ) -> Result<Vec<T>, ForgeError> {
-        let mut all = Vec::new();
+        passes: impl Fn(&P::Member) -> bool + Send,
+    ) -> Result<Vec<P::Member>, ForgeError> {
+        let (mut all, mut seen, mut number) = (Vec::new(), 0, 1);
         loop {
             let reading = |answer: &Answer| self.read(ask.operation, &answer.body);
-            let (page, answer): (Vec<T>, Answer) = self.answered(&ask, reading).await?;
-            let is_empty = page.is_empty();
-            for item in page {
-                if all.len() == most || !passes(&item) {
+            let (page, answer): (P, Answer) = self.answered(&ask, reading).await?;
+            let Paging { next, has_links, total } = answer.paging;
+            let total = total.or(page.total()).unwrap_or_default();
+            let members = page.members();
+            let is_empty = members.is_empty();
+            seen += members.len();
+            for member in members {
+                if all.len() == most || !passes(&member) {
                     return Ok(all);
                 }
-                all.push(item);
+                all.push(member);
             }
-            match answer.next {
-                Some(next) if !is_empty && all.len() < most => ask.url = self.next(&ask, &next)?,
-                Some(_) | None => return Ok(all),
+            if is_empty || all.len() >= most {
+                return Ok(all);
             }
+            number += 1;
+            ask.url = match next {
+                Some(next) => self.next(&ask, &next)?,
+                None if !has_links && seen < total && ask.is_paged() => ask.numbered(number),
+                None => return Ok(all),
+            };
         }
     }
 
@@ -233,9 +267,9 @@ impl Api {
             Err(_) => return Err(late(ask, limit)),
         };
         if let (Some(etag), false, true) = (&answer.etag, answer.is_kept, ask.is_read()) {
-            let (body, next) = (answer.body.clone(), answer.next.clone());
+            let (body, paging) = (answer.body.clone(), answer.paging.clone());
             if !answer.is_cut {
-                self.shared.cache.keep(key, Kept { etag: etag.clone(), body, next });
+                self.shared.cache.keep(key, Kept { etag: etag.clone(), body, paging });
             }
         }
         Ok(answer)

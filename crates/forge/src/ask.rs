@@ -47,6 +47,19 @@ impl Ask {
         self
     }
 
+    /// Whether the call says how many members a page has, and so takes the number of a page.
+    pub(crate) fn is_paged(&self) -> bool {
+        self.url.query_pairs().any(|(name, _)| name == "limit" || name == "per_page")
+    }
+
+    /// The address of the page with a number.
+    pub(crate) fn numbered(&self, number: usize) -> Url {
+        let mut url = self.url.clone();
+        let others = self.url.query_pairs().filter(|(name, _)| name != "page");
+        url.query_pairs_mut().clear().extend_pairs(others).append_pair("page", &number.to_string());
+        url
+    }
+
     pub(crate) fn is_read(&self) -> bool {
         self.method == Method::GET
     }

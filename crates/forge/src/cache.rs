@@ -1,5 +1,6 @@
 //! Answers with their ETags, so that an unchanged one is not sent again and costs no call of the rate limit.
 
+use crate::answer::Paging;
 use hashlink::LruCache;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,8 +16,7 @@ const LARGEST: usize = 1 << 20;
 pub(crate) struct Kept {
     pub(crate) etag: String,
     pub(crate) body: Vec<u8>,
-    /// The address of the next page.
-    pub(crate) next: Option<String>,
+    pub(crate) paging: Paging,
 }
 
 /// Answers by account and address. The ones that were used least recently leave first.
@@ -68,7 +68,11 @@ mod tests {
     #[test]
     fn the_answers_stay_within_their_bounds() {
         let cache = Cache::default();
-        let answer = |bytes: usize| Kept { etag: "e".to_owned(), body: vec![0; bytes], next: None };
+        let answer = |bytes: usize| Kept {
+            etag: "e".to_owned(),
+            body: vec![0; bytes],
+            paging: Paging::default(),
+        };
         cache.keep("large".to_owned(), answer(LARGEST + 1));
         assert!(cache.get("large").is_none());
         for number in 0..40 {

@@ -38,7 +38,7 @@ impl Gitea {
             return Ok(Vec::new());
         }
         let ask = self.api.get("labels", &format!("repos/{repo}/labels")).query(LIMIT.0, LIMIT.1);
-        let known: Vec<RawLabel> = self.api.pages(ask, MAX_LABELS, |_| true).await?;
+        let known = self.api.pages::<Vec<RawLabel>>(ask, MAX_LABELS, |_| true).await?;
         let is_named = |label: &&RawLabel| names.contains(&label.name);
         Ok(known.iter().filter(is_named).map(|label| label.id).collect())
     }
@@ -59,7 +59,7 @@ impl Gitea {
     ) -> Result<Vec<ReviewComment>, ForgeError> {
         let path = format!("repos/{repo}/pulls/{number}/reviews");
         let ask = self.api.get("reviews", &path).query(LIMIT.0, LIMIT.1);
-        let reviews: Vec<RawReview> = self.api.pages(ask, shared::MAX_REVIEWS, |_| true).await?;
+        let reviews = self.api.pages::<Vec<RawReview>>(ask, shared::MAX_REVIEWS, |_| true).await?;
         let mut all = Vec::new();
         for review in reviews.iter().rev().take(MAX_COMMENTED) {
             let ask = self.api.get("review_comments", &format!("{path}/{}/comments", review.id));
@@ -246,7 +246,9 @@ impl Forge for Gitea {
     }
 
     fn checks<'a>(&'a self, repo: &'a RepoName, commit: &'a str) -> Asking<'a, Checks> {
-        Box::pin(async move { Ok(Checks::of(shared::statuses(&self.api, repo, commit).await?)) })
+        Box::pin(async move {
+            Ok(Checks::of(shared::statuses(&self.api, repo, (commit, LIMIT)).await?))
+        })
     }
 
     fn branch_head<'a>(&'a self, repo: &'a RepoName, branch: &'a str) -> Asking<'a, Commit> {
@@ -273,8 +275,16 @@ impl Forge for Gitea {
         since: DateTime<Utc>,
     ) -> Asking<'a, Vec<Commit>> {
         let ask = self.api.get("commits_since", &format!("repos/{repo}/commits"));
-        let ask = ask.query("sha", branch).query("since", &shared::time(since));
-        let ask = ask.query("stat", "false").query("files", "false").query(LIMIT.0, LIMIT.1);
+        let ask = match self.kind() {
+            // It knows no `since`, and answers with every commit.
+            ForgeKind::Forgejo => ask,
+            ForgeKind::Gitea | ForgeKind::Github => ask.query("since", &shared::time(since)),
+        };
+        let ask = ask
+            .query("sha", branch)
+            .query("stat", "false")
+            .query("files", "false")
+            .query(LIMIT.0, LIMIT.1);
         Box::pin(shared::commits(&self.api, ask, since))
     }
 
@@ -291,7 +301,7 @@ impl Forge for Gitea {
             match self.kind() {
                 ForgeKind::Forgejo => self.not_served("ci_log", "logs of builds"),
                 ForgeKind::Gitea | ForgeKind::Github => {
-                    shared::ci_log(&self.api, repo, commit).await
+                    shared::ci_log(&self.api, repo, (commit, LIMIT)).await
                 }
             }
         })

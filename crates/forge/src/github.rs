@@ -1,6 +1,6 @@
 //! The client of GitHub.
 
-use crate::api::Api;
+use crate::api::{Api, Page};
 use crate::error::ForgeError;
 use crate::forge::{Asking, Forge};
 use crate::repo::RepoName;
@@ -34,8 +34,8 @@ impl Github {
     async fn check_runs(&self, repo: &RepoName, commit: &str) -> Result<Vec<CheckRun>, ForgeError> {
         let path = format!("repos/{repo}/commits/{commit}/check-runs");
         let ask = self.api.get("check_runs", &path).query(PER_PAGE.0, PER_PAGE.1);
-        let raw: RawCheckRuns = self.api.json(ask).await?;
-        Ok(raw.check_runs.into_iter().map(CheckRun::from).collect())
+        let raw = self.api.pages::<RawCheckRuns>(ask, shared::MAX_CHECKS, |_| true).await?;
+        Ok(raw.into_iter().map(CheckRun::from).collect())
     }
 
     async fn deployed(
@@ -48,12 +48,12 @@ impl Github {
         if !environment.is_empty() {
             ask = ask.query("environment", environment);
         }
-        let raw: Vec<RawDeployment> = self.api.pages(ask, MAX_DEPLOYMENTS, |_| true).await?;
+        let raw = self.api.pages::<Vec<RawDeployment>>(ask, MAX_DEPLOYMENTS, |_| true).await?;
         let mut all = Vec::new();
         for deployment in raw {
             let statuses = format!("{path}/{}/statuses", deployment.id);
             let ask = self.api.get("deployment_statuses", &statuses).query(PER_PAGE.0, "1");
-            let newest: Vec<RawDeploymentStatus> = self.api.pages(ask, 1, |_| true).await?;
+            let newest = self.api.pages::<Vec<RawDeploymentStatus>>(ask, 1, |_| true).await?;
             let newest = newest.into_iter().next();
             let (state, state_at) = newest
                 .map_or((String::new(), deployment.created_at), |it| (it.state, it.created_at));
@@ -66,7 +66,20 @@ impl Github {
 
 #[derive(Deserialize)]
 struct RawCheckRuns {
+    total_count: Option<usize>,
     check_runs: Vec<RawCheckRun>,
+}
+
+impl Page for RawCheckRuns {
+    type Member = RawCheckRun;
+
+    fn total(&self) -> Option<usize> {
+        self.total_count
+    }
+
+    fn members(self) -> Vec<RawCheckRun> {
+        self.check_runs
+    }
 }
 
 #[derive(Deserialize)]
@@ -277,7 +290,7 @@ impl Forge for Github {
 
     fn checks<'a>(&'a self, repo: &'a RepoName, commit: &'a str) -> Asking<'a, Checks> {
         Box::pin(async move {
-            let mut all = shared::statuses(&self.api, repo, commit).await?;
+            let mut all = shared::statuses(&self.api, repo, (commit, PER_PAGE)).await?;
             all.extend(self.check_runs(repo, commit).await?);
             Ok(Checks::of(all))
         })
@@ -319,7 +332,7 @@ impl Forge for Github {
     }
 
     fn ci_log<'a>(&'a self, repo: &'a RepoName, commit: &'a str) -> Asking<'a, Excerpt> {
-        Box::pin(shared::ci_log(&self.api, repo, commit))
+        Box::pin(shared::ci_log(&self.api, repo, (commit, PER_PAGE)))
     }
 }
 

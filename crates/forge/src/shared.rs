@@ -15,11 +15,12 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::json;
 use surety_common::domain::toolchain::MAX_CHANGED_FILES;
 
-/// The most pull requests, commits, reviews, comments on lines, and comments of one call.
+/// The most pull requests, commits, reviews, comments on lines, comments, and checks of one call.
 pub(crate) const MAX_PULLS: usize = 300;
 pub(crate) const MAX_COMMITS: usize = 300;
 pub(crate) const MAX_REVIEWS: usize = 500;
 pub(crate) const MAX_COMMENTS: usize = 1_000;
+pub(crate) const MAX_CHECKS: usize = 1_000;
 /// The most bytes of a diff, and of the end of a log.
 const MAX_DIFF: usize = 2 << 20;
 const MAX_LOG: usize = 512 << 10;
@@ -54,13 +55,13 @@ pub(crate) async fn pulls_since(
 ) -> Result<Vec<PullRequest>, ForgeError> {
     // Forges round to seconds.
     let since = since - chrono::TimeDelta::seconds(1);
-    let raw: Vec<RawPull> =
-        api.pages(ask, MAX_PULLS, |raw: &RawPull| raw.updated_at >= since).await?;
+    let is_new = |raw: &RawPull| raw.updated_at >= since;
+    let raw = api.pages::<Vec<RawPull>>(ask, MAX_PULLS, is_new).await?;
     Ok(raw.into_iter().map(PullRequest::from).collect())
 }
 
 pub(crate) async fn changed_files(api: &Api, ask: Ask) -> Result<Vec<ChangedFile>, ForgeError> {
-    let raw: Vec<RawFile> = api.pages(ask, MAX_CHANGED_FILES, |_| true).await?;
+    let raw = api.pages::<Vec<RawFile>>(ask, MAX_CHANGED_FILES, |_| true).await?;
     Ok(raw.into_iter().map(ChangedFile::from).collect())
 }
 
@@ -74,12 +75,12 @@ pub(crate) fn excerpt(body: &[u8], is_cut: bool) -> Excerpt {
 }
 
 pub(crate) async fn reviews(api: &Api, ask: Ask) -> Result<Vec<Review>, ForgeError> {
-    let raw: Vec<RawReview> = api.pages(ask, MAX_REVIEWS, |_| true).await?;
+    let raw = api.pages::<Vec<RawReview>>(ask, MAX_REVIEWS, |_| true).await?;
     Ok(raw.into_iter().map(Review::from).collect())
 }
 
 pub(crate) async fn comments(api: &Api, ask: Ask) -> Result<Vec<Comment>, ForgeError> {
-    let raw: Vec<RawComment> = api.pages(ask, MAX_COMMENTS, |_| true).await?;
+    let raw = api.pages::<Vec<RawComment>>(ask, MAX_COMMENTS, |_| true).await?;
     Ok(raw.into_iter().map(Comment::from).collect())
 }
 
@@ -88,7 +89,7 @@ pub(crate) async fn review_comments(
     ask: Ask,
     most: usize,
 ) -> Result<Vec<ReviewComment>, ForgeError> {
-    let raw: Vec<RawComment> = api.pages(ask, most, |_| true).await?;
+    let raw = api.pages::<Vec<RawComment>>(ask, most, |_| true).await?;
     Ok(raw.into_iter().map(ReviewComment::from).collect())
 }
 
@@ -110,20 +111,21 @@ pub(crate) async fn issue(api: &Api, repo: &RepoName, number: u64) -> Result<Iss
 }
 
 pub(crate) async fn issues(api: &Api, ask: Ask) -> Result<Vec<Issue>, ForgeError> {
-    let raw: Vec<RawIssue> = api.pages(ask, MAX_REVIEWS, |_| true).await?;
+    let raw = api.pages::<Vec<RawIssue>>(ask, MAX_REVIEWS, |_| true).await?;
     let issues = raw.into_iter().map(Issue::from);
     Ok(issues.filter(|issue| !issue.is_pull_request).collect())
 }
 
-/// The statuses of a commit.
+/// The statuses of a commit: all of them, because the one that failed may be on the last page.
 pub(crate) async fn statuses(
     api: &Api,
     repo: &RepoName,
-    commit: &str,
+    (commit, size): (&str, (&str, &str)),
 ) -> Result<Vec<CheckRun>, ForgeError> {
     let path = format!("repos/{repo}/commits/{commit}/status");
-    let raw: RawCombined = api.json(api.get("statuses", &path)).await?;
-    Ok(raw.statuses.unwrap_or_default().into_iter().map(CheckRun::from).collect())
+    let ask = api.get("statuses", &path).query(size.0, size.1);
+    let raw = api.pages::<RawCombined>(ask, MAX_CHECKS, |_| true).await?;
+    Ok(raw.into_iter().map(CheckRun::from).collect())
 }
 
 pub(crate) async fn commits(
@@ -131,7 +133,7 @@ pub(crate) async fn commits(
     ask: Ask,
     since: DateTime<Utc>,
 ) -> Result<Vec<Commit>, ForgeError> {
-    let raw: Vec<RawCommit> = api.pages(ask, MAX_COMMITS, |_| true).await?;
+    let raw = api.pages::<Vec<RawCommit>>(ask, MAX_COMMITS, |_| true).await?;
     let commits = raw.into_iter().map(Commit::from);
     Ok(commits.filter(|commit| commit.committed_at > since).collect())
 }
@@ -141,20 +143,22 @@ pub(crate) async fn commits(
 pub(crate) async fn ci_log(
     api: &Api,
     repo: &RepoName,
-    commit: &str,
+    (commit, size): (&str, (&str, &str)),
 ) -> Result<Excerpt, ForgeError> {
     let operation = "ci_log";
     let runs = api.get(operation, &format!("repos/{repo}/actions/runs")).query("head_sha", commit);
-    let runs: RawRuns = api.json(runs).await?;
-    let failed = runs.workflow_runs.iter().find(|run| run.is_failed());
+    let runs = runs.query(size.0, size.1);
+    let runs = api.pages::<RawRuns>(runs, MAX_CHECKS, |_| true).await?;
+    let failed = runs.iter().find(|run| run.is_failed());
     let none = || {
         let message = "the forge knows no failed job of this commit; read the check's own address";
         api.fail(ForgeErrorCode::NotFound, operation, message)
     };
     let run = failed.ok_or_else(none)?.id;
     let jobs = api.get(operation, &format!("repos/{repo}/actions/runs/{run}/jobs"));
-    let jobs: RawJobs = api.json(jobs).await?;
-    let job = jobs.jobs.iter().find(|job| job.is_failed()).ok_or_else(none)?.id;
+    let jobs = jobs.query(size.0, size.1);
+    let jobs = api.pages::<RawJobs>(jobs, MAX_CHECKS, |_| true).await?;
+    let job = jobs.iter().find(|job| job.is_failed()).ok_or_else(none)?.id;
     let end = Reading::End { most: MAX_LOG };
     let path = format!("repos/{repo}/actions/jobs/{job}/logs");
     let asked = api.get(operation, &path).text("application/vnd.github+json, text/plain", end);

@@ -1,5 +1,6 @@
 //! Answers as forges write them: the fields that Gitea, Forgejo and GitHub share, and those that one of them has.
 
+use crate::api::Page;
 use crate::types::{
     ChangedFile, CheckRun, Comment, Commit, Issue, PullRequest, PullState, Review, ReviewComment,
     ReviewState,
@@ -164,6 +165,23 @@ pub(crate) struct RawLabel {
     pub(crate) name: String,
 }
 
+/// A label of an issue: GitHub describes its name alone, too, and a label without one.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum RawIssueLabel {
+    Name(String),
+    Label { name: Option<String> },
+}
+
+impl RawIssueLabel {
+    fn name(self) -> Option<String> {
+        match self {
+            Self::Name(name) => Some(name),
+            Self::Label { name } => name,
+        }
+    }
+}
+
 #[derive(Debug, Deserialize)]
 pub(crate) struct RawIssue {
     number: u64,
@@ -172,7 +190,7 @@ pub(crate) struct RawIssue {
     state: String,
     user: Option<RawUser>,
     assignees: Option<Vec<RawUser>>,
-    labels: Option<Vec<RawLabel>>,
+    labels: Option<Vec<RawIssueLabel>>,
     pull_request: Option<serde::de::IgnoredAny>,
     created_at: DateTime<Utc>,
     html_url: String,
@@ -189,7 +207,7 @@ impl From<RawIssue> for Issue {
             is_open: raw.state == "open",
             author: login(raw.user),
             assignees: assignees.into_iter().map(|user| user.login).collect(),
-            labels: labels.into_iter().map(|label| label.name).collect(),
+            labels: labels.into_iter().filter_map(RawIssueLabel::name).collect(),
             is_pull_request: raw.pull_request.is_some(),
             created_at: raw.created_at,
             address: raw.html_url,
@@ -225,11 +243,18 @@ impl From<RawStatus> for CheckRun {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct RawCombined {
-    pub(crate) statuses: Option<Vec<RawStatus>>,
+    statuses: Option<Vec<RawStatus>>,
+    total_count: Option<usize>,
 }
 
+/// A commit with the date of its committer. GitHub's description lets the committer be null, and its date be missing:
+/// then the author's date stands for it.
 #[derive(Debug, Deserialize)]
-pub(crate) struct RawCommit {
+#[serde(try_from = "RawDatedCommit")]
+pub(crate) struct RawCommit(Commit);
+
+#[derive(Debug, Deserialize)]
+struct RawDatedCommit {
     sha: String,
     commit: RawCommitText,
 }
@@ -237,31 +262,66 @@ pub(crate) struct RawCommit {
 #[derive(Debug, Deserialize)]
 struct RawCommitText {
     message: String,
-    committer: RawPerson,
+    author: Option<RawPerson>,
+    committer: Option<RawPerson>,
 }
 
 #[derive(Debug, Deserialize)]
 struct RawPerson {
-    date: DateTime<Utc>,
+    date: Option<DateTime<Utc>>,
+}
+
+impl TryFrom<RawDatedCommit> for RawCommit {
+    type Error = &'static str;
+
+    fn try_from(raw: RawDatedCommit) -> Result<Self, Self::Error> {
+        let RawCommitText { message, author, committer } = raw.commit;
+        let date = |person: Option<RawPerson>| person.and_then(|it| it.date);
+        let committed_at = date(committer).or_else(|| date(author)).ok_or("no date of a commit")?;
+        Ok(Self(Commit { commit: raw.sha, message, committed_at }))
+    }
 }
 
 impl From<RawCommit> for Commit {
     fn from(raw: RawCommit) -> Self {
-        let RawCommitText { message, committer } = raw.commit;
-        Self { commit: raw.sha, message, committed_at: committer.date }
+        raw.0
     }
 }
 
 /// The runs of a commit, and the jobs of a run; Gitea has the same calls as GitHub.
 #[derive(Debug, Deserialize)]
 pub(crate) struct RawRuns {
-    pub(crate) workflow_runs: Vec<RawRun>,
+    /// Null to Gitea where there are none.
+    workflow_runs: Option<Vec<RawRun>>,
+    total_count: Option<usize>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct RawJobs {
-    pub(crate) jobs: Vec<RawRun>,
+    jobs: Option<Vec<RawRun>>,
+    total_count: Option<usize>,
 }
+
+/// The members of an answer that says how many there are.
+macro_rules! page {
+    ($page:ty, $member:ty, $field:ident) => {
+        impl Page for $page {
+            type Member = $member;
+
+            fn total(&self) -> Option<usize> {
+                self.total_count
+            }
+
+            fn members(self) -> Vec<$member> {
+                self.$field.unwrap_or_default()
+            }
+        }
+    };
+}
+
+page!(RawCombined, RawStatus, statuses);
+page!(RawRuns, RawRun, workflow_runs);
+page!(RawJobs, RawRun, jobs);
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct RawRun {
@@ -282,7 +342,7 @@ impl RawRun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[test]
     fn the_result_of_a_review_is_read_in_both_spellings() {
@@ -303,6 +363,31 @@ mod tests {
             assert_eq!(review.state, expected, "{state}");
             assert_eq!(review.fact().is_none(), expected == ReviewState::Pending);
         }
+    }
+
+    #[test]
+    fn a_commit_without_a_committer_has_the_date_of_its_author() {
+        let read = |author: Value, committer: Value| {
+            let text = json!({"message": "x", "author": author, "committer": committer});
+            let raw = json!({"sha": "0a", "commit": text});
+            serde_json::from_value::<RawCommit>(raw).map(|raw| Commit::from(raw).committed_at)
+        };
+        let (early, late) = ("2026-01-02T03:04:05Z", "2026-01-03T03:04:05Z");
+        let date = |text: &str| json!({"name": "x", "date": text});
+        let expected = |text: &str| text.parse::<DateTime<Utc>>().expect("a time");
+        assert_eq!(read(date(early), date(late)).expect("a commit"), expected(late));
+        assert_eq!(read(date(early), Value::Null).expect("a commit"), expected(early));
+        assert_eq!(read(date(early), json!({})).expect("a commit"), expected(early));
+        assert!(read(Value::Null, Value::Null).is_err());
+    }
+
+    #[test]
+    fn a_label_of_an_issue_is_an_object_or_its_name() {
+        let raw = json!({"number": 7, "title": "x", "body": null, "state": "open", "user": null, "assignees": [],
+            "labels": ["bug", {"id": 4, "name": "surety"}, {"id": 5}], "created_at": "2026-01-02T03:04:05Z",
+            "html_url": "https://forge.example/7"});
+        let raw: RawIssue = serde_json::from_value(raw).expect("an issue");
+        assert_eq!(Issue::from(raw).labels, ["bug", "surety"]);
     }
 
     #[test]

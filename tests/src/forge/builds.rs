@@ -6,6 +6,8 @@ use super::show;
 use super::state::{JobState, State, StatusState};
 use serde_json::{Value, json};
 
+const CI: &str = "https://ci.example/1";
+
 /// The newest status of each name.
 fn newest<'s>(all: &'s [StatusState], commit: &str, is_check_run: bool) -> Vec<&'s StatusState> {
     let mut found: Vec<&StatusState> = Vec::new();
@@ -19,7 +21,6 @@ fn newest<'s>(all: &'s [StatusState], commit: &str, is_check_run: bool) -> Vec<&
 }
 
 pub(super) fn combined(state: &mut State, call: &Call) -> Answer {
-    call.check_query(&[])?;
     let commit = call.parts.get(4).cloned().unwrap_or_default();
     let Some(repo) = state.repo(&call.repo()) else { return missing() };
     let mut statuses = newest(&repo.statuses, &commit, false);
@@ -27,26 +28,30 @@ pub(super) fn combined(state: &mut State, call: &Call) -> Answer {
         // Gitea shows its own builds as statuses.
         statuses.extend(newest(&repo.statuses, &commit, true));
     }
-    let has = |word: &str| statuses.iter().any(|it| it.state == word);
+    let all: Vec<Value> = statuses.iter().map(|it| show::status(call.form, it)).collect();
+    let (shown, headers) = call.part(&all);
+    // Gitea looks at those of the page alone.
+    let looked_at = if call.is_github() { &all } else { shown };
+    let has = |word: &str| looked_at.iter().any(|it| it["state"] == word || it["status"] == word);
     let word = match () {
         () if has("failure") || has("error") => "failure",
-        () if has("pending") || statuses.is_empty() => "pending",
+        () if has("pending") || all.is_empty() => "pending",
         () => "success",
     };
-    let shown: Vec<Value> = statuses.iter().map(|it| show::status(call.form, it)).collect();
-    let value =
-        json!({"state": word, "sha": commit, "total_count": shown.len(), "statuses": shown});
-    Ok(Reply::json(value))
+    let total = if call.is_github() { all.len() } else { shown.len() };
+    let value = json!({"state": word, "sha": commit, "total_count": total, "statuses": shown});
+    Ok(Reply { headers, ..Reply::json(value) })
 }
 
 /// GitHub: the check runs of a commit.
 pub(super) fn check_runs(state: &mut State, call: &Call) -> Answer {
-    call.check_query(&["check_name", "status", "filter"])?;
     let commit = call.parts.get(4).cloned().unwrap_or_default();
     let Some(repo) = state.repo(&call.repo()) else { return missing() };
     let runs = newest(&repo.statuses, &commit, true);
-    let shown: Vec<Value> = runs.into_iter().map(show::check_run).collect();
-    Ok(Reply::json(json!({"total_count": shown.len(), "check_runs": shown})))
+    let all: Vec<Value> = runs.into_iter().map(show::check_run).collect();
+    let (shown, headers) = call.part(&all);
+    let value = json!({"total_count": all.len(), "check_runs": shown});
+    Ok(Reply { headers, ..Reply::json(value) })
 }
 
 pub(super) fn branch(state: &mut State, call: &Call) -> Answer {
@@ -56,12 +61,12 @@ pub(super) fn branch(state: &mut State, call: &Call) -> Answer {
         return missing();
     };
     let Some(newest) = commits.first() else { return missing() };
+    let person = json!({"name": newest.author, "email": "x@forge.example", "username": ""});
     let commit = match call.form {
         Form::Github => show::commit(newest),
         Form::Gitea => json!({
-            "id": newest.commit, "message": newest.message, "url": "https://forge.example",
-            "timestamp": show::time(newest.at),
-            "author": {"name": newest.author, "email": "x@forge.example", "username": ""},
+            "id": newest.commit, "message": newest.message, "timestamp": show::time(newest.at),
+            "author": person, "committer": person,
         }),
     };
     Ok(Reply::json(json!({"name": name, "commit": commit, "protected": false})))
@@ -75,34 +80,41 @@ pub(super) fn commit(state: &mut State, call: &Call) -> Answer {
 }
 
 pub(super) fn commits(state: &mut State, call: &Call) -> Answer {
-    match call.form {
-        Form::Gitea => call.check_query(&["sha", "since", "stat", "files", "verification"])?,
-        Form::Github => call.check_query(&["sha", "since", "until", "path"])?,
-    }
     let since = since(call)?;
     let from = call.query.get("sha").cloned().unwrap_or_else(|| "main".to_owned());
     let Some(repo) = state.repo(&call.repo()) else { return missing() };
     let Ok(commits) = repo.git.commits(&from, since) else { return missing() };
-    call.page(commits.iter().map(show::commit).collect())
+    call.page(&commits.iter().map(show::commit).collect::<Vec<_>>())
 }
 
-fn run(it: &JobState) -> Value {
-    json!({"id": it.id, "display_title": "test", "head_sha": it.commit, "status": "completed",
-           "conclusion": it.conclusion})
+fn run(form: Form, it: &JobState) -> Value {
+    let mut value = json!({"id": it.id, "display_title": "test", "head_sha": it.commit, "status": "completed",
+        "conclusion": it.conclusion, "path": "test.yml", "html_url": CI});
+    let times = match form {
+        Form::Gitea => ["started_at", "completed_at"],
+        Form::Github => ["created_at", "updated_at"],
+    };
+    for name in times {
+        value[name] = json!(show::time(State::now()));
+    }
+    value
 }
 
 fn job(it: &JobState) -> Value {
+    let at = show::time(State::now());
     json!({"id": it.id, "run_id": it.id, "name": "test", "head_sha": it.commit, "status": "completed",
-           "conclusion": it.conclusion})
+        "conclusion": it.conclusion, "html_url": CI, "labels": [], "created_at": at, "started_at": at,
+        "completed_at": at})
 }
 
 pub(super) fn runs(state: &mut State, call: &Call) -> Answer {
-    call.check_query(&["head_sha", "status", "event", "branch"])?;
     let commit = call.query.get("head_sha").cloned().unwrap_or_default();
     let Some(repo) = state.repo(&call.repo()) else { return missing() };
     let of_commit = repo.jobs.iter().filter(|it| it.commit == commit);
-    let shown: Vec<Value> = of_commit.map(run).collect();
-    Ok(Reply::json(json!({"total_count": shown.len(), "workflow_runs": shown})))
+    let shown: Vec<Value> = of_commit.map(|it| run(call.form, it)).collect();
+    let (part, headers) = call.part(&shown);
+    let value = json!({"total_count": shown.len(), "workflow_runs": part});
+    Ok(Reply { headers, ..Reply::json(value) })
 }
 
 pub(super) fn jobs(state: &mut State, call: &Call) -> Answer {
@@ -110,7 +122,9 @@ pub(super) fn jobs(state: &mut State, call: &Call) -> Answer {
     let Some(repo) = state.repo(&call.repo()) else { return missing() };
     let of_run = repo.jobs.iter().filter(|it| it.id == id);
     let shown: Vec<Value> = of_run.map(job).collect();
-    Ok(Reply::json(json!({"total_count": shown.len(), "jobs": shown})))
+    let (part, headers) = call.part(&shown);
+    let value = json!({"total_count": shown.len(), "jobs": part});
+    Ok(Reply { headers, ..Reply::json(value) })
 }
 
 /// The log of a job: GitHub redirects to a storage that takes no credential.
@@ -143,18 +157,16 @@ pub(super) fn stored_log(state: &mut State, parts: &[&str]) -> Reply {
 
 /// GitHub: deployments, the newest first.
 pub(super) fn deployments(state: &mut State, call: &Call) -> Answer {
-    call.check_query(&["environment", "sha", "ref", "task"])?;
     let environment = call.query.get("environment");
     let Some(repo) = state.repo(&call.repo()) else { return missing() };
     let all = repo.deployments.iter().rev();
     let fitting = all.filter(|it| environment.is_none_or(|name| *name == it.environment));
-    call.page(fitting.map(show::deployment).collect())
+    call.page(&fitting.map(show::deployment).collect::<Vec<_>>())
 }
 
 pub(super) fn deployment_statuses(state: &mut State, call: &Call) -> Answer {
-    call.check_query(&[])?;
     let id = call.number(4)?;
     let Some(repo) = state.repo(&call.repo()) else { return missing() };
     let Some(found) = repo.deployments.iter().find(|it| it.id == id) else { return missing() };
-    call.page(found.states.iter().rev().map(show::deployment_status).collect())
+    call.page(&found.states.iter().rev().map(show::deployment_status).collect::<Vec<_>>())
 }

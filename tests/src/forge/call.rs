@@ -1,8 +1,10 @@
 //! Calls as they arrive, and answers.
 
-use super::strict::Field;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+/// The lists of Gitea and Forgejo whose pages have no links; their answers say how many members there are.
+const UNLINKED: [&str; 3] = ["reviews", "labels", "statuses"];
 
 /// A call that arrived, and how it was answered.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +37,8 @@ pub(super) enum Form {
 pub(super) struct Call {
     pub(super) form: Form,
     pub(super) account: String,
+    /// Its name.
+    pub(super) route: &'static str,
     pub(super) method: String,
     /// The parts of the path behind the prefix.
     pub(super) parts: Vec<String>,
@@ -77,11 +81,26 @@ impl Reply {
     }
 
     pub(super) fn refused(status: u16, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self::new(
-            status,
-            Said::Json(json!({"message": message, "url": "https://forge.example/api"})),
-        )
+        Self::new(status, Said::Json(json!({"message": message.into()})))
+    }
+
+    /// A refusal as the forges of a form write it: GitHub's own fields, and those of a value that is refused.
+    pub(super) fn in_form(mut self, form: Form, route: &str) -> Self {
+        let Said::Json(said) = &mut self.said else { return self };
+        if self.status < 400 || form == Form::Gitea {
+            return self;
+        }
+        said["documentation_url"] = json!("https://docs.github.com/rest");
+        if self.status == 422 {
+            let why = said["message"].take();
+            let (message, errors) = match route {
+                "submit_review" => ("Unprocessable Entity", json!([why])),
+                _ => ("Validation Failed", json!([{"message": why}])),
+            };
+            said["message"] = json!(message);
+            said["errors"] = errors;
+        }
+        self
     }
 }
 
@@ -121,37 +140,45 @@ impl Call {
         texts.map(str::to_owned).collect()
     }
 
-    /// Refuses a body with other fields than the published ones.
-    pub(super) fn check(&self, fields: &[Field]) -> Result<(), Reply> {
-        super::strict::check(&self.body, fields).map_err(|why| Reply::refused(422, why))
-    }
-
-    /// Refuses a query with other names than the published ones.
-    pub(super) fn check_query(&self, names: &[&str]) -> Result<(), Reply> {
-        let paging: &[&str] =
-            if self.is_github() { &["page", "per_page"] } else { &["page", "limit"] };
-        let unknown = self
-            .query
-            .keys()
-            .find(|name| !names.contains(&name.as_str()) && !paging.contains(&name.as_str()));
-        match unknown {
-            Some(name) => Err(Reply::refused(422, format!("unknown query parameter {name}"))),
+    /// Refuses blank texts: the descriptions say that a field is there, and the forges want it to say something.
+    pub(super) fn needs(&self, names: &[&str]) -> Result<(), Reply> {
+        match names.iter().find(|name| self.text(name).trim().is_empty()) {
+            Some(name) => Err(Reply::refused(422, format!("[{name}]: Required"))),
             None => Ok(()),
         }
     }
 
-    /// A page of a list, with the link of the next one. The link names the public address of the forge, which is not
-    /// the one that was called, as behind a proxy.
-    pub(super) fn page(&self, all: Vec<Value>) -> Answer {
+    /// A text that names a commit, empty where there is none.
+    pub(super) fn commit(&self, name: &str) -> Result<String, Reply> {
+        let commit = self.text(name);
+        let is_commit = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if commit.is_empty() || is_commit {
+            return Ok(commit);
+        }
+        Err(Reply::refused(422, format!("[{name}]: {commit} is no commit")))
+    }
+
+    /// A page of a list.
+    pub(super) fn page(&self, all: &[Value]) -> Answer {
+        let (shown, headers) = self.part(all);
+        Ok(Reply { headers, ..Reply::json(json!(shown)) })
+    }
+
+    /// The members of a page, and the headers that name the other pages. The link of the next one has the public
+    /// address of the forge, which is not the one that was called, as behind a proxy.
+    pub(super) fn part<'v>(&self, all: &'v [Value]) -> (&'v [Value], Vec<(&'static str, String)>) {
         let (name, most) = if self.is_github() { ("per_page", 100) } else { ("limit", 50) };
         let number = |name: &str| self.query.get(name).and_then(|text| text.parse::<usize>().ok());
         let size = number(name).unwrap_or(30).clamp(1, most);
         let page = number("page").unwrap_or(1).max(1);
         let begin = (page - 1) * size;
-        let shown: Vec<Value> = all.iter().skip(begin).take(size).cloned().collect();
-        let mut reply = Reply::json(Value::Array(shown));
-        reply.headers.push(("x-total-count", all.len().to_string()));
-        if begin + size < all.len() {
+        let end = (begin + size).min(all.len());
+        let mut headers = Vec::new();
+        if !self.is_github() {
+            headers.push(("x-total-count", all.len().to_string()));
+        }
+        let is_linked = self.is_github() || !UNLINKED.contains(&self.route);
+        if is_linked && end < all.len() {
             let mut query = self.query.clone();
             query.insert("page".to_owned(), (page + 1).to_string());
             let pairs: Vec<String> = query
@@ -165,8 +192,8 @@ impl Call {
                 self.parts.join("/"),
                 pairs.join("&")
             );
-            reply.headers.push(("link", link));
+            headers.push(("link", link));
         }
-        Ok(reply)
+        (all.get(begin..end).unwrap_or_default(), headers)
     }
 }

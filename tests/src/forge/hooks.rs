@@ -131,16 +131,19 @@ fn payload(state: &State, hook: &Hook, happened: &Happened) -> Option<(&'static 
             let is_pull = repo.pulls.contains_key(number);
             let issue = show::issue_of(form, host, name, (repo, *number))?;
             let comment = show::comment(form, host, name, comment);
-            let body = json!({"action": "created", "issue": issue, "comment": comment, "is_pull": is_pull});
+            let mut body = json!({"action": "created", "issue": issue, "comment": comment});
+            if form == Form::Gitea {
+                body["is_pull"] = json!(is_pull);
+            }
             ("issue_comment", body)
         }
         What::IssueOpened(number) => {
             let issue = show::issue_of(form, host, name, (repo, *number))?;
-            ("issues", json!({"action": "opened", "number": number, "issue": issue}))
+            ("issues", of_issue(form, "opened", (*number, issue)))
         }
         What::Assigned(number, to) => {
             let issue = show::issue_of(form, host, name, (repo, *number))?;
-            let mut body = json!({"action": "assigned", "number": number, "issue": issue});
+            let mut body = of_issue(form, "assigned", (*number, issue));
             if form == Form::Github {
                 body["assignee"] = show::user(form, to);
             }
@@ -159,6 +162,15 @@ fn payload(state: &State, hook: &Hook, happened: &Happened) -> Option<(&'static 
     body["repository"] = show::repository(form, host, name);
     body["sender"] = show::user(form, by);
     Some((event, body))
+}
+
+/// GitHub has the number in the issue alone.
+fn of_issue(form: Form, action: &str, (number, issue): (u64, Value)) -> Value {
+    let mut body = json!({"action": action, "issue": issue});
+    if form == Form::Gitea {
+        body["number"] = json!(number);
+    }
+    body
 }
 
 fn of_pull(action: &str, number: u64, pull: Value) -> Value {

@@ -4,11 +4,9 @@ use super::call::{Answer, Call, Form, Reply, missing};
 use super::pulls::since;
 use super::show;
 use super::state::{CommentState, State};
-use super::strict::{Kind, optional, required};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub(super) fn get(state: &mut State, call: &Call) -> Answer {
-    call.check_query(&[])?;
     let (name, number) = (call.repo(), call.number(4)?);
     let Some(repo) = state.repo(&name) else { return missing() };
     let issue = show::issue_of(call.form, &call.host, &name, (repo, number));
@@ -16,12 +14,6 @@ pub(super) fn get(state: &mut State, call: &Call) -> Answer {
 }
 
 pub(super) fn list(state: &mut State, call: &Call) -> Answer {
-    match call.form {
-        Form::Gitea => {
-            call.check_query(&["state", "type", "created_by", "since", "labels", "q"])?
-        }
-        Form::Github => call.check_query(&["state", "creator", "since", "sort", "direction"])?,
-    }
     let since = since(call)?;
     let name = call.repo();
     let Some(repo) = state.repo(&name) else { return missing() };
@@ -41,17 +33,11 @@ pub(super) fn list(state: &mut State, call: &Call) -> Answer {
         }));
     }
     shown.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
-    call.page(shown.into_iter().map(|(_, value)| value).collect())
+    call.page(&shown.into_iter().map(|(_, value)| value).collect::<Vec<_>>())
 }
 
 pub(super) fn create(state: &mut State, call: &Call) -> Answer {
-    let labels = if call.is_github() { Kind::Texts } else { Kind::Numbers };
-    call.check(&[
-        required("title", Kind::Text),
-        optional("body", Kind::Text),
-        optional("assignees", Kind::Texts),
-        optional("labels", labels),
-    ])?;
+    call.needs(&["title"])?;
     let name = call.repo();
     let assignees = call.texts("assignees");
     if let Some(unknown) =
@@ -80,10 +66,6 @@ pub(super) fn create(state: &mut State, call: &Call) -> Answer {
 }
 
 pub(super) fn comments(state: &mut State, call: &Call) -> Answer {
-    match call.form {
-        Form::Gitea => call.check_query(&["since", "before"])?,
-        Form::Github => call.check_query(&["since"])?,
-    }
     let since = since(call)?;
     let (name, number) = (call.repo(), call.number(4)?);
     let Some(repo) = state.repo(&name) else { return missing() };
@@ -102,12 +84,12 @@ pub(super) fn comments(state: &mut State, call: &Call) -> Answer {
     match call.form {
         // Gitea has no pages here.
         Form::Gitea => Ok(Reply::json(Value::Array(shown))),
-        Form::Github => call.page(shown),
+        Form::Github => call.page(&shown),
     }
 }
 
 pub(super) fn add_comment(state: &mut State, call: &Call) -> Answer {
-    call.check(&[required("body", Kind::Text)])?;
+    call.needs(&["body"])?;
     let (name, number) = (call.repo(), call.number(4)?);
     if !state.repo(&name).is_some_and(|repo| repo.has(number)) {
         return missing();
@@ -123,13 +105,11 @@ pub(super) fn add_comment(state: &mut State, call: &Call) -> Answer {
 
 /// Gitea: the labels of a repository.
 pub(super) fn labels(state: &mut State, call: &Call) -> Answer {
-    call.check_query(&[])?;
     let Some(repo) = state.repo(&call.repo()) else { return missing() };
     let shown = repo.labels.iter();
-    call.page(shown.map(|(id, name)| json!({"id": id, "name": name, "color": "ededed"})).collect())
+    call.page(&shown.map(|(id, name)| show::label(*id, name)).collect::<Vec<_>>())
 }
 
 pub(super) fn user(_state: &mut State, call: &Call) -> Answer {
-    call.check_query(&[])?;
-    Ok(Reply::json(show::user(call.form, &call.account)))
+    Ok(Reply::json(show::own_user(call.form, &call.account)))
 }

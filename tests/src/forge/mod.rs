@@ -2,10 +2,12 @@
 //! with branches in real bare git repositories.
 //!
 //! ```text
-//!   request --> recorded --> failure on demand --> account of the token --> strict schema --> state --> schema --> answer
-//!                                                                                               |
-//!                                                       signed delivery of the event <----------'
+//!   request --> published? --> failure on demand --> account of the token --> state --> published? --> answer
+//!                                                                               |
+//!                                       signed delivery of the event <----------'
 //! ```
+//!
+//! What is published is in `schema`. A call or an answer that is not as published fails the test.
 //!
 //! Both APIs show the same state: `/api/v1` speaks as Gitea and Forgejo do, `/api/v3` as GitHub does.
 
@@ -20,7 +22,8 @@ mod schema;
 mod serve;
 mod show;
 mod state;
-mod strict;
+#[cfg(test)]
+mod tests;
 
 pub use call::Called;
 pub use failure::Failure;
@@ -57,6 +60,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     failures: Mutex<Vec<failure::Planned>>,
     hooks: Mutex<Vec<Hook>>,
+    /// The calls and the answers that were not as the APIs are published.
+    faults: Mutex<Vec<String>>,
     calls: watch::Sender<Vec<Called>>,
     deliveries: watch::Sender<Vec<Delivered>>,
 }
@@ -76,6 +81,7 @@ impl ForgeDouble {
             state: Mutex::default(),
             failures: Mutex::default(),
             hooks: Mutex::default(),
+            faults: Mutex::default(),
             calls: watch::Sender::new(Vec::new()),
             deliveries: watch::Sender::new(Vec::new()),
         });
@@ -162,6 +168,12 @@ impl ForgeDouble {
         self.shared.calls.borrow().clone()
     }
 
+    /// Takes the calls and the answers that were not as the APIs are published. Those that are left fail the test.
+    #[must_use]
+    pub fn take_faults(&self) -> Vec<String> {
+        std::mem::take(&mut *locked(&self.shared.faults))
+    }
+
     /// How many calls of each route were answered with a success.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<String, usize> {
@@ -191,8 +203,12 @@ impl ForgeDouble {
 }
 
 impl Drop for ForgeDouble {
+    /// # Panics
+    /// Where a call or an answer was not as published: a client may take the refusal for one that it expects.
     fn drop(&mut self) {
         self.serving.abort();
+        let faults = self.take_faults();
+        assert!(faults.is_empty() || std::thread::panicking(), "{}", faults.join("\n"));
     }
 }
 

@@ -3,7 +3,6 @@
 use super::call::{Answer, Call, Form, Reply, Said, missing};
 use super::show;
 use super::state::{CommentState, State, What};
-use super::strict::{Kind, optional, required};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
@@ -12,7 +11,6 @@ fn failed(error: &anyhow::Error) -> Reply {
 }
 
 pub(super) fn get(state: &mut State, call: &Call) -> Answer {
-    call.check_query(&[])?;
     if call.accept.contains(".diff") || call.parts.last().is_some_and(|it| it.ends_with(".diff")) {
         return diff(state, call);
     }
@@ -31,7 +29,6 @@ fn diff(state: &mut State, call: &Call) -> Answer {
 }
 
 pub(super) fn files(state: &mut State, call: &Call) -> Answer {
-    call.check_query(&[])?;
     let number = call.number(4)?;
     let Some(repo) = state.repo(&call.repo()) else { return missing() };
     let Some(pull) = repo.pulls.get(&number) else { return missing() };
@@ -49,19 +46,10 @@ pub(super) fn files(state: &mut State, call: &Call) -> Answer {
         }
         file
     });
-    call.page(shown.collect())
+    call.page(&shown.collect::<Vec<_>>())
 }
 
 pub(super) fn list(state: &mut State, call: &Call) -> Answer {
-    match call.form {
-        Form::Gitea => call.check_query(&["state", "sort", "milestone", "labels", "poster"])?,
-        Form::Github => call.check_query(&["state", "sort", "direction", "head", "base"])?,
-    }
-    let sorted = ["recentupdate", "updated"];
-    let sort = call.query.get("sort").map_or("", String::as_str);
-    if !sort.is_empty() && !sorted.contains(&sort) {
-        return Err(Reply::refused(422, format!("unknown sort {sort}")));
-    }
     let name = call.repo();
     let Some(repo) = state.repo(&name) else { return missing() };
     let is_all = call.query.get("state").map(String::as_str) == Some("all");
@@ -71,22 +59,17 @@ pub(super) fn list(state: &mut State, call: &Call) -> Answer {
         let mut value = show::pull(call.form, &call.host, &name, (*number, it));
         // GitHub leaves them out in lists.
         if let (Form::Github, Some(fields)) = (call.form, value.as_object_mut()) {
-            fields.remove("merged");
-            fields.remove("mergeable");
-            fields.remove("merged_by");
+            for name in ["merged", "mergeable", "merged_by", "comments", "additions", "deletions"] {
+                fields.remove(name);
+            }
         }
         value
     });
-    call.page(shown.collect())
+    call.page(&shown.collect::<Vec<_>>())
 }
 
 pub(super) fn open(state: &mut State, call: &Call) -> Answer {
-    call.check(&[
-        required("title", Kind::Text),
-        optional("body", Kind::Text),
-        required("head", Kind::Text),
-        required("base", Kind::Text),
-    ])?;
+    call.needs(&["title", "head", "base"])?;
     let name = call.repo();
     let (head, base) = (call.text("head"), call.text("base"));
     let Some(repo) = state.repo(&name) else { return missing() };
@@ -112,14 +95,13 @@ pub(super) fn open(state: &mut State, call: &Call) -> Answer {
 }
 
 pub(super) fn reviews(state: &mut State, call: &Call) -> Answer {
-    call.check_query(&[])?;
     let (name, number) = (call.repo(), call.number(4)?);
     let Some(repo) = state.repo(&name) else { return missing() };
     if !repo.pulls.contains_key(&number) {
         return missing();
     }
     let of_pull = repo.reviews.iter().filter(|it| it.number == number);
-    call.page(of_pull.map(|it| show::review(call.form, &call.host, &name, it)).collect())
+    call.page(&of_pull.map(|it| show::review(call.form, &call.host, &name, it)).collect::<Vec<_>>())
 }
 
 pub(super) fn submit_review(state: &mut State, call: &Call) -> Answer {
@@ -127,20 +109,29 @@ pub(super) fn submit_review(state: &mut State, call: &Call) -> Answer {
         Form::Gitea => GITEA_EVENTS,
         Form::Github => GITHUB_EVENTS,
     };
-    call.check(&[
-        required("event", Kind::Word(events)),
-        optional("body", Kind::Text),
-        optional("commit_id", Kind::Commit),
-    ])?;
     let (name, number) = (call.repo(), call.number(4)?);
     let event = call.text("event");
+    // Without one of these the review is begun and not submitted, which no client of ours wants.
+    if !events.contains(&event.as_str()) {
+        return Err(Reply::refused(422, format!("[event]: {event} submits no review")));
+    }
+    call.commit("commit_id")?;
     let Some(repo) = state.repo(&name) else { return missing() };
     let Some(pull) = repo.pulls.get(&number) else { return missing() };
-    if event != "COMMENT" && pull.author == call.account {
-        return Err(Reply::refused(422, "Can not approve or reject your own pull request"));
+    let (is_comment, is_rejection) = (event == "COMMENT", event == "REQUEST_CHANGES");
+    if !is_comment && pull.author == call.account {
+        let why = match (call.form, is_rejection) {
+            (Form::Gitea, false) => "approve your own pull is not allowed",
+            (Form::Gitea, true) => "reject your own pull is not allowed",
+            (Form::Github, false) => "Can not approve your own pull request",
+            (Form::Github, true) => "Can not request changes on your own pull request",
+        };
+        return Err(Reply::refused(422, why));
     }
-    let needs_text = event == "REQUEST_CHANGES" || event == "COMMENT";
-    if needs_text && call.text("body").trim().is_empty() {
+    if call.form == Form::Gitea && !is_comment && !pull.is_open {
+        return Err(Reply::refused(422, "can't submit review for a closed or merged PR"));
+    }
+    if (is_rejection || is_comment) && call.text("body").trim().is_empty() {
         return Err(Reply::refused(422, "[body]: Required for this event"));
     }
     let event = if event == "APPROVED" { "APPROVE".to_owned() } else { event };
@@ -156,34 +147,36 @@ const GITEA_EVENTS: &[&str] = &["APPROVED", "REQUEST_CHANGES", "COMMENT"];
 const GITHUB_EVENTS: &[&str] = &["APPROVE", "REQUEST_CHANGES", "COMMENT"];
 
 pub(super) fn merge(state: &mut State, call: &Call) -> Answer {
-    match call.form {
-        Form::Gitea => call.check(&[
-            required("Do", Kind::Word(&["merge", "rebase", "rebase-merge", "squash"])),
-            optional("head_commit_id", Kind::Commit),
-        ])?,
-        Form::Github => call.check(&[
-            optional("merge_method", Kind::Word(&["merge", "squash", "rebase"])),
-            optional("sha", Kind::Commit),
-        ])?,
-    }
+    let expected = call.text(if call.is_github() { "sha" } else { "head_commit_id" });
     let (name, number) = (call.repo(), call.number(4)?);
     let Some(repo) = state.repo(&name) else { return missing() };
     let Some(pull) = repo.pulls.get(&number).cloned() else { return missing() };
     if !pull.is_open {
-        return Err(Reply::refused(405, "Pull Request is not mergeable"));
+        return match (call.form, &pull.merged) {
+            (Form::Gitea, None) => missing(),
+            (Form::Gitea, Some(_)) => Err(Reply::refused(405, "The PR is already merged")),
+            (Form::Github, _) => Err(Reply::refused(405, "Pull Request is not mergeable")),
+        };
     }
-    let expected = call.text(if call.is_github() { "sha" } else { "head_commit_id" });
     if !expected.is_empty() && expected != pull.commit {
         return Err(Reply::refused(
             409,
-            "Head branch was modified. Review and try the merge again.",
+            match call.form {
+                Form::Gitea => "head out of date",
+                Form::Github => "Head branch was modified. Review and try the merge again.",
+            },
         ));
     }
     let message = format!("Merge pull request #{number}");
     let merged =
         repo.git.merge(&pull.base, &pull.commit, &message).map_err(|error| failed(&error))?;
     let Some(commit) = merged else {
-        return Err(Reply::refused(405, "Pull Request is not mergeable: conflicts"));
+        // Gitea answers 409 where it tried the merge, and 405 where it knew before.
+        let (status, why) = match call.form {
+            Form::Gitea => (409, "merge conflict"),
+            Form::Github => (405, "Pull Request is not mergeable"),
+        };
+        return Err(Reply::refused(status, why));
     };
     if let Some(pull) = repo.pulls.get_mut(&number) {
         pull.is_open = false;
@@ -199,14 +192,15 @@ pub(super) fn merge(state: &mut State, call: &Call) -> Answer {
 
 /// GitHub: the comments on lines of a pull request.
 pub(super) fn line_comments(state: &mut State, call: &Call) -> Answer {
-    call.check_query(&["since", "sort", "direction"])?;
     let (name, number) = (call.repo(), call.number(4)?);
     let Some(repo) = state.repo(&name) else { return missing() };
     if !repo.pulls.contains_key(&number) {
         return missing();
     }
     let on_lines = repo.comments.iter().filter(|it| it.number == number && it.line.is_some());
-    call.page(on_lines.map(|it| show::comment(call.form, &call.host, &name, it)).collect())
+    call.page(
+        &on_lines.map(|it| show::comment(call.form, &call.host, &name, it)).collect::<Vec<_>>(),
+    )
 }
 
 /// Gitea: the comments of a review.
@@ -222,7 +216,7 @@ pub(super) fn comments_of_review(state: &mut State, call: &Call) -> Answer {
 
 /// GitHub: a reply to a comment on a line.
 pub(super) fn reply(state: &mut State, call: &Call) -> Answer {
-    call.check(&[required("body", Kind::Text)])?;
+    call.needs(&["body"])?;
     let (name, number, comment) = (call.repo(), call.number(4)?, call.number(6)?);
     let id = state.next_id();
     let Some(repo) = state.repo(&name) else { return missing() };

@@ -51,11 +51,17 @@ async fn answer(Extracted(shared): Extracted<Arc<Shared>>, request: Request) -> 
             called(&method, &path, &query, ("stored_log", "", Value::Null)),
             reply.status,
         );
-        return respond(reply, &parts.headers);
+        return respond(reply, None, &parts.headers);
     }
     let read = read_path(&path);
+    let form = read.as_ref().map(|(form, _)| *form);
     let route = read.as_ref().and_then(|(form, parts)| route(*form, &method, parts));
-    let name = route.map_or("", |(name, _)| name);
+    let accept = parts.headers.get("accept").and_then(|it| it.to_str().ok()).unwrap_or_default();
+    // GitHub has one path for both.
+    let name = match route.map_or("", |(name, _)| name) {
+        "pull" if accept.contains(".diff") => "diff",
+        name => name,
+    };
     let account = read.as_ref().and_then(|(form, _)| account(&shared, *form, &parts.headers));
     let entry = called(
         &method,
@@ -63,22 +69,29 @@ async fn answer(Extracted(shared): Extracted<Arc<Shared>>, request: Request) -> 
         &query,
         (name, account.as_deref().unwrap_or_default(), body.clone()),
     );
+    if let Some(refused) = form.and_then(|form| unpublished(&shared, form, &entry)) {
+        record(&shared, entry, refused.status);
+        return respond(refused, form, &parts.headers);
+    }
     let failure = take(&mut locked(&shared.failures), name);
-    if let Some(response) = fail_before(&failure, &parts.headers).await {
+    if let Some(response) = fail_before(&failure, form, &parts.headers).await {
         record(&shared, entry, response.as_ref().map_or(0, |it| it.status().as_u16()));
         return response.unwrap_or_else(cut);
     }
-    let accept = parts.headers.get("accept").and_then(|it| it.to_str().ok()).unwrap_or_default();
     let reply = match (read, route, account) {
         (None, _, _) => Reply::refused(404, "Not Found"),
-        (Some(_), _, None) => Reply::refused(401, bad_credentials(&parts.headers)),
+        (Some((form, _)), _, None) => {
+            Reply::refused(401, bad_credentials(&parts.headers)).in_form(form, name)
+        }
         (Some(_), None, Some(_)) => Reply::refused(404, "Not Found"),
-        (Some((form, segments)), Some((name, handler)), Some(account)) => {
+        (Some((form, segments)), Some((_, handler)), Some(account)) => {
             let segments = segments.into_iter().map(str::to_owned).collect();
             let query = read_query(&query);
             let accept = accept.to_owned();
-            let call = Call { form, account, method, parts: segments, query, body, accept, host };
-            work(&shared, name, (handler, call)).await
+            let route = name;
+            let call =
+                Call { form, account, route, method, parts: segments, query, body, accept, host };
+            work(&shared, handler, call).await
         }
     };
     if failure == Some(Failure::CutAfterWrite) {
@@ -86,18 +99,30 @@ async fn answer(Extracted(shared): Extracted<Arc<Shared>>, request: Request) -> 
         return cut();
     }
     record(&shared, entry, reply.status);
-    respond(reply, &parts.headers)
+    respond(reply, form, &parts.headers)
+}
+
+/// The refusal of a call that is not as the API is published; the client is at fault.
+fn unpublished(shared: &Shared, form: Form, call: &Called) -> Option<Reply> {
+    let query = call.path.split_once('?').map_or("", |(_, query)| query);
+    let asked =
+        schema::Asked { form, route: &call.route, query: &read_query(query), body: &call.body };
+    let why = schema::check_call(&asked).err()?;
+    let why = format!("{} {}: the call is not as published: {why}", call.method, call.path);
+    locked(&shared.faults).push(why.clone());
+    Some(Reply::refused(422, why).in_form(form, &call.route))
 }
 
 /// Does the work of a call; git blocks.
-async fn work(shared: &Arc<Shared>, name: &'static str, (handler, call): (Handler, Call)) -> Reply {
+async fn work(shared: &Arc<Shared>, handler: Handler, call: Call) -> Reply {
     let shared = Arc::clone(shared);
     let runtime = tokio::runtime::Handle::current();
     let working = tokio::task::spawn_blocking(move || {
         let _entered = runtime.enter();
         let mut state = locked(&shared.state);
-        if state.denied.contains(&(call.account.clone(), name.to_owned())) {
-            return Reply::refused(403, "user should have a permission to do that");
+        if state.denied.contains(&(call.account.clone(), call.route.to_owned())) {
+            let reply = Reply::refused(403, "user should have a permission to do that");
+            return published(&shared, (call.form, call.route), reply);
         }
         if call.method != "GET" && !call.body.is_object() {
             return Reply::refused(400, "Problems parsing JSON");
@@ -107,21 +132,23 @@ async fn work(shared: &Arc<Shared>, name: &'static str, (handler, call): (Handle
         let happened = state.take_happened();
         hooks::send(&shared, &state, happened);
         drop(state);
-        match answer {
-            Ok(reply) => published(call.form, name, reply),
-            Err(refused) => refused,
-        }
+        let (Ok(reply) | Err(reply)) = answer;
+        published(&shared, (call.form, call.route), reply)
     });
     working.await.unwrap_or_else(|error| Reply::refused(500, error.to_string()))
 }
 
 /// The reply where it is as the API is published; else the double is at fault.
-fn published(form: Form, route: &str, reply: Reply) -> Reply {
-    let Said::Json(value) = &reply.said else { return reply };
-    match schema::check(form, route, value) {
-        Ok(()) => reply,
-        Err(why) => Reply::refused(500, format!("the double does not answer as published: {why}")),
-    }
+fn published(shared: &Shared, (form, route): (Form, &str), reply: Reply) -> Reply {
+    let reply = reply.in_form(form, route);
+    let body = match &reply.said {
+        Said::Json(value) => Some(value),
+        Said::Text(_) | Said::Nothing => None,
+    };
+    let Err(why) = schema::check_answer(form, route, (reply.status, body)) else { return reply };
+    let why = format!("the double does not answer as published: {why}");
+    locked(&shared.faults).push(why.clone());
+    Reply::refused(500, why)
 }
 
 /// The API of a path, and its parts behind the prefix.
@@ -220,7 +247,11 @@ fn decoded(text: &str) -> String {
 }
 
 /// The answer of a failure that comes before any work: `Some(None)` for a connection that is cut.
-async fn fail_before(failure: &Option<Failure>, headers: &HeaderMap) -> Option<Option<Response>> {
+async fn fail_before(
+    failure: &Option<Failure>,
+    form: Option<Form>,
+    headers: &HeaderMap,
+) -> Option<Option<Response>> {
     let reply = match failure {
         None | Some(Failure::CutAfterWrite) => return None,
         Some(Failure::Cut) => return Some(None),
@@ -245,7 +276,7 @@ async fn fail_before(failure: &Option<Failure>, headers: &HeaderMap) -> Option<O
         Some(Failure::Shape) => Reply::json(json!({"unexpected": true})),
         Some(Failure::Large(bytes)) => Reply::json(json!("x".repeat(*bytes))),
     };
-    Some(Some(respond(reply, headers)))
+    Some(Some(respond(reply, form, headers)))
 }
 
 /// An answer whose connection is closed in its middle.
@@ -258,7 +289,7 @@ fn cut() -> Response {
     response
 }
 
-fn respond(reply: Reply, headers: &HeaderMap) -> Response {
+fn respond(reply: Reply, form: Option<Form>, headers: &HeaderMap) -> Response {
     let (kind, body) = match &reply.said {
         Said::Json(value) => ("application/json;charset=utf-8", value.to_string()),
         Said::Text(text) => ("text/plain;charset=utf-8", text.clone()),
@@ -271,10 +302,14 @@ fn respond(reply: Reply, headers: &HeaderMap) -> Response {
     let mut builder = Response::builder()
         .status(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
         .header("content-type", kind);
-    if reply.status == 200 {
+    // Gitea and Forgejo name no version of an answer.
+    let is_github = form == Some(Form::Github);
+    if is_github && reply.status == 200 {
         builder = builder.header("etag", etag);
     }
-    if !reply.headers.iter().any(|(name, _)| *name == "x-ratelimit-remaining") {
+    // Gitea and Forgejo have no limits of their own.
+    let is_limited = reply.headers.iter().any(|(name, _)| *name == "x-ratelimit-remaining");
+    if is_github && !is_limited {
         builder = builder.header("x-ratelimit-remaining", (LIMIT - 1).to_string());
     }
     for (name, value) in &reply.headers {

@@ -16,35 +16,69 @@ fn id_of(text: &str) -> u64 {
     text.bytes().fold(7, |id: u64, byte| (id * 31 + u64::from(byte)) % 1_000_003)
 }
 
+/// When accounts and repositories were made, which the state does not keep.
+const BEGINNING: &str = "2026-01-01T00:00:00Z";
+
 pub(super) fn user(form: Form, login: &str) -> Value {
     let mut value = json!({
         "id": id_of(login), "login": login, "email": format!("{login}@forge.example"),
-        "avatar_url": format!("https://forge.example/{login}.png"),
+        "avatar_url": format!("https://forge.example/{login}.png"), "html_url": format!("https://forge.example/{login}"),
     });
     match form {
-        Form::Gitea => value["full_name"] = json!(""),
+        Form::Gitea => {
+            value["full_name"] = json!("");
+            value["description"] = json!("");
+        }
         Form::Github => value["type"] = json!("User"),
     }
     value
 }
 
+/// The account of the token: GitHub shows more of it than of others.
+pub(super) fn own_user(form: Form, login: &str) -> Value {
+    let mut value = user(form, login);
+    if form == Form::Github {
+        value["name"] = Value::Null;
+        value["created_at"] = json!(BEGINNING);
+        value["updated_at"] = json!(BEGINNING);
+    }
+    value
+}
+
+pub(super) fn label(id: u64, name: &str) -> Value {
+    json!({"id": id, "name": name, "color": "ededed", "description": ""})
+}
+
 pub(super) fn repository(form: Form, host: &str, name: &str) -> Value {
     let (owner, short) = name.split_once('/').unwrap_or((name, name));
-    json!({
+    let mut value = json!({
         "id": id_of(name), "name": short, "full_name": name, "owner": user(form, owner), "private": true,
-        "html_url": format!("{host}/{name}"), "default_branch": "main",
-    })
+        "html_url": format!("{host}/{name}"), "default_branch": "main", "description": "",
+        "created_at": BEGINNING, "updated_at": BEGINNING,
+    });
+    if form == Form::Gitea {
+        value["avatar_url"] = json!("");
+    }
+    value
 }
 
 pub(super) fn pull(form: Form, host: &str, repo: &str, (number, it): (u64, &PullState)) -> Value {
     let base_commit = it.merged.as_ref().map_or("", |(_, _, commit)| commit.as_str());
+    let branch = |name: &str, commit: &str| {
+        let mut of = json!({"label": name, "ref": name, "sha": commit, "repo": repository(form, host, repo)});
+        if form == Form::Github {
+            of["user"] = user(form, &it.author);
+        }
+        of
+    };
     let mut value = json!({
         "id": 1_000 + number, "number": number, "title": it.title, "body": it.body, "user": user(form, &it.author),
         "state": if it.is_open { "open" } else { "closed" }, "draft": false, "mergeable": it.is_open,
         "labels": [], "assignee": null, "assignees": [], "milestone": null,
         "requested_reviewers": it.reviewers.iter().map(|it| user(form, it)).collect::<Vec<_>>(),
-        "head": {"label": it.head, "ref": it.head, "sha": it.commit, "repo": repository(form, host, repo)},
-        "base": {"label": it.base, "ref": it.base, "sha": base_commit, "repo": repository(form, host, repo)},
+        "head": branch(&it.head, &it.commit), "base": branch(&it.base, base_commit),
+        // Numbers that no client reads.
+        "comments": 0, "additions": 0, "deletions": 0,
         "merged_at": it.merged.as_ref().map(|(at, _, _)| time(*at)),
         "merged_by": it.merged.as_ref().map(|(_, by, _)| user(form, by)),
         "merge_commit_sha": it.merged.as_ref().map(|(_, _, commit)| commit.clone()),
@@ -57,11 +91,7 @@ pub(super) fn pull(form: Form, host: &str, repo: &str, (number, it): (u64, &Pull
 
 /// An issue, or a pull request as one.
 pub(super) fn issue(form: Form, host: &str, repo: &str, (number, it): (u64, &IssueState)) -> Value {
-    let labels: Vec<Value> = it
-        .labels
-        .iter()
-        .map(|name| json!({"id": id_of(name), "name": name, "color": "ededed"}))
-        .collect();
+    let labels: Vec<Value> = it.labels.iter().map(|name| label(id_of(name), name)).collect();
     let mut value = json!({
         "id": 2_000 + number, "number": number, "title": it.title, "body": it.body, "state": "open",
         "user": user(form, &it.author), "labels": labels, "milestone": null, "comments": 0,
@@ -73,6 +103,7 @@ pub(super) fn issue(form: Form, host: &str, repo: &str, (number, it): (u64, &Iss
     // GitHub leaves it out.
     if form == Form::Gitea {
         value["pull_request"] = Value::Null;
+        value["ref"] = json!("");
     }
     value
 }
@@ -96,10 +127,10 @@ pub(super) fn pull_as_issue(
     let merged_at = it.merged.as_ref().map(|(at, _, _)| time(*at));
     let address = format!("{host}/{repo}/pull/{number}");
     value["pull_request"] = match form {
-        Form::Gitea => json!({"merged": it.merged.is_some(), "merged_at": merged_at}),
-        Form::Github => json!({
-            "merged_at": merged_at, "url": address, "html_url": address, "diff_url": address, "patch_url": address,
+        Form::Gitea => json!({
+            "merged": it.merged.is_some(), "merged_at": merged_at, "draft": false, "html_url": address,
         }),
+        Form::Github => json!({"merged_at": merged_at, "html_url": address}),
     };
     value
 }
@@ -119,6 +150,7 @@ pub(super) fn review(form: Form, host: &str, repo: &str, it: &ReviewState) -> Va
         for (name, flag) in [("stale", false), ("official", true), ("dismissed", false)] {
             value[name] = json!(flag);
         }
+        value["updated_at"] = value["submitted_at"].clone();
     }
     value
 }
@@ -130,6 +162,8 @@ pub(super) fn comment(form: Form, host: &str, repo: &str, it: &CommentState) -> 
     });
     let Some((path, line)) = &it.line else { return value };
     value["path"] = json!(path);
+    // The commit that the line is of, which no client reads.
+    value["commit_id"] = json!("");
     value["position"] = json!(line);
     match form {
         Form::Gitea => value["pull_request_review_id"] = json!(it.review.unwrap_or_default()),
@@ -151,6 +185,9 @@ pub(super) fn status(form: Form, it: &StatusState) -> Value {
         "created_at": time(it.at), "updated_at": time(it.at),
     });
     value[word] = json!(it.state);
+    if form == Form::Github {
+        value["avatar_url"] = Value::Null;
+    }
     value
 }
 
@@ -170,7 +207,7 @@ pub(super) fn check_run(it: &StatusState) -> Value {
 pub(super) fn commit(it: &CommitFact) -> Value {
     let person = json!({"name": it.author, "email": "x@forge.example", "date": time(it.at)});
     json!({
-        "sha": it.commit, "url": "https://forge.example", "html_url": "https://forge.example",
+        "sha": it.commit, "html_url": "https://forge.example",
         "commit": {"message": it.message, "author": person, "committer": person},
         "author": null, "committer": null, "parents": [],
     })
@@ -179,12 +216,16 @@ pub(super) fn commit(it: &CommitFact) -> Value {
 pub(super) fn deployment(it: &DeploymentState) -> Value {
     json!({
         "id": it.id, "sha": it.commit, "ref": it.commit, "environment": it.environment, "task": "deploy",
+        "description": null,
         "created_at": time(it.at), "updated_at": time(it.at),
     })
 }
 
 pub(super) fn deployment_status((state, at): &(String, DateTime<Utc>)) -> Value {
-    json!({"id": 1, "state": state, "description": state, "created_at": time(*at), "updated_at": time(*at)})
+    json!({
+        "id": 1, "state": state, "description": state, "target_url": "", "created_at": time(*at),
+        "updated_at": time(*at),
+    })
 }
 
 /// The issue of a comment.

@@ -5,7 +5,7 @@ use anyhow::Result;
 use chrono::{TimeDelta, Utc};
 use surety_common::domain::toolchain::{ChecksState, Forge as ForgeKind};
 use surety_e2e::forge::{DeploymentState, JobState, State, StatusState};
-use surety_forge::{ForgeErrorCode, PullState, ReviewState};
+use surety_forge::{ForgeErrorCode, NewIssue, PullState, ReviewState};
 
 #[tokio::test]
 async fn a_pull_request_is_read_with_its_files_its_diff_and_its_reviews() -> Result<()> {
@@ -72,7 +72,7 @@ async fn lists_are_read_over_all_pages_up_to_their_bound_and_the_link_leads_nowh
 
 #[tokio::test]
 async fn an_unchanged_answer_is_not_sent_again_and_is_kept_by_account() -> Result<()> {
-    let bench = Bench::start(ForgeKind::Gitea).await?;
+    let bench = Bench::start(ForgeKind::Github).await?;
     let (robin, alice) = (bench.client("robin")?, bench.client("alice")?);
     let first = robin.pull(&bench.repo, bench.pull).await?;
     assert_eq!(robin.pull(&bench.repo, bench.pull).await?, first);
@@ -119,6 +119,86 @@ async fn checks_are_statuses_and_check_runs_together() -> Result<()> {
         assert_eq!(state_of().await?, ChecksState::Passing);
         let names: Vec<_> = forge.checks(&bench.repo, &bench.commit).await?.runs;
         assert_eq!(names.len(), 2, "{names:?}");
+    }
+    Ok(())
+}
+
+/// How many more members there are than a page of any forge has.
+const MANY: usize = 120;
+
+#[tokio::test]
+async fn a_check_that_failed_is_seen_on_the_last_page() -> Result<()> {
+    for kind in KINDS {
+        for is_check_run in [false, true] {
+            let bench = Bench::start(kind).await?;
+            let forge = bench.client("robin")?;
+            bench.double.change(|state| {
+                let statuses = &mut state.repo(REPO).expect("the repository").statuses;
+                // The newest are shown first.
+                statuses.extend((0..MANY).map(|number| StatusState {
+                    commit: bench.commit.clone(),
+                    context: format!("check-{number}"),
+                    state: if number == 0 { "failure" } else { "success" }.to_owned(),
+                    description: String::new(),
+                    at: State::now(),
+                    is_check_run,
+                }));
+            });
+            let checks = forge.checks(&bench.repo, &bench.commit).await?;
+            assert_eq!((checks.state, checks.runs.len()), (ChecksState::Failing, MANY), "{kind}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_newest_reviews_are_read_where_the_pages_have_no_links() -> Result<()> {
+    for kind in KINDS {
+        let bench = Bench::start(kind).await?;
+        for number in 1..=MANY {
+            let event = if number == MANY { "APPROVE" } else { "COMMENT" };
+            bench.double.change(|state| state.review(REPO, "robin", (bench.pull, event, "Read.")));
+        }
+        let reviews = bench.client("alice")?.reviews(&bench.repo, bench.pull).await?;
+        assert_eq!(reviews.len(), MANY, "{kind}");
+        assert_eq!(reviews.last().map(|it| it.state), Some(ReviewState::Approved), "{kind}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_label_of_a_later_page_is_found() -> Result<()> {
+    let bench = Bench::start(ForgeKind::Gitea).await?;
+    bench.double.change(|state| {
+        let labels = &mut state.repo(REPO).expect("the repository").labels;
+        labels.extend((1..=120).map(|number| (number, format!("label-{number}"))));
+    });
+    let new = NewIssue {
+        title: "A task failed".to_owned(),
+        body: String::new(),
+        assignees: Vec::new(),
+        labels: vec!["label-120".to_owned()],
+    };
+    let issue = bench.client("surety")?.create_issue(&bench.repo, &new).await?;
+    assert_eq!(issue.labels, ["label-120"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failed_job_of_a_later_page_is_found() -> Result<()> {
+    for kind in [ForgeKind::Gitea, ForgeKind::Github] {
+        let bench = Bench::start(kind).await?;
+        bench.double.change(|state| {
+            let jobs = &mut state.repo(REPO).expect("the repository").jobs;
+            jobs.extend((1..=120).map(|id| JobState {
+                id,
+                commit: bench.commit.clone(),
+                conclusion: if id == 120 { "failure" } else { "success" }.to_owned(),
+                log: format!("job {id}"),
+            }));
+        });
+        let log = bench.client("robin")?.ci_log(&bench.repo, &bench.commit).await?;
+        assert_eq!(log.text, "job 120", "{kind}");
     }
     Ok(())
 }
