@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use surety_common::domain::acceptance::Resolution;
 use surety_common::domain::confirmation::{ConfirmPolicy, ToolEffects};
 use surety_common::domain::journal::Intent;
@@ -18,19 +19,28 @@ const LOOK: &str = "observe";
 /// The calls of a run that have an intent, and the rules for them.
 pub(super) struct Calls {
     intents: HashMap<Uuid, Intent>,
-    tools: HashMap<String, Annotations>,
+    tools: &'static HashMap<String, Annotations>,
     repeatable_commands: Vec<String>,
     confirm: ConfirmPolicy,
 }
 
+/// The built-in tools by their names and aliases. Their schemas take longer to compile than a run to audit.
+fn tools() -> Result<&'static HashMap<String, Annotations>> {
+    static TOOLS: OnceLock<HashMap<String, Annotations>> = OnceLock::new();
+    if let Some(tools) = TOOLS.get() {
+        return Ok(tools);
+    }
+    let tools = Registry::with_builtin(&BuiltinSettings::default())?.with_task_tools(true)?;
+    let named = tools.specs().flat_map(|spec| {
+        let names = tools.aliases_of(&spec.name).chain([spec.name.as_str()]);
+        names.map(|name| (name.to_owned(), spec.annotations)).collect::<Vec<_>>()
+    });
+    Ok(TOOLS.get_or_init(|| named.collect()))
+}
+
 impl Calls {
     pub(super) fn of(record: &RunRecord) -> Result<Self> {
-        let tools = Registry::with_builtin(&BuiltinSettings::default())?.with_task_tools(true)?;
-        let named = tools.specs().flat_map(|spec| {
-            let names = tools.aliases_of(&spec.name).chain([spec.name.as_str()]);
-            names.map(|name| (name.to_owned(), spec.annotations)).collect::<Vec<_>>()
-        });
-        let tools = named.collect();
+        let tools = tools()?;
         let repeatable_commands = record.spec.policy.repeatable_commands.clone();
         let confirm = record.spec.policy.confirm.clone();
         Ok(Self { intents: HashMap::new(), tools, repeatable_commands, confirm })

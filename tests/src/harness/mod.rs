@@ -292,9 +292,7 @@ impl Deployment {
     /// # Errors
     /// The call failed.
     pub async fn run(&self, run_id: &str) -> Result<v1::Run> {
-        let request = v1::GetRunRequest { run_id: run_id.to_owned(), view: 0 };
-        let response = self.runs()?.get_run(request).await?.into_inner();
-        response.run.context("the response holds no run")
+        get(&mut self.runs()?, run_id).await
     }
 
     /// Every event of a run's journal as it is now.
@@ -382,9 +380,10 @@ impl Deployment {
         condition: impl Fn(&v1::Run) -> bool,
     ) -> Result<v1::Run> {
         let deadline = Instant::now() + PATIENCE;
+        let mut runs = self.runs()?;
         loop {
             // While a service is being replaced a call may fail; the deadline bounds that too.
-            let found = self.run(run_id).await;
+            let found = get(&mut runs, run_id).await;
             match found {
                 Ok(run) if condition(&run) => return Ok(run),
                 other if Instant::now() > deadline => {
@@ -402,6 +401,12 @@ impl Deployment {
     pub async fn wait_for_end(&self, run_id: &str) -> Result<v1::Run> {
         self.wait_for(run_id, "terminal", |run| run.terminal.is_some()).await
     }
+}
+
+async fn get(runs: &mut RunServiceClient<ServiceChannel>, run_id: &str) -> Result<v1::Run> {
+    let request = v1::GetRunRequest { run_id: run_id.to_owned(), view: 0 };
+    let response = runs.get_run(request).await?.into_inner();
+    response.run.context("the response holds no run")
 }
 
 fn owned(environment: &[(&str, &str)]) -> Vec<(String, String)> {

@@ -54,9 +54,10 @@ impl Failure {
 
 /// The client for the addresses that the operator allowed.
 pub struct Probes {
-    client: reqwest::Client,
     /// `host:port`, in lower case.
     allowed: BTreeSet<String>,
+    /// None where no address is allowed: to make one reads all authorities of the machine.
+    client: Option<reqwest::Client>,
 }
 
 impl Probes {
@@ -65,20 +66,14 @@ impl Probes {
     /// # Errors
     /// The TLS provider cannot be used.
     pub fn new(allowed: Option<&str>) -> Result<Self, reqwest::Error> {
-        // A provider that another service of the process installed is equivalent.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let client = reqwest::Client::builder()
-            .redirect(Policy::none())
-            .timeout(TIMEOUT)
-            .no_proxy()
-            .build()?;
-        let allowed = allowed
+        let allowed: BTreeSet<String> = allowed
             .unwrap_or_default()
             .split(',')
             .map(|address| address.trim().to_ascii_lowercase())
             .filter(|address| !address.is_empty())
             .collect();
-        Ok(Self { client, allowed })
+        let client = if allowed.is_empty() { None } else { Some(client()?) };
+        Ok(Self { allowed, client })
     }
 
     /// The results of the `http_probe` checks, by their index in the list.
@@ -108,14 +103,14 @@ impl Probes {
 
     async fn ask(&self, check: &AcceptCheck) -> Result<(), Unproven> {
         let url = reqwest::Url::parse(&check.target).map_err(|_| Failure::TargetInvalid)?;
-        if !self.allowed.contains(&address_of(&url).ok_or(Failure::TargetInvalid)?) {
-            return Err(Failure::NotAllowed.into());
-        }
+        let address = address_of(&url).ok_or(Failure::TargetInvalid)?;
+        let client = self.client.as_ref().filter(|_| self.allowed.contains(&address));
+        let client = client.ok_or(Failure::NotAllowed)?;
         let wanted = match check.params.get("status") {
             None => DEFAULT_STATUS,
             Some(status) => status.parse().map_err(|_| Failure::StatusDiffers)?,
         };
-        let answer = self.client.get(url).send().await.map_err(|error| unanswered(&error))?;
+        let answer = client.get(url).send().await.map_err(|error| unanswered(&error))?;
         if answer.status().as_u16() != wanted {
             return Err(Failure::StatusDiffers.into());
         }
@@ -124,6 +119,12 @@ impl Probes {
             Some(text) => holds(answer, text.as_bytes()).await,
         }
     }
+}
+
+fn client() -> Result<reqwest::Client, reqwest::Error> {
+    // A provider that another service of the process installed is equivalent.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::Client::builder().redirect(Policy::none()).timeout(TIMEOUT).no_proxy().build()
 }
 
 /// Host and port as the operator writes them; none for a URL other than http or https.

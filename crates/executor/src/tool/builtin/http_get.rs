@@ -35,9 +35,10 @@ const OF_THE_CONNECTION: [HeaderName; 5] =
 #[derive(Debug)]
 pub struct HttpGet {
     spec: ToolSpec,
-    client: Client,
     /// `host:port`, in lower case.
     allowed: BTreeSet<String>,
+    /// None where no address is allowed: to make one reads all authorities of the machine.
+    client: Option<Client>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -53,19 +54,13 @@ impl HttpGet {
     /// # Errors
     /// The TLS provider cannot be used.
     pub fn new(allowed: Option<&str>) -> Result<Self, reqwest::Error> {
-        // A provider that another service of the process installed is equivalent.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let client = Client::builder()
-            .redirect(Policy::none())
-            .dns_resolver(Arc::new(PublicNames))
-            .no_proxy()
-            .build()?;
-        let allowed = allowed
+        let allowed: BTreeSet<String> = allowed
             .unwrap_or_default()
             .split(',')
             .map(|address| address.trim().to_ascii_lowercase())
             .filter(|address| !address.is_empty())
             .collect();
+        let client = if allowed.is_empty() { None } else { Some(client()?) };
         let spec = spec(
             "http_get",
             "Reads an http or https address that the operator of the executor allows, and returns the body. \
@@ -84,7 +79,7 @@ impl HttpGet {
                 "additionalProperties": false
             }),
         );
-        Ok(Self { spec, client, allowed })
+        Ok(Self { spec, allowed, client })
     }
 
     async fn get(&self, ctx: &ToolContext, args: &Value) -> Result<ToolOutcome, ToolError> {
@@ -95,10 +90,10 @@ impl HttpGet {
         })?;
         let origin = url.origin();
         for _ in 0..=REDIRECTS {
-            self.check(&url)?;
+            let client = self.client_for(&url)?;
             let is_same = url.origin() == origin;
             let headers = if is_same { headers.clone() } else { HeaderMap::new() };
-            let answer = self.client.get(url.clone()).headers(headers).send();
+            let answer = client.get(url.clone()).headers(headers).send();
             let answer = answer.await.map_err(|error| unanswered(&url, &error))?;
             if !answer.status().is_redirection() {
                 return finish(ctx, answer).await;
@@ -115,7 +110,7 @@ impl HttpGet {
         Err(ToolError::new(ErrorCode::AddressFailed, message))
     }
 
-    fn check(&self, url: &Url) -> Result<(), ToolError> {
+    fn client_for(&self, url: &Url) -> Result<&Client, ToolError> {
         let refused = |why: &str| {
             let message = format!("{} {why}", shown(url));
             Err(ToolError::new(ErrorCode::AddressNotAllowed, message))
@@ -128,13 +123,26 @@ impl HttpGet {
             return refused("names no host");
         };
         let place = format!("{}:{port}", host.to_ascii_lowercase());
-        if !self.allowed.contains(&place) {
-            return refused(&format!(
-                "is not allowed; the executor's operator allows hosts by --executor-http-allow={place}"
-            ));
-        }
-        Ok(())
+        let client = self.client.as_ref().filter(|_| self.allowed.contains(&place));
+        client.map_or_else(
+            || {
+                refused(&format!(
+                    "is not allowed; the executor's operator allows hosts by --executor-http-allow={place}"
+                ))
+            },
+            Ok,
+        )
     }
+}
+
+fn client() -> Result<Client, reqwest::Error> {
+    // A provider that another service of the process installed is equivalent.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    Client::builder()
+        .redirect(Policy::none())
+        .dns_resolver(Arc::new(PublicNames))
+        .no_proxy()
+        .build()
 }
 
 impl Tool for HttpGet {
