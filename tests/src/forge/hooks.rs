@@ -149,7 +149,7 @@ fn payload(state: &State, hook: &Hook, happened: &Happened) -> Option<(&'static 
             }
             ("issues", body)
         }
-        What::Status(place) => ("status", status(repo, *place)?),
+        What::Status(place) => ("status", status(form, repo, *place)?),
         What::Deployed(place) if form == Form::Github => {
             let deployment = repo.deployments.get(*place)?;
             let newest = deployment.states.last()?;
@@ -201,16 +201,20 @@ fn reviewed(
     (event, body)
 }
 
-fn status(repo: &super::RepoState, place: usize) -> Option<Value> {
+fn status(form: Form, repo: &super::RepoState, place: usize) -> Option<Value> {
     let status = repo.statuses.get(place)?;
     let pull = repo.pulls.values().find(|pull| pull.commit == status.commit);
     let author = pull.map_or("", |pull| pull.author.as_str());
     let branch = pull.map_or("", |pull| pull.head.as_str());
-    Some(json!({
-        "id": place + 1, "sha": status.commit, "name": "x", "context": status.context,
+    let mut body = json!({
+        "id": place + 1, "sha": status.commit, "context": status.context,
         "state": status.state, "description": status.description, "target_url": "https://ci.example/1",
         "commit": {"author": {"login": author, "username": author}, "timestamp": show::time(status.at)},
-        "branches": [{"name": branch}],
         "created_at": show::time(status.at), "updated_at": show::time(status.at),
-    }))
+    });
+    // Gitea names no branch of a commit.
+    if form == Form::Github {
+        body["branches"] = json!([{"name": branch}]);
+    }
+    Some(body)
 }

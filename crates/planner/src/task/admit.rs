@@ -12,6 +12,8 @@ use super::start::{Start, start_runs};
 use super::template::unusable;
 use super::{TaskType, Toolchain, end};
 use crate::planner::Planner;
+use chrono::TimeDelta;
+use serde_json::Value;
 use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::fault::Fault;
@@ -25,8 +27,10 @@ use surety_common::telemetry;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-/// How long a forge has to name the files of a pull request. A task does without them.
+/// How long a forge has to say what a delivery does not. A task does without it.
 const CONTEXT_TIME: Duration = Duration::from_secs(10);
+/// How long before its failure a build began at most: its pull request changed when the commit was pushed.
+const LONGEST_BUILD: TimeDelta = TimeDelta::days(7);
 
 /// What became of the events of one delivery, in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +85,7 @@ pub(crate) async fn admit(
     origin_key: &str,
     events: &[ToolchainEvent],
 ) -> Result<Admitted, Fault> {
-    let events = with_changed_files(planner, events).await;
+    let events = with_facts_of_forge(planner, events).await;
     let subjects = events.iter().map(|event| (event.source, &event.subject));
     let mut admission = Admission::begin(&planner.pool, subjects).await?;
     let (mut tasks, mut starts, mut superseded) = (Vec::new(), Vec::new(), Vec::new());
@@ -130,27 +134,48 @@ pub(crate) async fn admit(
     Ok(Admitted { tasks })
 }
 
-/// The events with the files that their pull requests change, where the forge says. Asked before the transaction, so
-/// that a slow forge holds no lock.
-async fn with_changed_files(planner: &Planner, events: &[ToolchainEvent]) -> Vec<ToolchainEvent> {
+/// The events with what their deliveries do not say and the forge does: the files that a pull request changes, and the
+/// pull request of a build. Asked before the transaction, so that a slow forge holds no lock.
+async fn with_facts_of_forge(planner: &Planner, events: &[ToolchainEvent]) -> Vec<ToolchainEvent> {
     let mut events = events.to_vec();
     for event in &mut events {
-        if event.action_type() != ActionType::ReviewRequest {
-            continue;
-        }
-        let forge = event.source.as_str();
-        let asking = planner.escalations.changed_files(forge, &event.subject);
-        match timeout(CONTEXT_TIME, asking).await {
-            Ok(Some(files)) => event.set_changed_files(&files, planner.rules.risk()),
-            Ok(None) => {}
-            Err(_) => tracing::warn!(
+        let (forge, repo) = (event.source.as_str(), event.subject.repo.clone());
+        let asking = async {
+            match event.action_type() {
+                ActionType::ReviewRequest => add_changed_files(planner, event).await,
+                ActionType::CiFailure if event.subject.number.is_none() => {
+                    add_pull(planner, event).await;
+                }
+                _ => {}
+            }
+        };
+        if timeout(CONTEXT_TIME, asking).await.is_err() {
+            tracing::warn!(
                 forge,
-                repo = event.subject.repo,
-                "planner: the forge did not name the files of a pull request in time; the task says so"
-            ),
+                repo,
+                "planner: the forge did not say more of an event in time; the task has what the delivery says"
+            );
         }
     }
     events
+}
+
+async fn add_changed_files(planner: &Planner, event: &mut ToolchainEvent) {
+    let forge = event.source.as_str();
+    if let Some(files) = planner.escalations.changed_files(forge, &event.subject).await {
+        event.set_changed_files(&files, planner.rules.risk());
+    }
+}
+
+/// A build that names no pull request is that of the open one whose newest commit it built.
+async fn add_pull(planner: &Planner, event: &mut ToolchainEvent) {
+    let Some(commit) = event.context.get("commit_sha").and_then(Value::as_str) else { return };
+    let place = (event.subject.repo.as_str(), commit);
+    let since = event.happened_at - LONGEST_BUILD;
+    let forge = event.source.as_str();
+    if let Some(pull) = planner.escalations.pull_of_commit(forge, place, since).await {
+        event.set_pull(pull.number, &pull.branch, pull.author);
+    }
 }
 
 fn placed(event: &ToolchainEvent) -> Placed {

@@ -23,6 +23,17 @@ pub struct Posting {
     pub marker: String,
 }
 
+/// The pull request that a commit is the newest of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullOfCommit {
+    /// Its number.
+    pub number: u64,
+    /// Its branch.
+    pub branch: String,
+    /// The account that opened it.
+    pub author: String,
+}
+
 /// Why a text was not written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -61,6 +72,15 @@ pub trait EscalationPort: Send + Sync {
         forge: &'a str,
         subject: &'a Subject,
     ) -> BoxFuture<'a, Option<Vec<String>>>;
+
+    /// The open pull request whose newest commit this is, among those that changed since a time; none where there is
+    /// none, or the forge does not say.
+    fn pull_of_commit<'a>(
+        &'a self,
+        forge: &'a str,
+        (repo, commit): (&'a str, &'a str),
+        since: DateTime<Utc>,
+    ) -> BoxFuture<'a, Option<PullOfCommit>>;
 
     /// Whether the gate asks the forge about tasks of a repository.
     fn probe_mode(&self, forge: &str, repo: &str) -> ProbeMode;
@@ -105,6 +125,15 @@ impl EscalationPort for NoForge {
         _: &'a str,
         _: &'a Subject,
     ) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn pull_of_commit<'a>(
+        &'a self,
+        _: &'a str,
+        _: (&'a str, &'a str),
+        _: DateTime<Utc>,
+    ) -> BoxFuture<'a, Option<PullOfCommit>> {
         Box::pin(std::future::ready(None))
     }
 

@@ -1,14 +1,16 @@
 //! Writes on the forges of the configuration, and asks them about tasks.
 
-use super::escalation_port::{EscalationPort, PortError, Posting};
-use chrono::{TimeDelta, Utc};
+use super::escalation_port::{EscalationPort, PortError, Posting, PullOfCommit};
+use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::BoxFuture;
 use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::domain::toolchain::{Forge as ForgeKind, ProbeMode, Subject};
 use surety_common::store::{self, StoredTask};
 use surety_forge::once::{Marked, comment_once, issue_once};
-use surety_forge::{CloneSource, Forge, ForgeError, Forges, NewIssue, ProbeAnswer, RepoName};
+use surety_forge::{
+    CloneSource, Forge, ForgeError, Forges, NewIssue, ProbeAnswer, PullRequest, PullState, RepoName,
+};
 
 /// No escalation is attempted for longer: nothing with its mark is older.
 const OLDEST: TimeDelta = TimeDelta::days(30);
@@ -109,6 +111,32 @@ impl EscalationPort for ForgePort {
                     None
                 }
             }
+        })
+    }
+
+    fn pull_of_commit<'a>(
+        &'a self,
+        forge: &'a str,
+        (repo, commit): (&'a str, &'a str),
+        since: DateTime<Utc>,
+    ) -> BoxFuture<'a, Option<PullOfCommit>> {
+        Box::pin(async move {
+            let (client, repo) = self.service(forge, repo)?;
+            let pulls = match client.pulls_since(&repo, since).await {
+                Ok(pulls) => pulls,
+                Err(error) => {
+                    tracing::warn!(%error, "planner: the pull request of a build is not known; the task names the commit");
+                    return None;
+                }
+            };
+            let built = |pull: &PullRequest| {
+                pull.state == PullState::Open && pull.head_commit.eq_ignore_ascii_case(commit)
+            };
+            pulls.into_iter().find(built).map(|pull| PullOfCommit {
+                number: pull.number,
+                branch: pull.head_branch,
+                author: pull.author,
+            })
         })
     }
 

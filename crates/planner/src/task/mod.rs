@@ -23,7 +23,7 @@ mod toolchain;
 pub(crate) mod upkeep;
 
 pub(crate) use admit::{Admitted, AdmittedTask, admit};
-pub use escalation_port::{EscalationPort, NoForge, PortError, Posting};
+pub use escalation_port::{EscalationPort, NoForge, PortError, Posting, PullOfCommit};
 pub(crate) use forge_port::ForgePort;
 pub use mail::Mail;
 pub use rules::{TaskRules, TaskRulesError};

@@ -75,6 +75,14 @@ impl ToolchainEvent {
         self.context.insert("risk_level".to_owned(), Value::from(level.as_str()));
         self.context.insert("changed_files".to_owned(), Value::from(shown));
     }
+
+    /// Names the pull request of a build whose delivery named none. Its author acts.
+    pub fn set_pull(&mut self, number: u64, branch: &str, author: String) {
+        (self.subject.number, self.subject.is_pull_request) = (Some(number), true);
+        self.context.insert("pr_number".to_owned(), Value::from(number));
+        self.context.insert("branch".to_owned(), Value::from(branch));
+        self.assignee = Assignee::Account(author);
+    }
 }
 
 /// Who must act on an event.

@@ -2,12 +2,14 @@
 
 use super::super::admit;
 use super::super::admit::AdmittedState;
-use super::{Bench, OneForge, count_tasks, event_of, quick};
+use super::{Bench, LOGIN, OneForge, count_tasks, event_of, quick};
 use crate::planner::Planner;
+use chrono::Utc;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use std::time::{Duration, Instant};
+use surety_common::domain::toolchain::{Delivery, Forge, Reading, Rules, ToolchainEvent};
 use surety_common::store;
 use surety_e2e::forge::Failure;
 
@@ -55,6 +57,47 @@ async fn an_event_becomes_its_task_once_however_the_forge_fails(pool: PgPool) {
     // The forge works again.
     let (state, found) = files(&bench.planner, &bench.forges[0], 2).await;
     assert_eq!((state, found), (AdmittedState::Created, json!(["src/list.rs"])));
+}
+
+/// A failed status, as Gitea sends it: without a branch and a pull request.
+fn failed_status(repo: &str, commit: &str) -> Vec<ToolchainEvent> {
+    let body = json!({
+        "sha": commit, "state": "failure", "context": "tests", "description": "2 of 9 failed",
+        "commit": {"id": commit, "author": {"username": "lead"}, "timestamp": "2026-11-02T03:01:05Z"},
+        "created_at": Utc::now().to_rfc3339(), "updated_at": Utc::now().to_rfc3339(),
+        "repository": {"full_name": repo}, "sender": {"login": "lead"}
+    })
+    .to_string();
+    let delivery = Delivery { forge: Forge::Gitea, event: "status", body: &body };
+    match delivery.read(&Rules::default()).expect("a delivery") {
+        Reading::Tasks(events) => events,
+        Reading::Ignored(reason) => panic!("ignored: {reason:?}"),
+    }
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn a_failed_status_is_of_the_open_pull_request_whose_newest_commit_it_is_about(pool: PgPool) {
+    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
+    let one = &bench.forges[0];
+    let pull = one.double.change(|state| state.repo(&one.repo).map(|repo| repo.pulls[&1].clone()));
+    let head = pull.expect("a pull request").commit;
+    let task = async |commit: &str| {
+        let events = failed_status(&one.repo, commit);
+        let admitted = admit(&bench.planner, commit, &events).await.expect("it is admitted");
+        let run_id = admitted.tasks[0].run_id.expect("a task");
+        let task = store::find_task(&pool, run_id).await.expect("a row").expect("a task");
+        let context = &task.payload.context;
+        let named = (context["pr_number"].clone(), context["branch"].clone());
+        (task.subject.number, named, task.addressee)
+    };
+    let unknown = (None, (Value::Null, json!("")), "account lead".to_owned());
+    assert_eq!(task(&"0".repeat(40)).await, unknown);
+    let of_pull = (Some(1), (json!(1), json!("fix/1")), format!("account {LOGIN}"));
+    assert_eq!(task(&head).await, of_pull);
+    // A forge that does not answer keeps no task back.
+    one.fails("pulls_since", 100);
+    assert_eq!(task(&"1".repeat(40)).await, unknown);
+    assert!(one.arrived("pulls_since") > 2, "the forge was not asked");
 }
 
 #[sqlx::test(migrations = "../common/migrations")]
