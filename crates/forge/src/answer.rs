@@ -4,9 +4,10 @@ use crate::account::Token;
 use crate::ask::{Ask, Reading};
 use crate::cache::Kept;
 use crate::error::{ForgeError, ForgeErrorCode};
+use crate::paging::Paging;
 use crate::rate;
 use chrono::Utc;
-use reqwest::header::{ETAG, LINK, LOCATION};
+use reqwest::header::{ETAG, LOCATION};
 use reqwest::{Response, StatusCode, Url};
 use std::time::Duration;
 use surety_common::domain::redact::Redactor;
@@ -17,17 +18,6 @@ const MAX_ERROR: usize = 16 << 10;
 const MAX_SAID: usize = 300;
 /// The most bytes of a log that are read for its end.
 const MAX_LOG: usize = 64 << 20;
-
-/// What an answer says of the other pages.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Paging {
-    /// The address of the next page.
-    pub(crate) next: Option<String>,
-    /// Whether there were links to other pages.
-    pub(crate) has_links: bool,
-    /// How many members are on all pages.
-    pub(crate) total: Option<usize>,
-}
 
 /// An answer of a forge.
 #[derive(Debug, Default)]
@@ -92,10 +82,7 @@ pub(crate) async fn finish_open(ask: &Ask, response: Response) -> Result<Answer,
 
 async fn succeeded(ask: &Ask, response: Response) -> Result<Answer, Failed> {
     let headers = response.headers();
-    let links = rate::text(headers, LINK.as_str());
-    let next = links.and_then(next_page);
-    let total = rate::text(headers, "x-total-count").and_then(|text| text.parse().ok());
-    let paging = Paging { next, has_links: links.is_some(), total };
+    let paging = Paging::of(headers);
     let etag = rate::text(headers, ETAG.as_str()).map(str::to_owned);
     let (body, is_cut) = read_body(ask, response).await?;
     Ok(Answer { body, is_cut, paging, etag, ..Answer::default() })
@@ -233,30 +220,9 @@ fn said(body: &[u8], redactor: &Redactor) -> String {
     short
 }
 
-/// The address of the next page in a `Link` header.
-fn next_page(link: &str) -> Option<String> {
-    link.split(',').find_map(|part| {
-        let (address, parameters) = part.split_once(';')?;
-        let is_next = parameters.split(';').any(|it| {
-            let it = it.trim();
-            it.eq_ignore_ascii_case("rel=\"next\"") || it.eq_ignore_ascii_case("rel=next")
-        });
-        let address = address.trim().strip_prefix('<')?.strip_suffix('>')?;
-        is_next.then(|| address.to_owned())
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_next_page_is_the_link_with_that_relation() {
-        let link = "<https://f.example/x?page=1>; rel=\"prev\", <https://f.example/x?page=3>; rel=\"next\"";
-        assert_eq!(next_page(link).as_deref(), Some("https://f.example/x?page=3"));
-        assert_eq!(next_page("<https://f.example/x?page=1>; rel=\"last\""), None);
-        assert_eq!(next_page("nonsense"), None);
-    }
 
     #[test]
     fn what_a_forge_says_is_bounded_and_has_no_credential() {

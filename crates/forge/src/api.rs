@@ -1,11 +1,12 @@
 //! Calls of one account: attempts, pages, kept answers.
 
 use crate::account::{ForgeAccount, Token};
-use crate::answer::{Answer, Failed, Paging, finish, finish_open, late, unanswered};
+use crate::answer::{Answer, Failed, finish, finish_open, late, unanswered};
 use crate::ask::{Ask, Reading};
 use crate::cache::Kept;
 use crate::error::{ForgeError, ForgeErrorCode};
 use crate::observer::CallReport;
+use crate::paging::Paging;
 use crate::process::Shared;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use chrono::Utc;

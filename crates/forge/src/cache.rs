@@ -1,6 +1,6 @@
 //! Answers with their ETags, so that an unchanged one is not sent again and costs no call of the rate limit.
 
-use crate::answer::Paging;
+use crate::paging::Paging;
 use hashlink::LruCache;
 use std::sync::{Arc, Mutex, PoisonError};
 

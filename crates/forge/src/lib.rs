@@ -23,6 +23,7 @@ mod gitea;
 mod github;
 mod observer;
 pub mod once;
+mod paging;
 mod probe;
 mod process;
 mod rate;
