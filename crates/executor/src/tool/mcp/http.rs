@@ -23,6 +23,8 @@ const UNAUTHORIZED: &str =
 /// # Errors
 /// TLS cannot be used.
 pub(super) fn client() -> Result<reqwest::Client, reqwest::Error> {
+    // A provider that another part of the process installed is equivalent.
+    drop(rustls::crypto::ring::default_provider().install_default());
     reqwest::Client::builder()
         .redirect(Policy::none())
         .no_proxy()
