@@ -73,12 +73,12 @@ pub trait EscalationPort: Send + Sync {
         subject: &'a Subject,
     ) -> BoxFuture<'a, Option<Vec<String>>>;
 
-    /// The open pull request whose newest commit this is, among those that changed since a time; none where there is
+    /// The open pull request whose newest commit is that of the place, a repository and a commit, among those that changed since a time; none where there is
     /// none, or the forge does not say.
     fn pull_of_commit<'a>(
         &'a self,
         forge: &'a str,
-        (repo, commit): (&'a str, &'a str),
+        place: (&'a str, &'a str),
         since: DateTime<Utc>,
     ) -> BoxFuture<'a, Option<PullOfCommit>>;
 
