@@ -79,7 +79,8 @@ async fn waiting_for_a_slot_has_an_end() -> Result<()> {
     let server = ModelServer::start(Settings::default(), script).await?;
     // Two profiles of one endpoint share its slots.
     let text = format!(
-        "[model.patient]\nurl = \"{url}\"\nmodel = \"test-model\"\nconcurrency = 1\n\
+        "[use]\nplan = \"patient\"\nstep = \"hasty\"\n\
+         [model.patient]\nurl = \"{url}\"\nmodel = \"test-model\"\nconcurrency = 1\n\
          [model.hasty]\nurl = \"{url}\"\nmodel = \"test-model\"\ntotal_timeout_ms = 50\nretries = 0\n",
         url = server.url()
     );
