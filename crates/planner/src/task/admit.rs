@@ -140,13 +140,12 @@ async fn with_facts_of_forge(planner: &Planner, events: &[ToolchainEvent]) -> Ve
     let mut events = events.to_vec();
     for event in &mut events {
         let (forge, repo) = (event.source.as_str(), event.subject.repo.clone());
+        let action = event.action_type();
         let asking = async {
-            match event.action_type() {
-                ActionType::ReviewRequest => add_changed_files(planner, event).await,
-                ActionType::CiFailure if event.subject.number.is_none() => {
-                    add_pull(planner, event).await;
-                }
-                _ => {}
+            if action == ActionType::ReviewRequest {
+                add_changed_files(planner, event).await;
+            } else if action == ActionType::CiFailure && event.subject.number.is_none() {
+                add_pull(planner, event).await;
             }
         };
         if timeout(CONTEXT_TIME, asking).await.is_err() {
