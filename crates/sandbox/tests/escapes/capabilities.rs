@@ -1,4 +1,4 @@
-//! That a command has no right beyond those of its account, whoever set its sandbox up.
+//! That a command has no right beyond those of its account, also where root or a user namespace set its sandbox up.
 
 use crate::support::{Sandbox, levels};
 use nix::unistd::geteuid;
