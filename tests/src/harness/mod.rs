@@ -27,6 +27,8 @@ use tempfile::TempDir;
 
 /// How long a test waits for a condition.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How many lines of a process's log a failed test shows.
+const LAST_LINES: usize = 30;
 /// The default age limit of heartbeats in tests.
 const AGE_LIMIT: Duration = Duration::from_secs(10);
 const AGE_LIMIT_VARIABLE: &str = "SURETY_EXECUTOR_HEARTBEAT_AGE_LIMIT_MS";
@@ -160,6 +162,16 @@ impl Deployment {
             self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         all.extend_from_slice(environment);
         Process::start_on(service, address, self.database.url(), &all).await
+    }
+
+    /// The last lines that each of its processes logged, for the message of a failed test.
+    pub fn last_lines(&self) -> String {
+        let processes = self.executors.iter().chain([&self.planner, &self.gate]);
+        let last = processes.map(|process| {
+            let lines = process.log();
+            lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+        });
+        last.collect::<Vec<_>>().join("\n\n")
     }
 
     /// The first executor.

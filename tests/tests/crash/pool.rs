@@ -5,10 +5,9 @@
 //! its pool while a question beside it is answered at once.
 
 use super::QUICK;
-use super::failover::runs_go_on;
 use super::storm::take_connections;
 use super::traffic::Traffic;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use sqlx::{Connection, PgConnection, PgPool};
 use std::time::{Duration, Instant};
@@ -150,16 +149,16 @@ async fn more_work_than_connections_is_queued_without_deadlocks() -> Result<()> 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_connection_to_give_is_waited_for() -> Result<()> {
-    let few = ["max_connections=40"];
+    let few = ["max_connections=32"];
     let server = EmbeddedPostgres::start_temporary(Durability::Fast, &few).await?;
     let mut deployment = Deployment::start_idle(Database::at(&server.url())?, &QUICK).await?;
     deployment.add_executor(&[]).await?;
     deployment.add_executor(&[]).await?;
     let pool = deployment.database.pool().await?;
     let mut administrator = PgConnection::connect(deployment.database.url()).await?;
-    let traffic = Traffic::start(&deployment, 4);
+    let mut traffic = Traffic::start(&deployment, 4);
     for _ in 0..3 {
-        runs_go_on(&pool, 4).await?;
+        traffic.goes_on(&pool, 4).await.with_context(|| deployment.last_lines())?;
         take_connections(&deployment.database, &mut administrator).await?;
     }
     let runs = traffic.end().await?;

@@ -1,7 +1,6 @@
 //! A newer version comes while the older one works: service after service is replaced, the first
 //! of them changes the schema under the others, and no run notices.
 
-use super::failover::runs_go_on;
 use super::traffic::Traffic;
 use anyhow::Result;
 use surety_e2e::harness::{Database, Deployment, Process, Service};
@@ -24,18 +23,18 @@ async fn a_newer_version_with_a_migration_replaces_an_older_one_under_load() -> 
     deployment.add_executor(&[]).await?;
     deployment.add_executor(&[]).await?;
     let pool = deployment.database.pool().await?;
-    let traffic = Traffic::start(&deployment, 3);
-    runs_go_on(&pool, 8).await?;
+    let mut traffic = Traffic::start(&deployment, 3);
+    traffic.goes_on(&pool, 8).await?;
     deployment.replace_planner_with(&newer).await?;
     // The older executors and the older gate continue on the newer schema.
-    runs_go_on(&pool, 12).await?;
+    traffic.goes_on(&pool, 12).await?;
     deployment.replace_gate_with(&newer).await?;
-    runs_go_on(&pool, 4).await?;
+    traffic.goes_on(&pool, 4).await?;
     for _ in 0..2 {
         let mut older = deployment.executors.remove(0);
         deployment.add_executor(&newer).await?;
         older.stop().await?;
-        runs_go_on(&pool, 4).await?;
+        traffic.goes_on(&pool, 4).await?;
     }
     let database_url = deployment.database.url().to_owned();
     let environment = [("DATABASE_URL", database_url.as_str())];

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use sqlx::PgPool;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use surety_common::wire::v1;
 use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
 use surety_common::wire::v1::submit_plan_request::PlanSource;
-use surety_e2e::harness::{Deployment, token};
+use surety_e2e::harness::{self, Deployment, token};
 use surety_e2e::script::{self, Trail, noop, plan, scoped, shell, step, write};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -42,6 +43,35 @@ impl Traffic {
             tasks.spawn(client.run(stop.clone()));
         }
         Self { stop, clients: tasks }
+    }
+
+    /// Waits until `more` runs have ended than before. What ends a client is the error.
+    pub(super) async fn goes_on(&mut self, pool: &PgPool, more: i64) -> Result<()> {
+        let ended = async || -> Result<i64> {
+            // Before the first service came there is no schema.
+            let there = "select to_regclass('execution') is not null";
+            if !sqlx::query_scalar(there).fetch_one(pool).await? {
+                return Ok(0);
+            }
+            let count = "select count(*) from execution where terminal is not null";
+            Ok(sqlx::query_scalar(count).fetch_one(pool).await?)
+        };
+        let before = ended().await?;
+        let deadline = Instant::now() + harness::PATIENCE;
+        while ended().await? < before + more {
+            if let Some(client) = self.clients.try_join_next() {
+                client??;
+                anyhow::bail!("a client ended before it was told to");
+            }
+            if Instant::now() > deadline {
+                let open = "select coalesce(string_agg(to_jsonb(execution)::text, E'\\n'), 'none') \
+                            from execution where terminal is null";
+                let open: String = sqlx::query_scalar(open).fetch_one(pool).await?;
+                anyhow::bail!("no run ended any more; open runs:\n{open}");
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
     }
 
     /// Lets every client end its run, and says how many ended.

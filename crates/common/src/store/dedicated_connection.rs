@@ -5,7 +5,7 @@
 //! connection instead. A worker with a deadline does not queue behind the pool's other users.
 
 use super::StoreError;
-use super::pool::{ANSWER, FRESH, alive, connect_beside, within_at_most};
+use super::pool::{ANSWER, Connected, FRESH, alive, connect_beside, within_at_most};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnection;
 use std::ops::{Deref, DerefMut};
@@ -55,15 +55,16 @@ impl DedicatedConnection {
     }
 
     /// Borrows the connection for one piece of work. [`Lent::keep`] keeps it. A dropped one is
-    /// closed, because after an error or in mid-statement its protocol state is unknown.
+    /// closed, because after an error or in mid-statement its protocol state is unknown; one of the
+    /// pool's goes back to the pool, which tests it.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]
     pub(super) async fn lend(&mut self) -> Result<Lent<'_>, StoreError> {
         let connection = match self.kept.take() {
-            Some((connection, used_at)) if used_at.elapsed() < FRESH => connection,
+            Some((connection, used_at)) if used_at.elapsed() < FRESH => Connected::New(connection),
             Some((mut connection, _)) => match alive(&mut connection).await {
-                Ok(()) => connection,
+                Ok(()) => Connected::New(connection),
                 Err(_) => connect_beside(&self.pool).await?,
             },
             None => connect_beside(&self.pool).await?,
@@ -75,13 +76,15 @@ impl DedicatedConnection {
 /// The connection while it is borrowed.
 pub(super) struct Lent<'a> {
     dedicated: &'a mut DedicatedConnection,
-    connection: PgConnection,
+    connection: Connected,
 }
 
 impl Lent<'_> {
-    /// Keeps the connection: every answer was read to its end.
+    /// Keeps the connection: every answer was read to its end. One of the pool's goes back to it.
     pub(super) fn keep(self) {
-        self.dedicated.kept = Some((self.connection, Instant::now()));
+        if let Connected::New(connection) = self.connection {
+            self.dedicated.kept = Some((connection, Instant::now()));
+        }
     }
 }
 

@@ -92,6 +92,13 @@ impl StoreError {
         error.code().is_some_and(|code| code == "42501")
     }
 
+    /// Whether the server, its database or its role has no connection to give (SQLSTATE 53300,
+    /// `too_many_connections`).
+    pub(super) fn is_out_of_connections(&self) -> bool {
+        let Self::Unavailable { source: sqlx::Error::Database(error) } = self else { return false };
+        error.code().is_some_and(|code| code == "53300")
+    }
+
     /// Whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {

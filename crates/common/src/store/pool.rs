@@ -6,7 +6,9 @@ use super::options::shard_index_of;
 use crate::clock;
 use backon::{BackoffBuilder, ExponentialBuilder, Retryable};
 use sqlx::Connection;
-use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions, Postgres};
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -20,6 +22,10 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 /// A connection used within this time is not pinged. If it is broken, the next statement fails and
 /// is retried.
 pub(super) const FRESH: Duration = Duration::from_secs(1);
+
+/// A connection of the pool that is unused for this long is closed, so that what a burst opened does not stay with one
+/// process while another finds the server without a connection to give. One stays.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// The time limit to close the connections of a pool.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -65,6 +71,8 @@ pub(super) async fn connect_at(
     let primary = hosts.primary().await?;
     let mut options = PgPoolOptions::new()
         .max_connections(size.connections)
+        .min_connections(1)
+        .idle_timeout(IDLE)
         .acquire_timeout(size.acquire_timeout)
         .after_connect(move |connection, _| Box::pin(set_clock(connection, shard_index)))
         .test_before_acquire(false)
@@ -91,16 +99,53 @@ pub(super) async fn connect_at(
     Ok(pool)
 }
 
-/// Opens a connection outside the pool, with the pool's options and time limit.
+/// A connection for work outside the pool.
+pub(super) enum Connected {
+    /// It was opened for this work.
+    New(PgConnection),
+    /// The pool lends it, because the server has none to give.
+    OfPool(PoolConnection<Postgres>),
+}
+
+impl Deref for Connected {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        match self {
+            Self::New(connection) => connection,
+            Self::OfPool(connection) => connection,
+        }
+    }
+}
+
+impl DerefMut for Connected {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        match self {
+            Self::New(connection) => connection,
+            Self::OfPool(connection) => connection,
+        }
+    }
+}
+
+/// Opens a connection outside the pool, with the pool's options and time limit. While the server has none to give, an
+/// idle connection of the pool serves: otherwise the pools of other processes, which keep what they opened, could stop
+/// all that this process writes.
 ///
 /// # Errors
-/// [`StoreError::Unavailable`] when none can be opened in time.
-pub(super) async fn connect_beside(pool: &PgPool) -> Result<PgConnection, StoreError> {
+/// [`StoreError::Unavailable`] when none can be had in time.
+pub(super) async fn connect_beside(pool: &PgPool) -> Result<Connected, StoreError> {
     let connect = || async {
         let options = pool.connect_options();
-        let mut connection = PgConnection::connect_with(&options).await?;
+        let opened = PgConnection::connect_with(&options).await.map_err(StoreError::from);
+        let mut connection = match opened {
+            Ok(connection) => connection,
+            Err(error) if error.is_out_of_connections() => {
+                return pool.try_acquire().map(Connected::OfPool).ok_or(error);
+            }
+            Err(error) => return Err(error),
+        };
         set_clock(&mut connection, shard_index_of(&options)).await?;
-        Ok::<_, StoreError>(connection)
+        Ok::<_, StoreError>(Connected::New(connection))
     };
     let connecting = async { connect.retry(backoff()).when(StoreError::is_transient).await };
     within_at_most(pool.options().get_acquire_timeout(), connecting).await

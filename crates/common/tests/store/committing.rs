@@ -6,7 +6,7 @@ use crate::support::{
 };
 use futures::future::join_all;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{PgConnection, PgPool};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use surety_common::domain::execution::Execution;
@@ -93,6 +93,30 @@ async fn two_changes_of_one_run_queued_at_once_are_applied_in_order(pool: PgPool
         assert_eq!(outcome.unwrap(), Outcome::Applied);
     }
     assert_eq!(remarks(&pool, row.run_id).await, ["first", "second", "third"]);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_server_without_a_further_connection_does_not_stop_what_is_written(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let role = format!("limited_{}", Uuid::now_v7().simple());
+    let statements = format!(
+        "create role {role} login password '{role}' connection limit 1;
+         grant all on all tables in schema public to {role};
+         grant all on all sequences in schema public to {role};"
+    );
+    sqlx::raw_sql(AssertSqlSafe(statements)).execute(&pool).await.unwrap();
+    let options = PgConnectOptions::clone(&pool.connect_options()).username(&role).password(&role);
+    let limited = PgPoolOptions::new().max_connections(4).connect_with(options).await.unwrap();
+    let committer = committer(&limited);
+    for said in ["first", "second"] {
+        let row = find(&pool, row.run_id).await.execution;
+        let outcome = committer.commit(commit(remark(&row, said))).await.unwrap();
+        assert_eq!(outcome, Outcome::Applied);
+    }
+    assert_eq!(remarks(&pool, row.run_id).await, ["first", "second"]);
+    limited.close().await;
+    let statements = format!("drop owned by {role}; drop role {role};");
+    sqlx::raw_sql(AssertSqlSafe(statements)).execute(&pool).await.unwrap();
 }
 
 #[sqlx::test(migrations = "./migrations")]
