@@ -285,8 +285,9 @@ pub(super) const DATABASE_POOL_SIZE: Setting = Setting {
     default: "16",
     accepts: Accepts::Whole { min: 2, max: 500, unit: "connections" },
     meaning: "The most database connections of a service for its callers, including one that \
-              listens for notifications. Background tasks use up to four more, and one more follows the \
-              primary when the URL has several hosts. `surety up` consists of three services.",
+              listens for notifications. One that is unused for 10 s is closed. Background tasks use up to four \
+              more, and one more follows the primary when the URL has several hosts. `surety up` consists of three \
+              services.",
     secret: false,
 };
 
