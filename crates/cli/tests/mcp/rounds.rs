@@ -5,6 +5,8 @@ use crate::support::Home;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// A check that shows that it began, and then takes longer than any test.
@@ -172,10 +174,12 @@ fn a_workspace_that_the_agent_goes_on_writing_to_is_refused() {
     let workspace = home.workspace.clone();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let writer = std::thread::spawn(move || {
+        // Each content is another one, in one call: two readers of an emptied file would see the same.
+        let product = OpenOptions::new().write(true).open(workspace.join("product.txt")).unwrap();
         let mut count = 0_u64;
         while stopped.recv_timeout(Duration::from_millis(5)).is_err() {
             count += 1;
-            std::fs::write(workspace.join("product.txt"), format!("{count}\n")).unwrap();
+            product.write_all_at(format!("{count:020}\n").as_bytes(), 0).unwrap();
         }
     });
     let verdict = client.call("surety_verdict", json!({})).ok();

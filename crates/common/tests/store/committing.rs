@@ -6,15 +6,16 @@ use crate::support::{
 };
 use futures::future::join_all;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{AssertSqlSafe, PgConnection, PgPool};
+use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, PgPool};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::{Draft, Write};
 use surety_common::domain::journal::Output;
 use surety_common::domain::machine::run::RunState;
 use surety_common::store::{
-    self, Artifact, Commit, Outcome, Owner, Signing, StoreError, WritePipeline,
+    self, Artifact, Commit, Outcome, Owner, PoolSize, Signing, StoreError, WritePipeline,
 };
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -117,6 +118,20 @@ async fn a_server_without_a_further_connection_does_not_stop_what_is_written(poo
     limited.close().await;
     let statements = format!("drop owned by {role}; drop role {role};");
     sqlx::raw_sql(AssertSqlSafe(statements)).execute(&pool).await.unwrap();
+}
+
+/// The server has connections for other processes again.
+#[sqlx::test(migrations = "./migrations")]
+async fn a_pool_gives_up_what_it_does_not_use(pool: PgPool) {
+    let size = PoolSize { connections: 4, acquire_timeout: Duration::from_secs(30) };
+    let url = pool.connect_options().to_url_lossy();
+    let opened = store::connect(url.as_str(), size).await.unwrap();
+    let taken = join_all((0..4).map(|_| opened.acquire())).await;
+    assert!(taken.iter().all(Result::is_ok), "{taken:?}");
+    assert_eq!(opened.size(), 4);
+    drop(taken);
+    until(async || opened.size() == 1).await;
+    opened.close().await;
 }
 
 #[sqlx::test(migrations = "./migrations")]

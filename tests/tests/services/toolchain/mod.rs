@@ -161,7 +161,8 @@ impl Stage {
         self.wait_for(run_id, "ended", |task| !task.outcome.is_empty()).await
     }
 
-    /// All tasks that the end of a task made, once there are so many.
+    /// All tasks that the end of a task made, once there are so many and each has its run, which is made after the
+    /// task's row.
     pub(crate) async fn caused_by(&self, run_id: &str, count: usize) -> Result<Vec<v1::Task>> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -170,7 +171,8 @@ impl Stage {
             let mut found: Vec<_> =
                 listed.into_iter().filter(|task| task.caused_by == run_id).collect();
             found.sort_by(|one, other| one.action_type.cmp(&other.action_type));
-            if found.len() >= count {
+            let is_made = |task: &v1::Task| task.state() != v1::RunState::Intake;
+            if found.len() >= count && found.iter().all(is_made) {
                 return Ok(found);
             }
             ensure!(Instant::now() < deadline, "only {found:#?} follow from {run_id}");
