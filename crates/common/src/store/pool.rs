@@ -24,7 +24,8 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 pub(super) const FRESH: Duration = Duration::from_secs(1);
 
 /// A connection of the pool that is unused for this long is closed, so that what a burst opened does not stay with one
-/// process while another finds the server without a connection to give. One stays.
+/// process while another finds the server without a connection to give. After the last one the pool opens one again, for a
+/// process at rest each time this long has passed.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// The time limit to close the connections of a pool.
@@ -128,8 +129,8 @@ impl DerefMut for Connected {
 }
 
 /// Opens a connection outside the pool, with the pool's options and time limit. While the server has none to give, an
-/// idle connection of the pool serves: otherwise the pools of other processes, which keep what they opened, could stop
-/// all that this process writes.
+/// idle connection of the pool serves: otherwise the pools of other processes, which keep what they opened for a while,
+/// could stop all that this process writes.
 ///
 /// # Errors
 /// [`StoreError::Unavailable`] when none can be had in time.
