@@ -24,6 +24,8 @@ skipped=()
 current=
 # The session that builds ahead, while there is one.
 ahead=
+# What the tests printed, while they run and after they failed.
+said=
 
 report() {
   local status=$?
@@ -31,8 +33,17 @@ report() {
   [ -z "${current:-}" ] || [ "$status" -eq 0 ] || printf '\nFAILED: %s\n' "$current" >&2
   if [ "${#passed[@]}" -gt 0 ]; then printf '  passed   %s\n' "${passed[@]}"; fi
   if [ "${#skipped[@]}" -gt 0 ]; then printf '  skipped  %s\n' "${skipped[@]}"; fi
+  [ -z "$said" ] || failures "$said"
 }
 trap report EXIT
+
+# failures FILE: names the tests that failed and why, after everything else: thousands of lines lie between a failure and
+# the end of the output, and a reader of CI may see only the last ones.
+failures() {
+  grep -A 2 -E ' panicked at |^(test .* FAILED|WRONG |FAILED |liars: )' "$1" |
+    grep -v -E '^(--|test .* ok|note: run with|liars: .* 0 wrong)' | cut -c -400 | tail -n 40 >&2 || true
+  rm -f "$1"
+}
 
 # check NAME COMMAND...: runs one check under its name.
 check() {
@@ -136,17 +147,20 @@ build_ahead() {
 tests_pass() {
   local skips status=0 line
   skips="$(mktemp)"
+  said="$(mktemp)"
   if command -v setsid >/dev/null; then
     setsid scripts/test.sh build-ahead >/dev/null 2>&1 &
     ahead=$!
   else
     build_ahead >/dev/null 2>&1 &
   fi
-  SURETY_TEST_SKIPS="$skips" "$SURETY" dev-postgres -- cargo test --locked --workspace --tests --no-fail-fast || status=$?
+  SURETY_TEST_SKIPS="$skips" "$SURETY" dev-postgres -- cargo test --locked --workspace --tests --no-fail-fast 2>&1 |
+    tee "$said" || status=$?
   wait
   ahead=
   while IFS= read -r line; do skipped+=("$line"); done < <(sort -u "$skips")
   rm -f "$skips"
+  [ "$status" -ne 0 ] || { rm -f "$said" && said=; }
   return "$status"
 }
 
