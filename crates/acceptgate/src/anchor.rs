@@ -8,7 +8,6 @@
 
 use chrono::{DateTime, Utc};
 use reqwest::header::CONTENT_TYPE;
-use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 use ring::rand::{SecureRandom, SystemRandom};
 use sqlx::PgPool;
@@ -23,6 +22,7 @@ use surety_common::domain::timestamp::{
 };
 use surety_common::store::{AnchorBatch, StoreError};
 use surety_common::telemetry;
+use surety_common::tls::http_client;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -59,10 +59,7 @@ impl Anchoring {
     /// # Errors
     /// The TLS provider cannot be used.
     pub(crate) fn new(authority: AnchorAuthority, pool: PgPool) -> Result<Self, reqwest::Error> {
-        // A provider that another service of the process installed is equivalent.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let client =
-            Client::builder().redirect(Policy::none()).timeout(TIMEOUT).no_proxy().build()?;
+        let client = http_client().timeout(TIMEOUT).no_proxy().build()?;
         Ok(Self { authority, client, pool })
     }
 

@@ -4,10 +4,10 @@ use crate::cache::Cache;
 use crate::observer::CallObserver;
 use chrono::{DateTime, Utc};
 use reqwest::Url;
-use reqwest::redirect::Policy;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use surety_common::tls::http_client;
 
 /// How long calls may take, and how often reads are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,10 +51,7 @@ pub(crate) struct Shared {
 
 /// A client that goes nowhere else: the credential must not follow a redirect.
 fn builder(times: &Times) -> reqwest::ClientBuilder {
-    // A provider that another part of the process installed is equivalent.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    reqwest::Client::builder()
-        .redirect(Policy::none())
+    http_client()
         .connect_timeout(times.connect)
         .user_agent(concat!("surety/", env!("CARGO_PKG_VERSION")))
 }

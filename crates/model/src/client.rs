@@ -5,10 +5,10 @@ use crate::endpoint::Endpoint;
 use crate::profile::{Api, Profile, ProfileError};
 use crate::wire::anthropic;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::redirect::Policy;
 use reqwest::{Certificate, Url};
 use std::sync::Arc;
 use surety_common::domain::redact::Redactor;
+use surety_common::tls::http_client;
 
 /// Where a key stands in Anthropic's form.
 const API_KEY: &str = "x-api-key";
@@ -69,10 +69,7 @@ impl Client {
 
 /// A client that goes nowhere else: the key must not follow a redirect.
 fn http(profile: &Profile, url: &Url) -> Result<reqwest::Client, ProfileError> {
-    // A provider that another part of the process installed is equivalent.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let mut builder = reqwest::Client::builder()
-        .redirect(Policy::none())
+    let mut builder = http_client()
         .connect_timeout(profile.connect_timeout)
         .user_agent(concat!("surety/", env!("CARGO_PKG_VERSION")));
     if url.host_str().is_some_and(is_loopback) {

@@ -7,12 +7,12 @@
 use crate::check::{Answer, Shortage};
 use futures::{StreamExt, TryStreamExt, stream};
 use nix::errno::Errno;
-use reqwest::redirect::Policy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::io;
 use std::time::Duration;
 use surety_common::domain::check::{AcceptCheck, CheckKind};
+use surety_common::tls::http_client;
 
 /// The time limit of a probe, from the connection to the last byte of the answer. Waiting for other
 /// probes does not count.
@@ -122,9 +122,7 @@ impl Probes {
 }
 
 fn client() -> Result<reqwest::Client, reqwest::Error> {
-    // A provider that another service of the process installed is equivalent.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    reqwest::Client::builder().redirect(Policy::none()).timeout(TIMEOUT).no_proxy().build()
+    http_client().timeout(TIMEOUT).no_proxy().build()
 }
 
 /// Host and port as the operator writes them; none for a URL other than http or https.

@@ -24,9 +24,11 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 pub(super) const FRESH: Duration = Duration::from_secs(1);
 
 /// A connection of the pool that is unused for this long is closed, so that what a burst opened does not stay with one
-/// process while another finds the server without a connection to give. After the last one the pool opens one again, for a
-/// process at rest each time this long has passed.
+/// process while another finds the server without a connection to give.
 const IDLE: Duration = Duration::from_secs(10);
+/// How often one connection is used so that it is never closed as unused. The pool looks each time [`IDLE`] has passed,
+/// and at that moment one use since the last time has to be found; two would keep a second connection.
+const KEEP_ONE_EVERY: Duration = Duration::from_secs(9);
 
 /// The time limit to close the connections of a pool.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -97,7 +99,19 @@ pub(super) async fn connect_at(
     }
     let pool = options.connect_with(primary).await?;
     hosts.follow(&pool);
+    tokio::spawn(keep_one(pool.clone()));
     Ok(pool)
+}
+
+/// Keeps one connection of a pool that is at rest, until the pool is closed. The pool would close it and open another one,
+/// and a server without a connection to give then leaves the process with none.
+async fn keep_one(pool: PgPool) {
+    let closed = pool.close_event();
+    tokio::pin!(closed);
+    while timeout(KEEP_ONE_EVERY, &mut closed).await.is_err() {
+        // Its return is its use. Without an unused one, all of them are in use.
+        drop(pool.try_acquire());
+    }
 }
 
 /// A connection for work outside the pool.

@@ -12,6 +12,7 @@
 
 mod error;
 mod files;
+mod http;
 mod load;
 mod peer;
 
@@ -20,6 +21,7 @@ mod tests;
 
 pub use error::TlsError;
 pub use files::TlsFiles;
+pub use http::http_client;
 pub use peer::PeerNames;
 
 use crate::domain::identity::Identity;

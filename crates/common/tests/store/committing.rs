@@ -120,18 +120,29 @@ async fn a_server_without_a_further_connection_does_not_stop_what_is_written(poo
     sqlx::raw_sql(AssertSqlSafe(statements)).execute(&pool).await.unwrap();
 }
 
-/// The server has connections for other processes again.
+/// The server has connections for other processes again, and this one keeps the connection that it has.
 #[sqlx::test(migrations = "./migrations")]
 async fn a_pool_gives_up_what_it_does_not_use(pool: PgPool) {
     let size = PoolSize { connections: 4, acquire_timeout: Duration::from_secs(30) };
     let url = pool.connect_options().to_url_lossy();
     let opened = store::connect(url.as_str(), size).await.unwrap();
-    let taken = join_all((0..4).map(|_| opened.acquire())).await;
-    assert!(taken.iter().all(Result::is_ok), "{taken:?}");
-    assert_eq!(opened.size(), 4);
+    let mut taken = Vec::new();
+    let mut processes = Vec::new();
+    for _ in 0..4 {
+        let mut connection = opened.acquire().await.unwrap();
+        processes.push(process_of(&mut connection).await);
+        taken.push(connection);
+    }
     drop(taken);
     until(async || opened.size() == 1).await;
+    let left = process_of(&mut opened.acquire().await.unwrap()).await;
+    assert!(processes.contains(&left), "it opened {left} after it closed all of {processes:?}");
     opened.close().await;
+}
+
+/// The server's process for a connection.
+async fn process_of(connection: &mut PgConnection) -> i32 {
+    sqlx::query_scalar("select pg_backend_pid()").fetch_one(connection).await.unwrap()
 }
 
 #[sqlx::test(migrations = "./migrations")]

@@ -4,12 +4,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, Utc};
 use reqwest::header::CONTENT_TYPE;
-use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 use ring::hmac;
 use std::error::Error;
 use std::time::Duration;
 use surety_common::config::{SECRET_PREFIX, Webhook};
+use surety_common::tls::http_client;
 use surety_common::wire::client::Transport;
 use uuid::Uuid;
 
@@ -73,10 +73,7 @@ impl Address {
         let secret = webhook.secret.expose();
         let key = STANDARD.decode(secret.strip_prefix(SECRET_PREFIX).unwrap_or(secret));
         let key = key.map_err(|_| WebhookError::Secret { name: name.clone() })?;
-        // A provider that another service of the process installed is equivalent.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let client =
-            Client::builder().redirect(Policy::none()).timeout(TIMEOUT).no_proxy().build()?;
+        let client = http_client().timeout(TIMEOUT).no_proxy().build()?;
         Ok(Self { name, url, key: hmac::Key::new(hmac::HMAC_SHA256, &key), client })
     }
 

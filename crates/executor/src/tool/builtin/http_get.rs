@@ -14,7 +14,6 @@ use reqwest::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION,
     TRANSFER_ENCODING, UPGRADE,
 };
-use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 use serde::Deserialize;
 use serde_json::json;
@@ -22,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::sync::Arc;
 use surety_common::domain::json::Value;
+use surety_common::tls::http_client;
 use surety_sandbox::is_public;
 
 /// The most redirects of one call, as browsers and curl bound them, lower because each is another request.
@@ -136,13 +136,7 @@ impl HttpGet {
 }
 
 fn client() -> Result<Client, reqwest::Error> {
-    // A provider that another service of the process installed is equivalent.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    Client::builder()
-        .redirect(Policy::none())
-        .dns_resolver(Arc::new(PublicNames))
-        .no_proxy()
-        .build()
+    http_client().dns_resolver(Arc::new(PublicNames)).no_proxy().build()
 }
 
 impl Tool for HttpGet {

@@ -2,13 +2,13 @@
 
 use super::error::CallFailure;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::redirect::Policy;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransportConfig, StreamableHttpError,
 };
 use std::error::Error;
 use std::time::Duration;
+use surety_common::tls::http_client;
 
 /// The time limit of a connection.
 const CONNECTING: Duration = Duration::from_secs(10);
@@ -23,13 +23,7 @@ const UNAUTHORIZED: &str =
 /// # Errors
 /// TLS cannot be used.
 pub(super) fn client() -> Result<reqwest::Client, reqwest::Error> {
-    // A provider that another part of the process installed is equivalent.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    reqwest::Client::builder()
-        .redirect(Policy::none())
-        .no_proxy()
-        .connect_timeout(CONNECTING)
-        .build()
+    http_client().no_proxy().connect_timeout(CONNECTING).build()
 }
 
 /// The transport to a server.
