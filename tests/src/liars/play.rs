@@ -15,7 +15,7 @@ use surety_common::wire::v1;
 use uuid::Uuid;
 
 /// A run that is blocked for so long waits for a person.
-const STAYS_BLOCKED: Duration = Duration::from_secs(4);
+const STAYS_BLOCKED: Duration = Duration::from_secs(15);
 
 /// Plays a case.
 ///

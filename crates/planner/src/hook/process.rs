@@ -1,7 +1,7 @@
 //! Processes stored deliveries: each becomes tasks, or is marked with the reason why it does not.
 //!
 //! ```text
-//!   take --> read --> admit (tasks) --> end
+//!   take --> read --> admit (tasks of several in one transaction) --> end
 //!              |        \-- database away: taken again; another failure: again later, then failed
 //!              \-- ignored, refused, repeated
 //! ```
@@ -11,18 +11,16 @@
 
 use super::known::Hooks;
 use crate::planner::Planner;
-use crate::task;
+use crate::task::{self, Admitted, Arrived};
 use chrono::{DateTime, TimeDelta, Utc};
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::problem::{Code, Problem};
-use surety_common::domain::toolchain::{
-    BodyKind, Delivery, DeliveryState, Reading, Rules, ToolchainEvent,
-};
+use surety_common::domain::toolchain::{BodyKind, Delivery, DeliveryState, Reading, Rules};
 use surety_common::store::{
     DeliveryEnd, TakenDelivery, delivery_backlog, end_forge_deliveries, forget_forge_deliveries,
     take_forge_deliveries,
@@ -36,9 +34,14 @@ use uuid::Uuid;
 const INTERVAL: Duration = Duration::from_secs(5);
 /// How long a planner that took a delivery has for it.
 const TAKEN_FOR: TimeDelta = TimeDelta::seconds(60);
-/// The deliveries of one round, and those that are processed at the same time: each takes a connection of the pool.
+/// The deliveries of one round.
 const AT_ONCE: i64 = 128;
-const IN_PARALLEL: usize = 10;
+/// Those that are read at the same time, while forges say what deliveries do not.
+const READ_AT_ONCE: usize = 32;
+/// Those whose tasks one transaction stores, at most, and the transactions at the same time: each takes a connection of
+/// the pool.
+const IN_ONE_TRANSACTION: usize = 32;
+const TRANSACTIONS: usize = 4;
 /// The attempts after which a delivery has failed, and the first pause between two, which doubles.
 const MAX_ATTEMPTS: i32 = 10;
 const FIRST_PAUSE_S: i64 = 1;
@@ -93,9 +96,15 @@ impl Processing {
             }
             is_idle = false;
             crash::point("planner.after_take_delivery");
-            let processing = taken.into_iter().map(|delivery| self.process(&planner, delivery));
-            let ended: Vec<DeliveryEnd> =
-                futures::stream::iter(processing).buffer_unordered(IN_PARALLEL).collect().await;
+            let reading = taken.into_iter().map(|delivery| read_one(&planner, delivery));
+            let ended: Vec<DeliveryEnd> = stream::iter(reading)
+                .buffer_unordered(READ_AT_ONCE)
+                // Those that wait for a forge hold back no others.
+                .ready_chunks(IN_ONE_TRANSACTION)
+                .map(|read| admit(&planner, read))
+                .buffer_unordered(TRANSACTIONS)
+                .concat()
+                .await;
             end_forge_deliveries(&planner.pool, &ended, planner.now()).await?;
             ended.iter().for_each(|end| count_processed(end.state.as_str(), &end.reason));
         }
@@ -104,40 +113,6 @@ impl Processing {
             set_delivery_backlog(delivery_backlog(&planner.pool).await?);
         }
         Ok(())
-    }
-
-    async fn process(&self, planner: &Planner, delivery: TakenDelivery) -> DeliveryEnd {
-        let (id, attempts) = (delivery.id, delivery.attempts);
-        let end = |state: DeliveryState, reason: &str, problem: String| DeliveryEnd {
-            id,
-            attempts,
-            state,
-            reason: reason.to_owned(),
-            problem,
-            tasks: Vec::new(),
-            again_at: None,
-        };
-        if let Some(first) = delivery.repeats.filter(|_| delivery.replays == 0) {
-            let problem = format!("has the content of the delivery {first}");
-            return end(DeliveryState::Repeated, "same_content", problem);
-        }
-        match read_anywhere(delivery, planner.rules.reading()).await {
-            Ok(Reading::Ignored(reason)) => {
-                end(DeliveryState::Ignored, reason.as_str(), String::new())
-            }
-            Err(problem) => {
-                let code = problem.code.as_str();
-                end(DeliveryState::Refused, code, described(problem))
-            }
-            Ok(Reading::Tasks(events)) => match admit(planner, &id.to_string(), &events).await {
-                Ok(tasks) => {
-                    // Later events left nothing to do.
-                    let reason = if tasks.is_empty() { "superseded" } else { "" };
-                    DeliveryEnd { tasks, ..end(DeliveryState::Processed, reason, String::new()) }
-                }
-                Err(fault) => not_admitted(&fault, attempts, planner.now(), end),
-            },
-        }
     }
 
     /// Deletes deliveries that are older than the configured days.
@@ -149,24 +124,82 @@ impl Processing {
     }
 }
 
-/// The one place where events become tasks. Returns their runs.
-async fn admit(
-    planner: &Planner,
-    origin_key: &str,
-    events: &[ToolchainEvent],
-) -> Result<Vec<Uuid>, Fault> {
-    let admitted = task::admit(planner, origin_key, events).await?;
-    Ok(admitted.tasks.into_iter().filter_map(|task| task.run_id).collect())
+/// A delivery that is read.
+enum Read {
+    /// It makes no tasks.
+    Ended(DeliveryEnd),
+    /// It does, of an attempt.
+    Arrived { id: Uuid, attempts: i32, arrived: Arrived },
+}
+
+fn end_of(
+    (id, attempts): (Uuid, i32),
+    state: DeliveryState,
+    reason: &str,
+    problem: String,
+) -> DeliveryEnd {
+    let reason = reason.to_owned();
+    DeliveryEnd { id, attempts, state, reason, problem, tasks: Vec::new(), again_at: None }
+}
+
+async fn read_one(planner: &Planner, delivery: TakenDelivery) -> Read {
+    let (id, attempts) = (delivery.id, delivery.attempts);
+    let ended = |state: DeliveryState, reason: &str, problem: String| {
+        Read::Ended(end_of((id, attempts), state, reason, problem))
+    };
+    if let Some(first) = delivery.repeats.filter(|_| delivery.replays == 0) {
+        let problem = format!("has the content of the delivery {first}");
+        return ended(DeliveryState::Repeated, "same_content", problem);
+    }
+    match read_anywhere(delivery, planner.rules.reading()).await {
+        Ok(Reading::Ignored(reason)) => {
+            ended(DeliveryState::Ignored, reason.as_str(), String::new())
+        }
+        Err(problem) => {
+            let code = problem.code.as_str();
+            ended(DeliveryState::Refused, code, described(problem))
+        }
+        Ok(Reading::Tasks(events)) => {
+            let arrived = Arrived::new(planner, id.to_string(), events).await;
+            Read::Arrived { id, attempts, arrived }
+        }
+    }
+}
+
+/// The one place where deliveries become tasks.
+async fn admit(planner: &Planner, read: Vec<Read>) -> Vec<DeliveryEnd> {
+    let (mut ended, mut places, mut arrived) = (Vec::new(), Vec::new(), Vec::new());
+    for read in read {
+        match read {
+            Read::Ended(end) => ended.push(end),
+            Read::Arrived { id, attempts, arrived: one } => {
+                places.push((id, attempts));
+                arrived.push(one);
+            }
+        }
+    }
+    if arrived.is_empty() {
+        return ended;
+    }
+    let admitted = task::admit_all(planner, &arrived).await;
+    ended.extend(places.into_iter().zip(admitted).map(|(place, admitted)| match admitted {
+        Ok(Admitted { tasks }) => {
+            let tasks: Vec<Uuid> = tasks.into_iter().filter_map(|task| task.run_id).collect();
+            // Later events left nothing to do.
+            let reason = if tasks.is_empty() { "superseded" } else { "" };
+            DeliveryEnd { tasks, ..end_of(place, DeliveryState::Processed, reason, String::new()) }
+        }
+        Err(fault) => not_admitted(&fault, place, planner.now()),
+    }));
+    ended
 }
 
 /// A delivery whose events could not become tasks: it is tried again, and has failed after the last attempt. While
 /// the database is away no attempt counts as the last.
-fn not_admitted(
-    fault: &Fault,
-    attempts: i32,
-    now: DateTime<Utc>,
-    end: impl Fn(DeliveryState, &str, String) -> DeliveryEnd,
-) -> DeliveryEnd {
+fn not_admitted(fault: &Fault, (id, attempts): (Uuid, i32), now: DateTime<Utc>) -> DeliveryEnd {
+    let end = |state: DeliveryState, reason: &str, problem: String| {
+        end_of((id, attempts), state, reason, problem)
+    };
     let is_away = fault.reason == Reason::Service(FaultCode::DatabaseUnavailable);
     let code = fault.reason.as_str();
     if attempts >= MAX_ATTEMPTS && !is_away {

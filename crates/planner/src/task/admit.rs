@@ -14,13 +14,14 @@ use super::{TaskType, Toolchain, end};
 use crate::planner::Planner;
 use chrono::TimeDelta;
 use serde_json::Value;
+use std::slice;
 use std::time::Duration;
 use surety_common::crash;
-use surety_common::domain::fault::Fault;
+use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::toolchain::{
-    ActionType, Assignee, Language, Placed, Role, TaskPayload, ToolchainEvent, is_superseded,
-    supersedes,
+    ActionType, Assignee, Language, Placed, Role, Subject, TaskPayload, ToolchainEvent,
+    is_superseded, supersedes,
 };
 use surety_common::store::{Admission, Assigned, Inserted, NewTask};
 use surety_common::telemetry;
@@ -33,7 +34,7 @@ const CONTEXT_TIME: Duration = Duration::from_secs(10);
 const LONGEST_BUILD: TimeDelta = TimeDelta::days(7);
 
 /// What became of the events of one delivery, in their order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Admitted {
     /// One for each event.
     pub(crate) tasks: Vec<AdmittedTask>,
@@ -72,6 +73,51 @@ impl AdmittedState {
     }
 }
 
+/// A delivery that is read.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrived {
+    /// What names it.
+    origin_key: String,
+    /// What it says happened, with what the forge says of it.
+    events: Vec<ToolchainEvent>,
+}
+
+impl Arrived {
+    /// A delivery with these events, to which the forge adds what the delivery does not say. It is asked before a
+    /// transaction begins, so that a slow forge holds no lock.
+    pub(crate) async fn new(
+        planner: &Planner,
+        origin_key: String,
+        mut events: Vec<ToolchainEvent>,
+    ) -> Self {
+        for event in &mut events {
+            add_facts_of_forge(planner, event).await;
+        }
+        Self { origin_key, events }
+    }
+}
+
+/// Admits several deliveries in one transaction. One that cannot be admitted is alone with its failure: the others are
+/// admitted without it then. Answers each delivery, in their order, as [`admit`] does.
+pub(crate) async fn admit_all(
+    planner: &Planner,
+    arrived: &[Arrived],
+) -> Vec<Result<Admitted, Fault>> {
+    let fault = match store_and_start(planner, arrived).await {
+        Ok(admitted) => return admitted.into_iter().map(Ok).collect(),
+        Err(fault) => fault,
+    };
+    let is_away = fault.reason == Reason::Service(FaultCode::DatabaseUnavailable);
+    if is_away || arrived.len() < 2 {
+        return arrived.iter().map(|_| Err(fault.clone())).collect();
+    }
+    let mut each = Vec::new();
+    for delivery in arrived {
+        each.push(admit_one(planner, delivery).await);
+    }
+    each
+}
+
 /// Stores the tasks of the events of one delivery, each once, makes their runs, and ends open tasks that these events
 /// left nothing to do for. `origin_key` names the delivery. A repeated call changes nothing and answers the same
 /// tasks.
@@ -85,78 +131,117 @@ pub(crate) async fn admit(
     origin_key: &str,
     events: &[ToolchainEvent],
 ) -> Result<Admitted, Fault> {
-    let events = with_facts_of_forge(planner, events).await;
-    let subjects = events.iter().map(|event| (event.source, &event.subject));
-    let mut admission = Admission::begin(&planner.pool, subjects).await?;
-    let (mut tasks, mut starts, mut superseded) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, event) in events.iter().enumerate() {
-        let key = sha256_hex(event.key.as_bytes());
-        if let Some(run_id) = admission.made_before(Toolchain.namespace(), &key).await? {
-            let (run_id, state) = (Some(run_id), AdmittedState::Existed);
-            tasks.push(AdmittedTask { run_id, state, assignee: String::new() });
-            continue;
+    let arrived = Arrived::new(planner, origin_key.to_owned(), events.to_vec()).await;
+    admit_one(planner, &arrived).await
+}
+
+async fn admit_one(planner: &Planner, arrived: &Arrived) -> Result<Admitted, Fault> {
+    let admitted = store_and_start(planner, slice::from_ref(arrived)).await?;
+    Ok(admitted.into_iter().next().unwrap_or_default())
+}
+
+/// What follows the transaction of an admission.
+#[derive(Default)]
+struct Follows {
+    starts: Vec<Start>,
+    /// The tasks that are left nothing to do, and the task whose event did.
+    superseded: Vec<(Uuid, Uuid)>,
+}
+
+async fn store_and_start(planner: &Planner, arrived: &[Arrived]) -> Result<Vec<Admitted>, Fault> {
+    let events = || arrived.iter().flat_map(|delivery| &delivery.events);
+    let mut admission = Admission::begin(&planner.pool, events().map(lock_of)).await?;
+    let mut follows = Follows::default();
+    let mut admitted = Vec::with_capacity(arrived.len());
+    for Arrived { origin_key, events } in arrived {
+        let mut tasks = Vec::with_capacity(events.len());
+        for (index, event) in events.iter().enumerate() {
+            let origin = format!("{origin_key}#{index}");
+            tasks.push(store(planner, &mut admission, (event, origin), &mut follows).await?);
         }
-        let known = admission.known(event.source, &event.subject).await?;
-        let placed = placed(event);
-        if is_superseded(&placed, known.iter().map(|task| &task.placed)) {
-            let (run_id, state) = (None, AdmittedState::Superseded);
-            tasks.push(AdmittedTask { run_id, state, assignee: String::new() });
-            continue;
-        }
-        let origin = format!("{origin_key}#{index}");
-        let agent = find_agent(&mut admission, event).await?;
-        let new = new_task(planner, event, (origin, key), agent)?;
-        let (state, run_id) = match admission.insert(&new).await? {
-            Inserted::New => (AdmittedState::Created, new.run_id),
-            Inserted::Existed(run_id) => (AdmittedState::Existed, run_id),
-        };
-        tasks.push(AdmittedTask { run_id: Some(run_id), state, assignee: new.assignee.clone() });
-        if state == AdmittedState::Existed {
-            continue;
-        }
-        let older = known.iter().filter(|task| task.is_open && supersedes(&placed, &task.placed));
-        let older: Vec<Uuid> = older.map(|task| task.run_id).collect();
-        if !older.is_empty() {
-            admission.supersede(&older, new.run_id).await?;
-            superseded.extend(older.into_iter().map(|old| (old, new.run_id)));
-        }
-        starts.push(Start::from(&new));
+        admitted.push(Admitted { tasks });
     }
     admission.commit().await?;
     crash::point("planner.after_task_stored");
-    for (event, task) in events.iter().zip(&tasks) {
+    for (event, task) in events().zip(admitted.iter().flat_map(|admitted| &admitted.tasks)) {
         telemetry::count_task_event(event.event_type.as_str(), task.state.as_str());
     }
-    start_runs(planner, starts).await?;
-    for (run_id, by) in superseded {
+    start_runs(planner, follows.starts).await?;
+    for (run_id, by) in follows.superseded {
         end::cancel_superseded(planner, run_id, by).await?;
     }
-    Ok(Admitted { tasks })
+    Ok(admitted)
 }
 
-/// The events with what their deliveries do not say and the forge does: the files that a pull request changes, and the
-/// pull request of a build. Asked before the transaction, so that a slow forge holds no lock.
-async fn with_facts_of_forge(planner: &Planner, events: &[ToolchainEvent]) -> Vec<ToolchainEvent> {
-    let mut events = events.to_vec();
-    for event in &mut events {
-        let (forge, repo) = (event.source.as_str(), event.subject.repo.clone());
-        let action = event.action_type();
-        let asking = async {
-            if action == ActionType::ReviewRequest {
-                add_changed_files(planner, event).await;
-            } else if action == ActionType::CiFailure && event.subject.number.is_none() {
-                add_pull(planner, event).await;
-            }
-        };
-        if timeout(CONTEXT_TIME, asking).await.is_err() {
-            tracing::warn!(
-                forge,
-                repo,
-                "planner: the forge did not say more of an event in time; the task has what the delivery says"
-            );
-        }
+/// What an admission of the event excludes others from: its subject, or the event where it is about none.
+fn lock_of(event: &ToolchainEvent) -> String {
+    let Subject { repo, number, .. } = &event.subject;
+    match number {
+        Some(number) => format!("{} {repo} {number}", event.source),
+        None => event_key(event),
     }
-    events
+}
+
+fn event_key(event: &ToolchainEvent) -> String {
+    sha256_hex(event.key.as_bytes())
+}
+
+/// Stores the task of one event.
+async fn store(
+    planner: &Planner,
+    admission: &mut Admission,
+    (event, origin): (&ToolchainEvent, String),
+    follows: &mut Follows,
+) -> Result<AdmittedTask, Fault> {
+    let key = event_key(event);
+    let existed = |run_id: Uuid, assignee: String| AdmittedTask {
+        run_id: Some(run_id),
+        state: AdmittedState::Existed,
+        assignee,
+    };
+    if let Some(run_id) = admission.made_before(Toolchain.namespace(), &key).await? {
+        return Ok(existed(run_id, String::new()));
+    }
+    let known = admission.known(event.source, &event.subject).await?;
+    let placed = placed(event);
+    if is_superseded(&placed, known.iter().map(|task| &task.placed)) {
+        let state = AdmittedState::Superseded;
+        return Ok(AdmittedTask { run_id: None, state, assignee: String::new() });
+    }
+    let agent = find_agent(admission, event).await?;
+    let new = new_task(planner, event, (origin, key), agent)?;
+    if let Inserted::Existed(run_id) = admission.insert(&new).await? {
+        return Ok(existed(run_id, new.assignee));
+    }
+    let older = known.iter().filter(|task| task.is_open && supersedes(&placed, &task.placed));
+    let older: Vec<Uuid> = older.map(|task| task.run_id).collect();
+    if !older.is_empty() {
+        admission.supersede(&older, new.run_id).await?;
+        follows.superseded.extend(older.into_iter().map(|old| (old, new.run_id)));
+    }
+    follows.starts.push(Start::from(&new));
+    let (run_id, state) = (Some(new.run_id), AdmittedState::Created);
+    Ok(AdmittedTask { run_id, state, assignee: new.assignee })
+}
+
+/// Adds to an event the files that a pull request changes, or the pull request of a build.
+async fn add_facts_of_forge(planner: &Planner, event: &mut ToolchainEvent) {
+    let (forge, repo) = (event.source.as_str(), event.subject.repo.clone());
+    let action = event.action_type();
+    let asking = async {
+        if action == ActionType::ReviewRequest {
+            add_changed_files(planner, event).await;
+        } else if action == ActionType::CiFailure && event.subject.number.is_none() {
+            add_pull(planner, event).await;
+        }
+    };
+    if timeout(CONTEXT_TIME, asking).await.is_err() {
+        tracing::warn!(
+            forge,
+            repo,
+            "planner: the forge did not say more of an event in time; the task has what the delivery says"
+        );
+    }
 }
 
 async fn add_changed_files(planner: &Planner, event: &mut ToolchainEvent) {

@@ -22,7 +22,7 @@ mod template;
 mod toolchain;
 pub(crate) mod upkeep;
 
-pub(crate) use admit::{Admitted, AdmittedTask, admit};
+pub(crate) use admit::{Admitted, AdmittedTask, Arrived, admit, admit_all};
 pub use escalation_port::{EscalationPort, NoForge, PortError, Posting, PullOfCommit};
 pub(crate) use forge_port::ForgePort;
 pub use mail::Mail;

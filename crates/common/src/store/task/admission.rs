@@ -131,27 +131,24 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Begins, and holds other admissions about the same subjects back until the end.
+    /// Begins, and holds back other admissions that name one of the same `locks`, until the end.
     ///
     /// # Errors
     /// [`StoreError`]
-    pub async fn begin<'a>(
+    pub async fn begin(
         pool: &PgPool,
-        subjects: impl IntoIterator<Item = (Forge, &'a Subject)>,
+        locks: impl IntoIterator<Item = String>,
     ) -> Result<Self, StoreError> {
         let mut transaction = pool.begin().await?;
         // In one order, so that two admissions never wait for each other.
-        let keys: BTreeSet<String> = subjects
-            .into_iter()
-            .filter_map(|(forge, subject)| {
-                Some(format!("{forge} {} {}", subject.repo, subject.number?))
-            })
-            .collect();
-        for key in keys {
-            sqlx::query("select pg_advisory_xact_lock(hashtextextended($1, 0))")
-                .bind(key)
-                .execute(&mut *transaction)
-                .await?;
+        let locks: Vec<String> = locks.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+        if !locks.is_empty() {
+            sqlx::query(
+                "select pg_advisory_xact_lock(hashtextextended(lock, 0)) from unnest($1::text[]) as lock",
+            )
+            .bind(locks)
+            .execute(&mut *transaction)
+            .await?;
         }
         Ok(Self { transaction })
     }

@@ -4,6 +4,7 @@
 mod context;
 mod posting;
 mod rounds;
+mod together;
 
 use super::{ForgePort, TaskRules};
 use crate::planner::{Keys, Place, Planner, TaskSetup};
