@@ -192,7 +192,11 @@ fn forgetful(script: &Perfect, task: &Task) -> Vec<Line> {
     };
     let mut plan = script.plan.clone();
     plan["steps"][0]["description"] = json!("");
-    let forgotten = if task.changelog.is_some() { "changelog" } else { "tests" };
+    // The check of the user finds the forgotten entry; without one, the tests of the second step fail.
+    let forgotten: &[&str] = match task.changelog {
+        Some(_) => &[REFUSED, "changelog"],
+        None => &["evidence_missing"],
+    };
     let mut work = script.work.clone();
     let last = work.pop().unwrap_or_default();
     let mut lines = vec![
@@ -214,7 +218,7 @@ fn forgetful(script: &Perfect, task: &Task) -> Vec<Line> {
     if work.is_empty() {
         return lines;
     }
-    lines.push(hinted(&[REFUSED, forgotten], &last));
+    lines.push(hinted(forgotten, &last));
     lines.push(Line::json(&script.check));
     lines.push(Line::json(&complete(CHECKED)));
     lines

@@ -285,7 +285,7 @@ pub(super) const DATABASE_POOL_SIZE: Setting = Setting {
     default: "16",
     accepts: Accepts::Whole { min: 2, max: 500, unit: "connections" },
     meaning: "The most database connections of a service for its callers, including one that \
-              listens for notifications. One that is unused for 10 s is closed. Background tasks use up to four \
+              listens for notifications. One that is unused for 10 s is closed, but the last one stays. Background tasks use up to four \
               more, and one more follows the primary when the URL has several hosts. `surety up` consists of three \
               services.",
     secret: false,
