@@ -8,6 +8,7 @@ use crate::observer::CallTelemetry;
 use crate::probe::{ProbeAnswer, ask};
 use crate::process::Times;
 use chrono::{DateTime, Utc};
+use futures::future::join_all;
 use globset::{GlobBuilder, GlobMatcher};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,6 +17,7 @@ use surety_common::config::{ForgeCredential, ForgeSettings, ForgesFile, Secret};
 use surety_common::domain::toolchain::{
     Forge as ForgeKind, NotAsked, ProbeMode, ProbeQuestion, TaskPayload, repository_of,
 };
+use tokio::sync::OnceCell;
 
 /// What the names of credentials of the forges file begin with. The name of a configured secret has no slash.
 const CLONE_SECRET: &str = "forges-file/";
@@ -45,6 +47,8 @@ struct Known {
     settings: ForgeSettings,
     globs: Vec<(usize, GlobMatcher)>,
     service: Arc<dyn Forge>,
+    /// The account of `service`, once it is known.
+    own_account: OnceCell<String>,
     /// By agent.
     agents: BTreeMap<String, Agent>,
 }
@@ -94,6 +98,7 @@ impl Forges {
             Ok(Known {
                 globs: settings.repositories.iter().filter_map(|glob| matcher(glob)).collect(),
                 service: open(settings.account.as_deref(), &settings.credential_file)?,
+                own_account: OnceCell::new(),
                 agents: agents.collect::<Result<_, ForgeError>>()?,
                 settings: settings.clone(),
             })
@@ -113,6 +118,27 @@ impl Forges {
     pub fn service(&self, kind: ForgeKind, repo: &str) -> Option<(&ForgeSettings, Arc<dyn Forge>)> {
         let known = self.of(kind, repo)?;
         Some((&known.settings, Arc::clone(&known.service)))
+    }
+
+    /// The accounts of the service on the forges of a kind. A forge is asked once where its settings do not name the
+    /// account, and again where it did not answer.
+    pub async fn own_accounts(&self, kind: ForgeKind) -> Vec<String> {
+        let of_kind = self.known.iter().filter(|known| known.settings.kind == kind);
+        let asking = of_kind.map(|known| async {
+            let account = known.own_account.get_or_try_init(|| known.service.current_user());
+            match account.await {
+                Ok(account) => Some(account.clone()),
+                Err(error) => {
+                    tracing::warn!(
+                        forge = known.settings.name, %error,
+                        "forge: the account of the service is not known; set `account` of the forge, so that its own \
+                         comments are ignored"
+                    );
+                    None
+                }
+            }
+        });
+        join_all(asking).await.into_iter().flatten().collect()
     }
 
     /// The forge of a repository as an agent's own account sees it, by the agent's id or its account.

@@ -151,7 +151,8 @@ async fn read_one(planner: &Planner, delivery: TakenDelivery) -> Read {
         let problem = format!("has the content of the delivery {first}");
         return ended(DeliveryState::Repeated, "same_content", problem);
     }
-    match read_anywhere(delivery, planner.rules.reading()).await {
+    let rules = task::reading(planner, delivery.forge, &delivery.body).await;
+    match read_anywhere(delivery, rules).await {
         Ok(Reading::Ignored(reason)) => {
             ended(DeliveryState::Ignored, reason.as_str(), String::new())
         }

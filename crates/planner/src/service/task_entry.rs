@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Role;
 use surety_common::domain::problem::{Code, Problem};
-use surety_common::domain::toolchain::EntryKind;
+use surety_common::domain::toolchain::{EntryKind, ProbeMode};
 use surety_common::store::{self, NewEntry, StoredTask};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::v1;
@@ -118,7 +118,15 @@ pub(super) async fn add(
         };
         let changes = caller.name() == task.assignee && waiting_for != task.waiting_for;
         if changes {
-            store::hold_task(&planner.pool, task.run_id, &waiting_for, planner.now()).await?;
+            let mode = planner.escalations.probe_mode(&task.forge, &task.subject.repo);
+            // A forge that is asked decides itself, at the time of the next reminder.
+            match mode != ProbeMode::Off && task.remind_at.is_some() {
+                true => store::say_waiting(&planner.pool, task.run_id, &waiting_for).await?,
+                false => {
+                    let now = planner.now();
+                    store::hold_task(&planner.pool, task.run_id, &waiting_for, now).await?;
+                }
+            }
         }
         return Ok(v1::AddTaskEntryResponse { sequence });
     }

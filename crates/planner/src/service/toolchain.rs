@@ -251,7 +251,8 @@ impl Service {
         let v1::SubmitEventRequest { forge, event, body_json } = request;
         let forge = read_forge("forge", forge)?;
         let delivery = Delivery { forge, event, body: body_json };
-        let events = match delivery.read(&planner.rules.reading())? {
+        let rules = task::reading(&planner, forge, body_json.as_bytes()).await;
+        let events = match delivery.read(&rules)? {
             Reading::Tasks(events) => events,
             Reading::Ignored(reason) => {
                 let ignored = reason.to_string();

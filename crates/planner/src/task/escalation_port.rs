@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use futures::future::BoxFuture;
-use surety_common::domain::toolchain::{ProbeMode, Subject};
+use surety_common::domain::toolchain::{Forge as ForgeKind, ProbeMode, Subject};
 use surety_common::store;
 use surety_forge::CloneSource;
 
@@ -82,6 +82,9 @@ pub trait EscalationPort: Send + Sync {
         since: DateTime<Utc>,
     ) -> BoxFuture<'a, Option<PullOfCommit>>;
 
+    /// The accounts of the service on the forges of a kind, as far as they are known.
+    fn own_accounts(&self, forge: ForgeKind) -> BoxFuture<'_, Vec<String>>;
+
     /// Whether the gate asks the forge about tasks of a repository.
     fn probe_mode(&self, forge: &str, repo: &str) -> ProbeMode;
 
@@ -135,6 +138,10 @@ impl EscalationPort for NoForge {
         _: DateTime<Utc>,
     ) -> BoxFuture<'a, Option<PullOfCommit>> {
         Box::pin(std::future::ready(None))
+    }
+
+    fn own_accounts(&self, _: ForgeKind) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(std::future::ready(Vec::new()))
     }
 
     fn clone_source(&self, _: &str, _: &str, _: &str) -> Option<CloneSource> {

@@ -140,6 +140,10 @@ impl EscalationPort for ForgePort {
         })
     }
 
+    fn own_accounts(&self, forge: ForgeKind) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(self.forges.own_accounts(forge))
+    }
+
     fn clone_source(&self, forge: &str, repo: &str, agent: &str) -> Option<CloneSource> {
         self.forges.clone_source(ForgeKind::from_text(forge)?, repo, agent)
     }

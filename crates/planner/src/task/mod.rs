@@ -14,6 +14,7 @@ mod mail;
 mod open_gauge;
 #[cfg(test)]
 mod outage_tests;
+mod reading;
 pub(crate) mod report;
 mod rules;
 mod start;
@@ -26,6 +27,7 @@ pub(crate) use admit::{Admitted, AdmittedTask, Arrived, admit, admit_all};
 pub use escalation_port::{EscalationPort, NoForge, PortError, Posting, PullOfCommit};
 pub(crate) use forge_port::ForgePort;
 pub use mail::Mail;
+pub(crate) use reading::reading;
 pub use rules::{TaskRules, TaskRulesError};
 pub(crate) use start::{ensure_started, start};
 pub use task_type::TaskType;

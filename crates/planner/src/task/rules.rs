@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use surety_common::config::{AddedStepConfig, DEFAULT_REMINDER, ToolchainConfig};
 use surety_common::domain::problem::Problem;
 use surety_common::domain::toolchain::{
-    ActionType, Compatibility, EventType, Language, MAX_STEPS, RiskRules, Rules, TaskPayload,
+    ActionType, Compatibility, EventType, Language, MAX_STEPS, OwnAccount, RiskRules, TaskPayload,
     ToolchainEvent,
 };
 use surety_common::store::Retention;
@@ -101,9 +101,9 @@ impl TaskRules {
         Ok(Self { risk: risk.map_err(TaskRulesError::Risk)?, config, templates, steps, added })
     }
 
-    /// What is configured about the reading of events.
-    pub(crate) fn reading(&self) -> Rules {
-        Rules { own: self.config.own_accounts.clone() }
+    /// The further accounts of the service, whose marked comments are ignored.
+    pub(crate) fn own_accounts(&self) -> &[OwnAccount] {
+        &self.config.own_accounts
     }
 
     /// The rules about the risk of changed files.
@@ -257,7 +257,7 @@ fn unknown<T: ToString>(known: impl Iterator<Item = T>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surety_common::domain::toolchain::{Delivery, Forge, Reading};
+    use surety_common::domain::toolchain::{Delivery, Forge, Reading, Rules};
 
     fn rules(toml: &str) -> Result<TaskRules, TaskRulesError> {
         TaskRules::load(toml::from_str(toml).unwrap())

@@ -136,12 +136,17 @@ async fn act(planner: &Planner, cause: TaskCause, run_id: Uuid) -> Result<(), Fa
     }
 }
 
-/// Hands a task again, or ends it after the last reminder. While the forge shows that the assignee's own part holds,
-/// the clock stops.
+/// Hands a task again, or ends it after the last reminder. While the forge shows that the assignee's own part holds, or
+/// the assignee says that it waits and the forge does not say otherwise, no reminder counts: it is looked at again later.
 async fn remind(planner: &Planner, task: &StoredTask) -> Result<(), Fault> {
     let run_id = task.run_id;
-    if planner.escalations.own_part_holds(task).await == Some(true) {
-        return Ok(store::hold_task(&planner.pool, run_id, "forge", planner.now()).await?);
+    let waits = match planner.escalations.own_part_holds(task).await {
+        Some(true) => Some("forge"),
+        Some(false) => None,
+        None => Some(task.waiting_for.as_str()).filter(|said| !said.is_empty()),
+    };
+    if let Some(waits) = waits {
+        return Ok(store::look_again(&planner.pool, run_id, waits, planner.now()).await?);
     }
     let number = task.reminders.saturating_add(1);
     let hours = task.remind_after_s / 3600;

@@ -52,7 +52,7 @@ pub use hook::{BodyKind, DeliveryState, Hook, MAX_HOOK_SECRETS};
 pub use intent::Intent;
 pub use language::Language;
 pub use order::{Placed, is_superseded, supersedes};
-pub use own::{OwnAccount, marker, marks_own};
+pub use own::{OwnAccount, marker, marks_own, may_be_own};
 pub use payload::{is_login, is_repository};
 pub use probe::{
     ChecksState, FORGE_TARGET, Finding, HeadFact, NotAsked, ProbeFacts, ProbeMode, ProbeQuestion,

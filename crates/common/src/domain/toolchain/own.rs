@@ -13,6 +13,13 @@ pub fn marker(run_id: Uuid) -> String {
     format!("{BEGIN}{run_id}{END}")
 }
 
+/// Whether a delivery may be about a text with the mark, before it is read: as JSON or as a form.
+pub fn may_be_own(body: &[u8]) -> bool {
+    ["surety:run", "surety%3Arun", "surety%3arun"]
+        .iter()
+        .any(|text| body.windows(text.len()).any(|place| place == text.as_bytes()))
+}
+
 /// Whether the service wrote the text: one of its accounts is the author, and the text has its mark. The mark
 /// alone proves nothing, because every account can copy it.
 pub fn marks_own(own: &[OwnAccount], author: &str, text: &str) -> bool {

@@ -1,5 +1,5 @@
 -- Takes due deliveries until $2: no other planner takes them before. Each comes with the first delivery of the same
--- hook that had its content.
+-- hook that had its content and did not fail.
 -- $1 now, $2 when another planner may take them, $3 at most so many
 with due as (
     select id
@@ -18,6 +18,6 @@ returning delivery.id, delivery.hook, delivery.forge, delivery.event, delivery.h
           (select earlier.id
            from forge_delivery as earlier
            where earlier.digest = delivery.digest and earlier.id < delivery.id and earlier.hook = delivery.hook
-             and earlier.state <> 'repeated'
+             and earlier.state not in ('repeated', 'failed')
            order by earlier.id
            limit 1) as repeats

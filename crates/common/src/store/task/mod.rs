@@ -26,5 +26,6 @@ pub use history::{
 };
 pub use row::{StoredTask, TaskEnd, TaskFilter, TaskPage, find_task, list_tasks};
 pub use upkeep::{
-    OpenTasks, TaskCause, assign_task, count_open_tasks, due_tasks, remind_task, start_tasks,
+    OpenTasks, TaskCause, assign_task, count_open_tasks, due_tasks, look_again, remind_task,
+    say_waiting, start_tasks,
 };

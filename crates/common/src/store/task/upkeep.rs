@@ -79,6 +79,33 @@ pub async fn start_tasks(
     within(async { Ok(starting.execute(pool).await?) }).await.map(drop)
 }
 
+/// Notes what the assignee of a task says that it waits for; the clock of the report goes on.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn say_waiting(pool: &PgPool, run_id: Uuid, waiting_for: &str) -> Result<(), StoreError> {
+    let saying =
+        sqlx::query("update task set waiting_for = $2 where run_id = $1 and ended_at is null")
+            .bind(run_id)
+            .bind(waiting_for);
+    within(async { Ok(saying.execute(pool).await?) }).await.map(drop)
+}
+
+/// Notes what the assignee of a task waits for, which is looked at again when the next reminder would be due.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn look_again(
+    pool: &PgPool,
+    run_id: Uuid,
+    waiting_for: &str,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let looking =
+        sqlx::query(include_str!("../sql/look_again.sql")).bind(run_id).bind(waiting_for).bind(now);
+    within(async { Ok(looking.execute(pool).await?) }).await.map(drop)
+}
+
 /// Counts a reminder of a task that is due at `now` and had `before` of them, and puts `text` before what the assignee
 /// is handed. Returns false where it is not due any more.
 ///

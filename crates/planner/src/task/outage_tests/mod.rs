@@ -1,7 +1,9 @@
 //! A forge that fails at each place where the planner asks it: the context of an event, and what is written because a
 //! task failed. Real database, real client, real socket.
 
+mod clock;
 mod context;
+mod own;
 mod posting;
 mod rounds;
 mod together;

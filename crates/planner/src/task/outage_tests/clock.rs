@@ -1,0 +1,44 @@
+//! The forge decides whether the assignee's own part holds, and is asked again.
+
+use super::super::admit;
+use super::super::upkeep::{Asking, round};
+use super::{Bench, quick};
+use sqlx::PgPool;
+use std::time::{Duration, Instant};
+use surety_common::store::{self, StoredTask};
+use surety_e2e::forge::Failure;
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn a_reminder_is_counted_once_the_own_part_does_not_hold_any_more(pool: PgPool) {
+    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
+    let (planner, one) = (&bench.planner, &bench.forges[0]);
+    let events = one.event("pull_request_rejected", "reviewed", 1);
+    let admitted = admit(planner, "1", &events).await.expect("admitted");
+    let run_id = admitted.tasks[0].run_id.expect("a task");
+    let mut asking = Asking::default();
+    let mut looked = async || -> StoredTask {
+        let due = "update task set remind_at = created_at where run_id = $1";
+        sqlx::query(due).bind(run_id).execute(&pool).await.expect("an update");
+        round(planner, &mut asking).await.expect("a round");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let task = store::find_task(&pool, run_id).await.expect("a row").expect("a task");
+            if task.remind_at.is_some_and(|at| at > task.created_at) {
+                return task;
+            }
+            assert!(Instant::now() < deadline, "nothing came of it: {task:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    // The event is of a day in the past, so the commit of the pull request is a later push.
+    let pull = one.double.change(|state| state.repo(&one.repo).map(|repo| repo.pulls[&1].clone()));
+    let head = pull.expect("a pull request").commit;
+    one.double.change(|state| state.status(&one.repo, "surety", (&head, "test", "success")));
+    for _ in 0..2 {
+        let task = looked().await;
+        assert_eq!((task.reminders, task.waiting_for.as_str()), (0, "forge"), "{task:?}");
+    }
+    one.double.change(|state| state.status(&one.repo, "surety", (&head, "test", "failure")));
+    let task = looked().await;
+    assert_eq!((task.reminders, task.waiting_for.as_str()), (1, ""), "{task:?}");
+}
