@@ -98,6 +98,26 @@ async fn what_one_planner_takes_is_left_alone_until_its_time_and_a_late_end_chan
     assert!(list_forge_deliveries(&pool, &failed).await.unwrap().is_empty());
 }
 
+/// The forge sends a delivery again under another id, for example because the first one failed.
+#[sqlx::test(migrations = "./migrations")]
+async fn the_content_of_a_failed_delivery_is_processed_when_it_comes_again(pool: PgPool) {
+    let (log, at) = (DeliveryLog::start(pool.clone()), now());
+    let mut repeats = Vec::new();
+    for (id, state) in [
+        ("a", DeliveryState::Failed),
+        ("b", DeliveryState::Processed),
+        ("c", DeliveryState::Repeated),
+    ] {
+        log.store(delivery(id, 1, at)).await.unwrap();
+        let taken = take(&pool, at, 10).await;
+        assert_eq!(taken.len(), 1);
+        repeats.push((taken[0].id, taken[0].repeats));
+        end_forge_deliveries(&pool, &[ended(&taken[0], state)], at).await.unwrap();
+    }
+    let [first, second, third] = repeats.try_into().unwrap();
+    assert_eq!((first.1, second.1, third.1), (None, None, Some(second.0)));
+}
+
 #[sqlx::test(migrations = "./migrations")]
 async fn a_delivery_is_kept_whole_replayed_and_deleted_after_its_time(pool: PgPool) {
     let (log, at) = (DeliveryLog::start(pool.clone()), now());
