@@ -100,7 +100,7 @@ pub async fn serve(
         imported = store::import_patiently(&pool, &setup.tokens.known) => imported?,
         () = shutdown.cancelled() => return Ok(()),
     }
-    show_tools(&pool, &tools).await;
+    show_tools(&pool, &tools, &servers.names()).await;
     tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
     let means = Means { tools, servers, sandbox, secrets, gate, signing, forges, task_tools };
     let (news, known) = (participant::News::default(), worker::KnownRuns::default());
@@ -144,18 +144,22 @@ async fn close(loops: Vec<(&'static str, JoinHandle<()>)>, pool: &PgPool) {
     store::close(pool).await;
 }
 
-/// Stores the tools of this executor, for models that plan.
-async fn show_tools(pool: &PgPool, tools: &tool::Registry) {
+/// Stores the tools of this executor, for models that plan. Those of its MCP servers follow once they are listed.
+async fn show_tools(pool: &PgPool, tools: &tool::Registry, servers: &[&str]) {
     let tools: Vec<PlanTool> = tools
         .specs()
         .map(|spec| PlanTool {
             tool: spec.name.clone(),
             description: spec.description.clone(),
             schema: spec.input_schema.to_string(),
-            of_worker: false,
+            from_outside: false,
         })
         .collect();
-    if let Err(error) = store::show_tools(pool, &tools, clock::now()).await {
+    let shown = async {
+        store::show_tools(pool, &tools, clock::now()).await?;
+        store::forget_other_servers(pool, servers).await
+    };
+    if let Err(error) = shown.await {
         tracing::warn!(%error, "executor: the tools could not be stored, so models may plan without them; restart the executor");
     }
 }

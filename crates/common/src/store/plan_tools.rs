@@ -13,12 +13,12 @@ const MOST: i64 = 500;
 pub struct PlanTool {
     /// Its name.
     pub tool: String,
-    /// What it does; of a worker's tool in the worker's words.
+    /// What it does; of a tool from outside in the words of what serves it.
     pub description: String,
-    /// The JSON Schema of its arguments; empty of a worker's tool.
+    /// The JSON Schema of its arguments; empty of a tool from outside.
     pub schema: String,
-    /// Whether a worker serves it.
-    pub of_worker: bool,
+    /// Whether a worker or an MCP server serves it.
+    pub from_outside: bool,
 }
 
 /// Stores the tools of an executor.
@@ -39,6 +39,41 @@ pub async fn show_tools(
         .bind(schemas)
         .bind(now);
     within(async { Ok(showing.execute(pool).await?) }).await?;
+    Ok(())
+}
+
+/// Stores the tools that an MCP server offers, by name and description, for the namespaces that it serves; none is every
+/// one. What it offered before is replaced.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn show_server_tools(
+    pool: &PgPool,
+    server: &str,
+    namespaces: Option<&[String]>,
+    tools: &[(String, String)],
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let (names, descriptions): (Vec<&str>, Vec<&str>) =
+        tools.iter().map(|(name, description)| (name.as_str(), description.as_str())).unzip();
+    let showing = sqlx::query(include_str!("sql/show_server_tools.sql"))
+        .bind(server)
+        .bind(names)
+        .bind(descriptions)
+        .bind(namespaces)
+        .bind(now);
+    within(async { Ok(showing.execute(pool).await?) }).await?;
+    Ok(())
+}
+
+/// Forgets the tools of the MCP servers that are not among these.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn forget_other_servers(pool: &PgPool, servers: &[&str]) -> Result<(), StoreError> {
+    let forgetting =
+        sqlx::query("delete from shown_server_tool where server <> all($1)").bind(servers);
+    within(async { Ok(forgetting.execute(pool).await?) }).await?;
     Ok(())
 }
 

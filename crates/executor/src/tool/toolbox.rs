@@ -8,7 +8,7 @@
 //! While runs are worked on, the tables are read once a second at most; a process at rest does not read them.
 
 use super::mcp::{McpHost, McpTool};
-use super::{Registry, WorkerSpec, WorkerTool};
+use super::{Registry, Tool, WorkerSpec, WorkerTool};
 use jsonschema::Validator;
 use sqlx::PgPool;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -133,8 +133,30 @@ impl Toolbox {
             || self.servers.reserves(name)
     }
 
-    /// Takes what an MCP server offers from now on, instead of what it offered before.
-    pub(super) async fn offer(&self, server: &str, tools: Vec<McpTool>) {
+    /// Takes what an MCP server offers from now on, instead of what it offered before, and stores it for models that plan
+    /// in the namespaces that it serves.
+    ///
+    /// # Errors
+    /// It is offered, and could not be stored.
+    pub(super) async fn offer(
+        &self,
+        (server, namespaces): (&str, Option<&[String]>),
+        tools: Vec<McpTool>,
+    ) -> Result<(), StoreError> {
+        let shown: Vec<(String, String)> = tools
+            .iter()
+            .map(|tool| (tool.spec().name.clone(), tool.spec().description.clone()))
+            .collect();
+        self.take_offer(server, tools).await;
+        match &self.source {
+            Some((pool, _)) => {
+                store::show_server_tools(pool, server, namespaces, &shown, clock::now()).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn take_offer(&self, server: &str, tools: Vec<McpTool>) {
         let mut reading = self.reading.lock().await;
         let tools = tools.into_iter().map(Arc::new).collect();
         reading.servers.insert(server.to_owned(), tools);

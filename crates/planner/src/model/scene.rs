@@ -20,7 +20,7 @@ pub(super) async fn conversation(
 ) -> Result<Option<Vec<Message>>, Fault> {
     let RunRecord { spec, execution, plan, .. } = record;
     let tools = store::plan_tools(&planner.pool, &spec.namespace, planner.now()).await?;
-    if tools.iter().all(|tool| tool.of_worker) {
+    if tools.iter().all(|tool| tool.from_outside) {
         return Ok(None);
     }
     let planning = execution.planning();

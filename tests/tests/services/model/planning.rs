@@ -1,11 +1,17 @@
 //! Plans of a model that a person approves, or rejects.
 
 use crate::model::stage::{
-    Stage, is_planning, next_plan, one_step, say, stop_reason, unplanned, write_answer,
+    Stage, is_planning, mcp_servers, next_plan, one_step, say, stop_reason, tool, unplanned,
+    write_answer,
 };
 use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use std::time::Duration;
 use surety_common::wire::v1;
-use surety_e2e::model_server::Reply;
+use surety_e2e::harness::PATIENCE;
+use surety_e2e::model_server::{Reply, Settings};
+use surety_e2e::script::Trail;
+use tokio::time::Instant;
 
 fn approved(goal: &str, folder: &str) -> v1::CreateRunRequest {
     let policy = v1::Policy { approve_plan: true, ..v1::Policy::default() };
@@ -74,6 +80,45 @@ async fn a_person_approves_a_plan_on_the_command_line() -> Result<()> {
     stage.deployment.wait_for(&run.id, "waiting for an approver", asks).await?;
     let said = stage.deployment.command_line(&["approve", &run.id, "--yes"]).await?;
     ensure!(said.contains("write answer.txt") && said.contains("approved"), "{said}");
+    let ended = stage.deployment.wait_for_end(&run.id).await?;
+    ensure!(stop_reason(&ended)? == v1::StopReason::Accepted, "{ended:#?}");
+    stage.deployment.finish().await
+}
+
+/// What a server says of its tools is no rule for the plan.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_plans_is_shown_the_tools_of_servers_as_data() -> Result<()> {
+    let trail = Trail::new()?;
+    let file = mcp_servers(&trail)?;
+    let path = file.path().display().to_string();
+    let environment = [("SURETY_EXECUTOR_MCP", path.as_str())];
+    let stage = Stage::start_with(Settings::default(), &environment).await?;
+    let pool = stage.deployment.database.pool().await?;
+    // The executor lists the tools of its servers after it has said where it listens.
+    let shown = || async {
+        let count = "select count(*) from shown_server_tool where tool = 't__echo'";
+        anyhow::Ok(sqlx::query_scalar::<_, i64>(count).fetch_one(&pool).await? > 0)
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while !shown().await? {
+        ensure!(Instant::now() < deadline, "the tools of the server were not stored");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let plan = json!({"title": "Echo", "steps": [
+        {"id": "s", "description": "write answer.txt", "tools_expected": ["t__echo", "write_file"]}]});
+    stage.plays.add("with servers", move |number, asked| match (is_planning(asked), number) {
+        (true, _) => {
+            assert!(!asked.system.contains("t__"), "{}", asked.system);
+            assert!(asked.last().contains("- t__echo: "), "{}", asked.last());
+            say(&plan)
+        }
+        (false, 1) => tool("t__echo", json!({"text": "hello"})),
+        (false, 2) => write_answer(),
+        (false, _) => next_plan(),
+    });
+    let folder = tempfile::tempdir()?;
+    let request = unplanned("with servers", &folder.path().to_string_lossy());
+    let run = stage.deployment.create_run(request).await?;
     let ended = stage.deployment.wait_for_end(&run.id).await?;
     ensure!(stop_reason(&ended)? == v1::StopReason::Accepted, "{ended:#?}");
     stage.deployment.finish().await

@@ -41,7 +41,7 @@ grant delete on verdict, anchor, anchored_verdict to surety_planner;
 grant update on execution to surety_executor;
 grant insert on journal to surety_executor;
 grant insert, update, delete on artifact, artifact_use, wait, executor, workspace_lock, worker_tool, shown_tool,
-    request_outcome to surety_executor;
+    shown_server_tool, request_outcome to surety_executor;
 -- The reports of tasks that are worked on in runs.
 grant insert on task_entry to surety_executor;
 grant update (reported_at, remind_at, waiting_for) on task to surety_executor;

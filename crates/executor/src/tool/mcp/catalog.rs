@@ -130,8 +130,15 @@ impl Following {
             tracing::warn!(server = %name, left_out, "mcp: some tools of a server cannot be offered");
         }
         tracing::info!(server = %name, tools = tools.len(), "mcp: the tools of a server are offered");
-        self.toolbox.offer(name, tools).await;
-        self.offered = Some(listing);
+        let namespaces = self.server.config.namespaces.as_deref();
+        match self.toolbox.offer((name, namespaces), tools).await {
+            Ok(()) => self.offered = Some(listing),
+            // The next list is offered anew.
+            Err(error) => tracing::warn!(
+                server = %name, %error,
+                "mcp: the tools of a server could not be stored, so models plan without them for a while; retrying"
+            ),
+        }
     }
 
     /// Waits until the server is to be asked anew. A process is not kept for that, a session is followed.

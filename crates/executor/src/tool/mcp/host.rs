@@ -118,6 +118,11 @@ impl McpHost {
         Ok(Self { servers: prepared })
     }
 
+    /// The names of the servers.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.servers.iter().map(|server| server.config.name.as_str()).collect()
+    }
+
     pub(super) fn servers(&self) -> &[Arc<Server>] {
         &self.servers
     }
