@@ -57,6 +57,11 @@ impl Calls {
         self.tools.get(tool).is_some_and(|annotations| annotations.read_only)
     }
 
+    /// Whether a tool is one of the executor's own. Of the others, the rows of a run do not say whether they only read.
+    pub(super) fn knows(&self, tool: &str) -> bool {
+        self.tools.contains_key(tool)
+    }
+
     /// Whether each call of a tool in a step needs a confirmation.
     pub(super) fn needs_confirmation(&self, tool: &str, step: &PlanStep) -> bool {
         self.tools.get(tool).is_some_and(|annotations| {
