@@ -61,29 +61,37 @@ impl Commit {
 #[derive(Debug, Clone, Default)]
 pub struct WritePipeline(Arc<AtomicU8>);
 
-/// The first change of a pipeline is on its way.
-const BEGUN: u8 = 0;
-/// A change of it is stored.
+/// A change of a pipeline is stored. A pipeline with neither mark is on its way with its first change.
 const STORED: u8 = 1;
 /// A change of it was lost.
 const ENDED: u8 = 2;
 
 impl WritePipeline {
     fn advance(&self) {
-        self.0.fetch_max(STORED, Ordering::Relaxed);
+        self.0.fetch_or(STORED, Ordering::Relaxed);
     }
 
     fn end(&self) {
-        self.0.fetch_max(ENDED, Ordering::Relaxed);
+        self.0.fetch_or(ENDED, Ordering::Relaxed);
     }
 
     fn has_ended(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == ENDED
+        self.0.load(Ordering::Relaxed) & ENDED != 0
     }
 
     /// Whether it is known what became of its first change.
     pub fn is_known(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != BEGUN
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether its first change was lost, so that none of it is stored.
+    pub fn never_began(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == ENDED
+    }
+
+    /// Whether both are the same pipeline.
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether its first change is stored, and none was lost.
@@ -237,8 +245,13 @@ fn next_batch(waiting: &mut VecDeque<Job>) -> Vec<Vec<Job>> {
     batch
 }
 
+/// Changes of different pipelines were decided from rows that were read, so one of them does not build on the other even
+/// where its version and its author fit: the row of that version may be another writer's.
 fn goes_on(chain: &[Job], next: &Job) -> bool {
-    chain.last().is_some_and(|last| last.commit.change().is_followed_by(&next.commit.write))
+    chain.last().is_some_and(|last| {
+        last.commit.pipeline.is(&next.commit.pipeline)
+            && last.commit.change().is_followed_by(&next.commit.write)
+    })
 }
 
 impl Changes {

@@ -155,9 +155,10 @@ async fn changes_that_build_on_each_other_are_one_row_and_keep_their_own_times(p
     let second = draft.into_write();
     let silent = change(&second.execution, |_| Ok(()));
     let last = Execution::clone(&silent.execution);
-    let committer = committer(&pool);
+    let (committer, pipeline) = (committer(&pool), WritePipeline::default());
     let queued = [(first, "a"), (second, "b"), (silent, "c")].map(|(write, span)| {
-        committer.commit(Commit { span_id: Some(span.to_owned()), ..commit(write) })
+        let (pipeline, span_id) = (pipeline.clone(), Some(span.to_owned()));
+        committer.commit(Commit { pipeline, span_id, ..commit(write) })
     });
     for outcome in join_all(queued).await {
         assert_eq!(outcome.unwrap(), Outcome::Applied);
@@ -176,11 +177,27 @@ async fn when_the_first_of_a_chain_is_lost_all_of_it_is(pool: PgPool) {
     let first = remark(&row, "first");
     let second = remark(&first.execution, "second");
     applied(&pool, remark(&row, "another writer")).await;
-    let committer = committer(&pool);
-    for outcome in join_all([first, second].map(|write| committer.commit(commit(write)))).await {
+    let (committer, pipeline) = (committer(&pool), WritePipeline::default());
+    let queued = [first, second]
+        .map(|write| committer.commit(Commit { pipeline: pipeline.clone(), ..commit(write) }));
+    for outcome in join_all(queued).await {
         assert_eq!(outcome.unwrap(), Outcome::Lost);
     }
     assert_eq!(remarks(&pool, row.run_id).await, ["another writer"]);
+}
+
+/// As the results of two workers of one identity, one decided from a row that was read before another process wrote it
+/// and the other from the row after.
+#[sqlx::test(migrations = "./migrations")]
+async fn a_change_that_is_decided_from_the_row_is_not_lost_with_one_that_is_late(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let read = applied(&pool, remark(&row, "another writer")).await;
+    let committer = committer(&pool);
+    let queued = [remark(&row, "late"), remark(&read, "in time")]
+        .map(|write| committer.commit(commit(write)));
+    let outcomes: Vec<_> = join_all(queued).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(outcomes, [Outcome::Lost, Outcome::Applied]);
+    assert_eq!(remarks(&pool, row.run_id).await, ["another writer", "in time"]);
 }
 
 /// The version counts changes and does not name their writer: a change derived from a lost one must

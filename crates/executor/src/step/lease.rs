@@ -114,9 +114,11 @@ impl Lease {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Whether the row still names this lease.
+    /// Whether the row still names this lease. A lease whose change was lost has the number of the next one, which this
+    /// executor may hold too, by a claim: work under the lost one knows nothing of that.
     pub(super) fn holds(&self, row: &Execution) -> bool {
-        row.lease_owner == Some(self.owner) && row.lease_epoch == self.epoch
+        let is_lost = self.taking.as_ref().is_some_and(WritePipeline::never_began);
+        !is_lost && row.lease_owner == Some(self.owner) && row.lease_epoch == self.epoch
     }
 
     /// Reads the row: ends the work when it names another lease, and notifies the work when the row
