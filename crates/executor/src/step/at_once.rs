@@ -77,6 +77,9 @@ impl Claimer {
         let most = record.spec.limits.max_parallel_steps;
         // The next claim says what is wrong with such a row.
         let Ok(started) = draft.lease_steps(&graph, most) else { return Ok(None) };
+        if draft.execution().lease_owner.is_none() {
+            return Ok(None);
+        }
         let RunRecord { spec, plan_digest, .. } = record.clone();
         let span = trace::work_span("executor", &spec.id.to_string(), &spec.trace_parent);
         let (span_id, pipeline) = (trace::span_id(&span), WritePipeline::default());

@@ -19,6 +19,8 @@ pub struct Draft {
     fence: Fence,
     /// The time since when the run had been waiting for an executor; none when it was not.
     queued_at: Option<DateTime<Utc>>,
+    /// Whether no ready step may start before a participant answers.
+    is_held_up: bool,
     before: Before,
     pub(super) answered: Option<AnsweredWait>,
     /// Steps whose last turn goes on while their calls wait for workers.
@@ -68,7 +70,19 @@ impl Draft {
         let queued_at = execution.ready_at.filter(|_| execution.lease_owner.is_none());
         let (before, answered) = (Before::of(&execution), None);
         let (entries, open_turns) = (Vec::new(), Vec::new());
-        Self { fence, queued_at, before, answered, open_turns, execution, entries, actor, now }
+        let is_held_up = false;
+        Self {
+            fence,
+            queued_at,
+            is_held_up,
+            before,
+            answered,
+            open_turns,
+            execution,
+            entries,
+            actor,
+            now,
+        }
     }
 
     /// The new execution.
@@ -291,6 +305,13 @@ impl Draft {
         self.execution.lease_owner = None;
     }
 
+    /// Releases a run of which no step can start before a participant answers: that answer makes it ready again. An
+    /// executor that kept it, or claimed it, would find no work in it until then.
+    pub(super) fn release_until_answered(&mut self) {
+        self.is_held_up = true;
+        self.release();
+    }
+
     /// Whether anything was journalled.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -305,7 +326,8 @@ impl Draft {
         if self.execution.lease_owner.is_none() {
             // A run that was already waiting keeps its position in the queue.
             let since = self.queued_at.unwrap_or(self.now);
-            self.execution.ready_at = self.execution.needs_executor().then_some(since);
+            let has_work = self.execution.needs_executor() && !self.is_held_up;
+            self.execution.ready_at = has_work.then_some(since);
         }
         let changed = WaitChanges::between(&self.before, &self.execution);
         Write {

@@ -58,7 +58,8 @@ impl Draft {
 
     /// Starts ready steps while fewer than `max_parallel` run, except those that could write the
     /// files of a running one. Returns them: started ones first, then in the plan's order. After a
-    /// failure and during a pause no step starts.
+    /// failure and during a pause no step starts. Where all ready ones have to wait for the step of a participant,
+    /// the run is released until that one answers.
     ///
     /// # Errors
     /// [`Refusal`] never in a consistent execution.
@@ -82,6 +83,10 @@ impl Draft {
                 }
             }
             started.push(index);
+        }
+        let any = |state| self.execution.steps_in(state).next().is_some();
+        if !any(StepState::Running) && any(StepState::Ready) {
+            self.release_until_answered();
         }
         Ok(started)
     }

@@ -7,6 +7,7 @@ use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::RunState;
 use crate::domain::plan::{Plan, PlanStep};
+use crate::domain::scope::Writes;
 use crate::domain::step::StepState;
 use crate::domain::stop::WaitingOn;
 use crate::domain::tool_workers::Attempts;
@@ -18,9 +19,20 @@ const NEXT: Uuid = Uuid::from_u128(71);
 const LEASE: AnsweredWait = AnsweredWait { id: WAIT, lease_epoch: 5 };
 
 fn waiting(may_repeat: bool, most: u32, deadline_s: i64) -> World {
-    let step = PlanStep { id: "s0".to_owned(), ..PlanStep::default() };
-    let plan = Plan { steps: vec![step], ..Plan::default() };
-    let mut world = World::new(&plan, Limits::default());
+    let mut world = planned(1);
+    wait(&mut world, may_repeat, most, deadline_s);
+    world
+}
+
+/// A world whose steps do not depend on each other.
+fn planned(steps: usize) -> World {
+    let step = |at| PlanStep { id: format!("s{at}"), ..PlanStep::default() };
+    let plan = Plan { steps: (0..steps).map(step).collect(), ..Plan::default() };
+    World::new(&plan, Limits::default())
+}
+
+/// Claims the run and makes its first step wait for a worker.
+fn wait(world: &mut World, may_repeat: bool, most: u32, deadline_s: i64) {
     world.play(Op::Claim);
     world.change(|world, draft| {
         let wait = Wait { id: WAIT, waiting_on: WaitingOn::Worker, ..world.wait(Some(0)) };
@@ -29,7 +41,6 @@ fn waiting(may_repeat: bool, most: u32, deadline_s: i64) -> World {
         let task = WorkerCall::new(attempts, may_repeat, now(), deadline_at);
         draft.call_worker(&world.graph, 0, asleep(7), (task, wait))
     });
-    world
 }
 
 fn result() -> WorkerResult {
@@ -51,6 +62,19 @@ fn wait_of(world: &World) -> Option<Uuid> {
 
 fn end_of(world: &World) -> Option<WorkerCallEnd> {
     world.execution.step(0).unwrap().worker_call.clone().unwrap().end
+}
+
+#[test]
+fn a_run_of_which_no_step_can_start_before_the_answer_is_released_and_not_offered_until_then() {
+    let mut world = planned(2);
+    world.graph = world.graph.with_writes(vec![Writes::Anywhere, Writes::Anywhere]);
+    wait(&mut world, false, 3, 60);
+    world.play(Op::LeaseSteps);
+    let row = &world.execution;
+    assert_eq!(row.steps[1].state, StepState::Ready, "it could write the files of the first one");
+    assert_eq!((row.state, row.lease_owner, row.ready_at), (RunState::Executing, None, None));
+    world.change(|world, draft| draft.answer_worker_call(&world.graph, LEASE, result(), None));
+    assert!(world.execution.ready_at.is_some());
 }
 
 #[test]
