@@ -24,9 +24,10 @@ use surety_common::domain::step::StepState;
 pub(super) enum Stored<'p> {
     /// Nothing: its turn is recorded with the outcome. It had no effect and is repeated if that change is lost.
     Nothing(&'p Passed),
-    /// Its turn and its intent, which may not be committed yet. It had no effect and is repeated if they are lost.
+    /// Its turn and its intent. It had no effect under this lease: its outcome follows from the row, as the answer of a
+    /// worker does, or it is repeated. The change that began its step may not be committed yet, and is lost with it.
     Turn,
-    /// Its intent is committed, and it may have had an effect.
+    /// Its intent and the beginning of its step are committed, and it may have had an effect.
     Intent,
 }
 

@@ -64,7 +64,7 @@ pub(super) async fn settle(
         Probe::Happened(facts) => {
             let summary = format!("{} had happened before the executor was replaced", open.tool);
             let done = Done::now(run, call, ToolOutcome::done(summary, Vec::new(), facts));
-            conclude(run, index, done, Stored::Intent).await
+            conclude(run, index, done, Stored::Turn).await
         }
         Probe::DidNotHappen => again(run, index, &setup, call).await,
         Probe::Unknown if setup.may_repeat(run, &call) => again(run, index, &setup, call).await,
@@ -84,7 +84,7 @@ async fn testified(
         format!("{by} saw that {} happened; no executor recorded it", call.tool_call.name);
     let outcome = ToolOutcome::done(summary, Vec::new(), Vec::new());
     let done = Done { source: Some(EvidenceSource::UserReply), ..Done::now(run, call, outcome) };
-    conclude(run, index, done, Stored::Intent).await
+    conclude(run, index, done, Stored::Turn).await
 }
 
 /// Calls again with the same id: the intent is already in the journal.
@@ -94,6 +94,8 @@ async fn again(
     setup: &CallSetup,
     call: Call,
 ) -> Result<Vec<usize>, Ended> {
+    // Its outcome can only be recorded for a step that has begun in the row.
+    run.settle().await?;
     let done = setup.perform(run, call).await;
     end_call_or_ask(run, index, done).await
 }

@@ -131,7 +131,7 @@ pub(super) async fn end_sleep(
         None => {
             let outcome = sleep::slept(open.intended_at, now);
             let done = Done { started_at: open.intended_at, ..Done::now(run, call, outcome) };
-            conclude(run, index, done, Stored::Intent).await
+            conclude(run, index, done, Stored::Turn).await
         }
     }
 }

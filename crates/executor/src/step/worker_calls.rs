@@ -134,7 +134,7 @@ pub(super) async fn settle(
     if let Some(code) = done.outcome.error_code {
         span.record("error.type", code.as_str());
     }
-    conclude(run, index, done, Stored::Intent).await.map(Some)
+    conclude(run, index, done, Stored::Turn).await.map(Some)
 }
 
 /// Offers a call again of which a person says so.
@@ -149,7 +149,7 @@ pub(super) async fn again(
         let message = format!("no worker serves {:?} any more", open.tool);
         let error = ToolError::new(ErrorCode::ToolNotServed, message);
         let done = Done::since(open.intended_at, run, call, error.into());
-        return conclude(run, index, done, Stored::Intent).await;
+        return conclude(run, index, done, Stored::Turn).await;
     };
     let waits = waiting(run, index, tool);
     run.change(|draft| draft.call_worker(&run.graph, index, open, waits)).await?;
