@@ -40,8 +40,8 @@ trap report EXIT
 # failures FILE: names the tests that failed and why, after everything else: thousands of lines lie between a failure and
 # the end of the output, and a reader of CI may see only the last ones.
 failures() {
-  grep -A 2 -E ' panicked at |^(test .* FAILED|WRONG |FAILED |liars: )' "$1" |
-    grep -v -E '^(--|test .* ok|note: run with|liars: .* 0 wrong)' | cut -c -400 | tail -n 40 >&2 || true
+  grep -A 2 -E ' panicked at |^(test .* FAILED|WRONG |FAILED |HANGS: |liars: )' "$1" |
+    grep -v -E '^(--|test .* ok|note: run with|liars: .* 0 wrong)' | cut -c -400 | tail -n 60 >&2 || true
   rm -f "$1"
 }
 

@@ -1,5 +1,6 @@
 //! A separate database for each test.
 
+use super::overdue::Watched;
 use anyhow::{Context, Result};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
@@ -17,6 +18,7 @@ pub struct Database {
     server: PgConnectOptions,
     name: String,
     url: String,
+    _watched: Watched,
 }
 
 impl Database {
@@ -63,7 +65,7 @@ impl Database {
         let statement = AssertSqlSafe(format!("create database {name} {from}"));
         sqlx::query(statement).execute(connection).await?;
         let url = server.clone().database(&name).to_url_lossy().to_string();
-        Ok(Self { server, name, url })
+        Ok(Self { server, url, _watched: Watched::begin(&name), name })
     }
 
     /// A database that is made, started and stopped elsewhere.
@@ -73,7 +75,7 @@ impl Database {
     pub fn at(url: &str) -> Result<Self> {
         let server = PgConnectOptions::from_str(url)?;
         let name = server.get_database().context("the address names no database")?.to_owned();
-        Ok(Self { server, name, url: url.to_owned() })
+        Ok(Self { server, url: url.to_owned(), _watched: Watched::begin(&name), name })
     }
 
     /// The same behind two addresses, for services that are to follow from the one to the other;
@@ -120,7 +122,7 @@ impl Database {
     }
 }
 
-fn cluster() -> Result<String> {
+pub(super) fn cluster() -> Result<String> {
     std::env::var("DATABASE_URL").context(
         "DATABASE_URL is not set; run the tests with `make test`, or under \
          `target/debug/surety dev-postgres -- cargo test`",

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod database;
+mod overdue;
 mod process;
 
 pub use cluster::Cluster;
