@@ -10,6 +10,7 @@ use surety_common::domain::json;
 use surety_common::domain::plan::PlanStep;
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
 use surety_common::domain::run::RunRecord;
+use surety_common::domain::tool_workers::{ToolWorkerPolicy, entry_of};
 use surety_executor::tool::{Annotations, BuiltinSettings, Registry};
 use uuid::Uuid;
 
@@ -20,6 +21,7 @@ const LOOK: &str = "observe";
 pub(super) struct Calls {
     intents: HashMap<Uuid, Intent>,
     tools: &'static HashMap<String, Annotations>,
+    worker_tools: Vec<ToolWorkerPolicy>,
     repeatable_commands: Vec<String>,
     confirm: ConfirmPolicy,
 }
@@ -39,11 +41,12 @@ fn tools() -> Result<&'static HashMap<String, Annotations>> {
 }
 
 impl Calls {
-    pub(super) fn of(record: &RunRecord) -> Result<Self> {
+    /// Those of a run, in whose namespace workers may serve these tools.
+    pub(super) fn of(record: &RunRecord, worker_tools: Vec<ToolWorkerPolicy>) -> Result<Self> {
         let tools = tools()?;
         let repeatable_commands = record.spec.policy.repeatable_commands.clone();
         let confirm = record.spec.policy.confirm.clone();
-        Ok(Self { intents: HashMap::new(), tools, repeatable_commands, confirm })
+        Ok(Self { intents: HashMap::new(), tools, worker_tools, repeatable_commands, confirm })
     }
 
     pub(super) fn intend(&mut self, intent: &Intent) -> Result<()> {
@@ -57,9 +60,13 @@ impl Calls {
         self.tools.get(tool).is_some_and(|annotations| annotations.read_only)
     }
 
-    /// Whether a tool is one of the executor's own. Of the others, the rows of a run do not say whether they only read.
-    pub(super) fn knows(&self, tool: &str) -> bool {
-        self.tools.contains_key(tool)
+    /// Whether a tool is known to change something: one of the executor's own, or one of a worker by the policy of the
+    /// namespace. Of those of servers, and of those that a policy names no more, no row says whether they only read.
+    pub(super) fn writes(&self, tool: &str) -> bool {
+        match self.tools.get(tool) {
+            Some(annotations) => !annotations.read_only,
+            None => entry_of(&self.worker_tools, tool).is_some_and(|it| !it.annotations.read_only),
+        }
     }
 
     /// Whether each call of a tool in a step needs a confirmation.

@@ -131,7 +131,10 @@ async fn whole(pool: &PgPool, run_id: Uuid) -> Result<Option<Audited>> {
 /// The first violation.
 pub async fn audit(pool: &PgPool, run_id: Uuid) -> Result<Audited> {
     let Read { record, events, writers } = read(pool, run_id).await?;
-    let mut replay = run::Replay::of(&record, revisions(pool, &record).await?)?;
+    let policy = store::find_policy(pool, &record.spec.namespace).await?;
+    let worker_tools = policy.map(|stored| stored.policy.tool_workers).unwrap_or_default();
+    let calls = calls::Calls::of(&record, worker_tools)?;
+    let mut replay = run::Replay::of(&record, revisions(pool, &record).await?, calls);
     for (expected, event) in (1..).zip(&events) {
         ensure!(event.sequence == expected, "event {} stands at {expected}", event.sequence);
         replay.take(event, writer(&writers, expected)).with_context(|| format!("{event:?}"))?;

@@ -97,8 +97,8 @@ pub(super) struct Replay {
 
 impl Replay {
     /// `revisions` are the run's plans, in their order.
-    pub(super) fn of(record: &RunRecord, revisions: Vec<Plan>) -> Result<Self> {
-        Ok(Self {
+    pub(super) fn of(record: &RunRecord, revisions: Vec<Plan>, calls: Calls) -> Self {
+        Self {
             revisions,
             plan: Plan::default(),
             revision: 0,
@@ -117,7 +117,7 @@ impl Replay {
             usage: Usage::default(),
             extensions: 0,
             receipts: Vec::new(),
-            calls: Calls::of(record)?,
+            calls,
             grants: Grants::default(),
             verifications: 0,
             observed: None,
@@ -132,7 +132,7 @@ impl Replay {
             verdict: None,
             final_text: String::new(),
             authored_text: String::new(),
-        })
+        }
     }
 
     pub(super) fn take(&mut self, event: &Event, writer: &str) -> Result<()> {

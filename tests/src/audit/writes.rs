@@ -10,15 +10,14 @@ use surety_common::domain::scope::Writes;
 use surety_executor::tool::WriteScope;
 
 /// The write scope of a step: empty when all its tools only read, else its globs. A script names
-/// its calls; another driver may call the expected tools, or any tool when none is expected. Tools of workers and servers
-/// count as reading: the policy of the namespace said so at the time, or not, and may be another one now.
+/// its calls; another driver may call the expected tools, or any tool when none is expected.
 pub(super) fn may_write(step: &PlanStep, driver: DriverKind, tools: &Calls) -> Writes {
     let calls: Vec<&String> = match driver {
         DriverKind::Script => step.script.iter().map(|call| &call.name).collect(),
         DriverKind::Model | DriverKind::Remote => step.tools_expected.iter().collect(),
     };
     let bounded = driver == DriverKind::Script || !calls.is_empty();
-    if bounded && calls.into_iter().all(|name| tools.reads(name) || !tools.knows(name)) {
+    if bounded && !calls.into_iter().any(|name| tools.writes(name)) {
         return Writes::Nothing;
     }
     match step.write_scope.as_slice() {
