@@ -6,7 +6,7 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use std::sync::Arc;
 use surety_common::domain::execution::Execution;
-use surety_common::store::{Listener, Outcome, Topic, Waker, Wakeups};
+use surety_common::store::{Commit, Listener, Outcome, Topic, Waker, Wakeups, WritePipeline};
 use tokio::sync::broadcast::Receiver;
 use uuid::Uuid;
 
@@ -114,8 +114,12 @@ async fn of_changes_that_are_stored_as_one_row_each_wakes_its_own(pool: PgPool) 
     let first = remark(&row, "first");
     let second = remark(&first.execution, "second");
     let notified = [Topic::Moved(row.run_id), Topic::Ready];
-    drop(committer.hand_in(commit(first).notify_on_commit(notified[0])).await.unwrap());
-    let outcome = committer.commit(commit(second).notify_on_commit(notified[1])).await.unwrap();
+    let pipeline = WritePipeline::default();
+    let [first, second] = [(first, notified[0]), (second, notified[1])].map(|(write, topic)| {
+        Commit { pipeline: pipeline.clone(), ..commit(write) }.notify_on_commit(topic)
+    });
+    drop(committer.hand_in(first).await.unwrap());
+    let outcome = committer.commit(second).await.unwrap();
     assert_eq!(outcome, Outcome::Applied);
     let heard = listener.recv().await.unwrap();
     assert_eq!(heard.payload(), notified.map(|topic| topic.to_string()).join(","));
