@@ -224,15 +224,15 @@ async fn store(
     Ok(AdmittedTask { run_id, state, assignee: new.assignee })
 }
 
-/// Adds to an event the files that a pull request changes, or the pull request of a build.
+/// Adds to an event the files that a pull request changes, or the pull request of a build and its failed checks.
 async fn add_facts_of_forge(planner: &Planner, event: &mut ToolchainEvent) {
     let (forge, repo) = (event.source.as_str(), event.subject.repo.clone());
     let action = event.action_type();
     let asking = async {
         if action == ActionType::ReviewRequest {
             add_changed_files(planner, event).await;
-        } else if action == ActionType::CiFailure && event.subject.number.is_none() {
-            add_pull(planner, event).await;
+        } else if action == ActionType::CiFailure {
+            add_build(planner, event).await;
         }
     };
     if timeout(CONTEXT_TIME, asking).await.is_err() {
@@ -251,14 +251,24 @@ async fn add_changed_files(planner: &Planner, event: &mut ToolchainEvent) {
     }
 }
 
-/// A build that names no pull request is that of the open one whose newest commit it built.
-async fn add_pull(planner: &Planner, event: &mut ToolchainEvent) {
+/// A build is that of the open pull request whose newest commit it built. Deliveries name the account that pushed, and at
+/// most the number of the pull request.
+async fn add_build(planner: &Planner, event: &mut ToolchainEvent) {
     let Some(commit) = event.context.get("commit_sha").and_then(Value::as_str) else { return };
-    let place = (event.subject.repo.as_str(), commit);
+    let (forge, repo, commit) =
+        (event.source.as_str(), event.subject.repo.clone(), commit.to_owned());
+    let place = (repo.as_str(), commit.as_str());
     let since = event.happened_at - LONGEST_BUILD;
-    let forge = event.source.as_str();
-    if let Some(pull) = planner.escalations.pull_of_commit(forge, place, since).await {
+    let (pull, failed) = tokio::join!(
+        planner.escalations.pull_of_commit(forge, place, since),
+        planner.escalations.failed_checks(forge, place),
+    );
+    let is_named = |number: u64| event.subject.number.is_none_or(|named| named == number);
+    if let Some(pull) = pull.filter(|pull| is_named(pull.number)) {
         event.set_pull(pull.number, &pull.branch, pull.author);
+    }
+    if let Some(failed) = failed.filter(|failed| !failed.is_empty()) {
+        event.set_failed_checks(&failed);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use futures::future::BoxFuture;
-use surety_common::domain::toolchain::{Forge as ForgeKind, ProbeMode, Subject};
+use surety_common::domain::toolchain::{FailedCheck, Forge as ForgeKind, ProbeMode, Subject};
 use surety_common::store;
 use surety_forge::CloneSource;
 
@@ -73,14 +73,21 @@ pub trait EscalationPort: Send + Sync {
         subject: &'a Subject,
     ) -> BoxFuture<'a, Option<Vec<String>>>;
 
-    /// The open pull request whose newest commit is that of the place, a repository and a commit, among those that changed since a time; none where there is
-    /// none, or the forge does not say.
+    /// The open pull request whose newest commit is that of the place, a repository and a commit, among those that
+    /// changed since a time; none where there is none, or the forge does not say.
     fn pull_of_commit<'a>(
         &'a self,
         forge: &'a str,
         place: (&'a str, &'a str),
         since: DateTime<Utc>,
     ) -> BoxFuture<'a, Option<PullOfCommit>>;
+
+    /// The checks of a commit of a repository that failed; none where the forge does not say.
+    fn failed_checks<'a>(
+        &'a self,
+        forge: &'a str,
+        place: (&'a str, &'a str),
+    ) -> BoxFuture<'a, Option<Vec<FailedCheck>>>;
 
     /// The accounts of the service on the forges of a kind, as far as they are known.
     fn own_accounts(&self, forge: ForgeKind) -> BoxFuture<'_, Vec<String>>;
@@ -137,6 +144,14 @@ impl EscalationPort for NoForge {
         _: (&'a str, &'a str),
         _: DateTime<Utc>,
     ) -> BoxFuture<'a, Option<PullOfCommit>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn failed_checks<'a>(
+        &'a self,
+        _: &'a str,
+        _: (&'a str, &'a str),
+    ) -> BoxFuture<'a, Option<Vec<FailedCheck>>> {
         Box::pin(std::future::ready(None))
     }
 

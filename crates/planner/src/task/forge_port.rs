@@ -5,7 +5,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::BoxFuture;
 use sqlx::PgPool;
 use std::sync::Arc;
-use surety_common::domain::toolchain::{Forge as ForgeKind, ProbeMode, Subject};
+use surety_common::domain::toolchain::{
+    ChecksState, FailedCheck, Forge as ForgeKind, MAX_FAILED_CHECKS, ProbeMode, Subject,
+};
 use surety_common::store::{self, StoredTask};
 use surety_forge::once::{Marked, comment_once, issue_once};
 use surety_forge::{
@@ -137,6 +139,30 @@ impl EscalationPort for ForgePort {
                 branch: pull.head_branch,
                 author: pull.author,
             })
+        })
+    }
+
+    fn failed_checks<'a>(
+        &'a self,
+        forge: &'a str,
+        (repo, commit): (&'a str, &'a str),
+    ) -> BoxFuture<'a, Option<Vec<FailedCheck>>> {
+        Box::pin(async move {
+            let (client, repo) = self.service(forge, repo)?;
+            let checks = match client.checks(&repo, commit).await {
+                Ok(checks) => checks,
+                Err(error) => {
+                    tracing::warn!(%error, "planner: the failed checks of a build are not known; the task has what the delivery says");
+                    return None;
+                }
+            };
+            let failed = checks.runs.into_iter().filter(|run| run.state == ChecksState::Failing);
+            let mut failed: Vec<FailedCheck> =
+                failed.map(|run| FailedCheck::new(&run.name, &run.description)).collect();
+            // Forges list them in the order of their times.
+            failed.sort_by(|one, other| one.name.cmp(&other.name));
+            failed.truncate(MAX_FAILED_CHECKS);
+            Some(failed)
         })
     }
 

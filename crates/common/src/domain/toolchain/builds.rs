@@ -1,16 +1,13 @@
 //! Builds and deployments that fail.
 
 use super::action::EventType;
-use super::event::{Assignee, Ignored, Reading, Role};
+use super::event::{Assignee, Ignored, MAX_SUMMARY, Reading, Role};
 use super::payload::{Payload, cut};
 use super::source::{Occurrence, Source, context};
 use super::subject::Subject;
 use crate::domain::problem::Problem;
 use chrono::{DateTime, Utc};
 use serde_json::json;
-
-/// The longest summary of a failure, in characters.
-const MAX_SUMMARY: usize = 2_000;
 
 /// A failed build.
 struct Build {

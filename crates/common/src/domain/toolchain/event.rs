@@ -4,6 +4,7 @@ use super::action::{ActionType, EventType};
 use super::forge::Forge;
 use super::intent::Intent;
 use super::language::Language;
+use super::payload::{cut, one_line};
 use super::risk::RiskRules;
 use super::steps::steps;
 use super::subject::Subject;
@@ -15,6 +16,10 @@ use std::fmt;
 
 /// The most files of a change that a task shows.
 pub const MAX_CHANGED_FILES: usize = 300;
+/// The most failed checks that a task shows.
+pub const MAX_FAILED_CHECKS: usize = 50;
+/// The longest summary of a failure, in characters.
+pub(super) const MAX_SUMMARY: usize = 2_000;
 
 /// An event that asks one account, or one role, to act.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,12 +81,43 @@ impl ToolchainEvent {
         self.context.insert("changed_files".to_owned(), Value::from(shown));
     }
 
-    /// Names the pull request of a build whose delivery named none. Its author acts.
+    /// Names the checks of a build that failed, with what each says. Deliveries of most forges name the workflow only.
+    pub fn set_failed_checks(&mut self, checks: &[FailedCheck]) {
+        let said = self.context.get("error_summary").and_then(Value::as_str).unwrap_or_default();
+        let mut lines = vec![said.to_owned()];
+        lines.extend(checks.iter().map(|FailedCheck { name, says }| match says.as_str() {
+            "" => name.clone(),
+            says => format!("{name}: {says}"),
+        }));
+        lines.retain(|line| !line.is_empty());
+        let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
+        self.context.insert("failed_jobs".to_owned(), Value::from(names));
+        let summary = cut(&lines.join("\n"), MAX_SUMMARY);
+        self.context.insert("error_summary".to_owned(), Value::from(summary));
+    }
+
+    /// Names the pull request of a build. Its author acts; the delivery names at most its number.
     pub fn set_pull(&mut self, number: u64, branch: &str, author: String) {
         (self.subject.number, self.subject.is_pull_request) = (Some(number), true);
         self.context.insert("pr_number".to_owned(), Value::from(number));
         self.context.insert("branch".to_owned(), Value::from(branch));
         self.assignee = Assignee::Account(author);
+    }
+}
+
+/// A status or a check run of a commit that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedCheck {
+    /// Its name, one line.
+    pub name: String,
+    /// What it says, one line; may be empty.
+    pub says: String,
+}
+
+impl FailedCheck {
+    /// A check by the words of the forge.
+    pub fn new(name: &str, says: &str) -> Self {
+        Self { name: one_line(name), says: one_line(says) }
     }
 }
 

@@ -43,7 +43,10 @@ pub use action::{ActionType, EventType};
 pub use agent::{Agent, AgentDriver, MAX_CONCURRENCY};
 pub use brief::{MAX_BRIEF, brief};
 pub use delivery::{Delivery, MAX_DELIVERY};
-pub use event::{Assignee, Ignored, MAX_CHANGED_FILES, Reading, Role, ToolchainEvent};
+pub use event::{
+    Assignee, FailedCheck, Ignored, MAX_CHANGED_FILES, MAX_FAILED_CHECKS, Reading, Role,
+    ToolchainEvent,
+};
 pub use failure::{
     FailureClass, MAX_BUSINESS_FAILURES, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, TaskFailure, TaskOutcome,
 };

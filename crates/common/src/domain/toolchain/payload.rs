@@ -38,9 +38,7 @@ impl<'a> Payload<'a> {
 
     /// A title without line breaks and control characters, cut to [`MAX_TITLE`].
     pub(super) fn title(self, pointer: &str) -> String {
-        let text: String =
-            self.text(pointer).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        cut(text.trim(), MAX_TITLE)
+        one_line(self.text(pointer))
     }
 
     /// A text of the forge, cut to [`MAX_TEXT`].
@@ -136,6 +134,12 @@ pub fn is_repository(text: &str) -> bool {
 fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     (1..=MAX_NAME).contains(&text.len()) && text.chars().all(allowed) && !text.starts_with("..")
+}
+
+/// A text without line breaks and control characters, cut to [`MAX_TITLE`].
+pub(super) fn one_line(text: &str) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    cut(text.trim(), MAX_TITLE)
 }
 
 /// At most this many characters, with a mark where the rest was cut off.

@@ -100,6 +100,68 @@ async fn a_failed_status_is_of_the_open_pull_request_whose_newest_commit_it_is_a
     assert!(one.arrived("pulls_since") > 2, "the forge was not asked");
 }
 
+/// A failed workflow, as GitHub sends it: the account that pushed, and a pull request's number alone.
+fn failed_workflow(repo: &str, commit: &str, number: u64) -> Vec<ToolchainEvent> {
+    let body = json!({
+        "action": "completed",
+        "workflow_run": {
+            "id": 7, "name": "CI", "conclusion": "failure", "head_sha": commit, "head_branch": "fix/1",
+            "actor": {"login": "lead"}, "pull_requests": [{"number": number}],
+            "updated_at": Utc::now().to_rfc3339()
+        },
+        "repository": {"full_name": repo}, "sender": {"login": "lead"}
+    })
+    .to_string();
+    let delivery = Delivery { forge: Forge::Gitea, event: "workflow_run", body: &body };
+    match delivery.read(&Rules::default()).expect("a delivery") {
+        Reading::Tasks(events) => events,
+        Reading::Ignored(reason) => panic!("ignored: {reason:?}"),
+    }
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn a_failed_workflow_is_of_the_author_of_its_pull_request_and_names_the_failed_checks(
+    pool: PgPool,
+) {
+    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
+    let one = &bench.forges[0];
+    let pull = one.double.change(|state| state.repo(&one.repo).map(|repo| repo.pulls[&1].clone()));
+    let head = pull.expect("a pull request").commit;
+    one.double.change(|state| {
+        for (name, word) in [("unit", "success"), ("store", "failure"), ("lint\nall", "failure")] {
+            state.status(&one.repo, "ci", (&head, name, word)).expect("a status");
+        }
+    });
+    let task = async |origin: &str, number| {
+        let events = failed_workflow(&one.repo, &head, number);
+        let admitted = admit(&bench.planner, origin, &events).await.expect("it is admitted");
+        let run_id = admitted.tasks[0].run_id.expect("a task");
+        store::find_task(&pool, run_id).await.expect("a row").expect("a task")
+    };
+    let found = task("known", 1).await;
+    assert_eq!((found.subject.number, found.addressee.as_str()), (Some(1), "account alice"));
+    let context = &found.payload.context;
+    assert_eq!(context["failed_jobs"], json!(["lint all", "store"]));
+    let summary = "CI: failure\nlint all: lint all: failure\nstore: store: failure";
+    assert_eq!(context["error_summary"], json!(summary));
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn a_build_of_another_pull_request_than_the_forge_finds_stays_with_the_account_that_pushed(
+    pool: PgPool,
+) {
+    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
+    let one = &bench.forges[0];
+    let pull = one.double.change(|state| state.repo(&one.repo).map(|repo| repo.pulls[&1].clone()));
+    let head = pull.expect("a pull request").commit;
+    let events = failed_workflow(&one.repo, &head, 9);
+    let admitted = admit(&bench.planner, "other", &events).await.expect("it is admitted");
+    let run_id = admitted.tasks[0].run_id.expect("a task");
+    let task = store::find_task(&pool, run_id).await.expect("a row").expect("a task");
+    assert_eq!((task.subject.number, task.addressee.as_str()), (Some(9), "account lead"));
+    assert_eq!(task.payload.context["failed_jobs"], json!(["CI"]));
+}
+
 #[sqlx::test(migrations = "../common/migrations")]
 async fn an_event_of_an_unknown_repository_becomes_a_task_and_asks_no_forge(pool: PgPool) {
     let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
