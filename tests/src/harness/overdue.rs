@@ -1,6 +1,8 @@
 //! Ends a test process in which a test hangs, and says which one and what it waits for. Without it, the whole run of the
 //! checks would wait until it is killed from outside, and say nothing.
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sqlx::{Connection, PgConnection, Row};
 use std::collections::HashMap;
 use std::io::Write;
@@ -65,35 +67,38 @@ fn watch() {
         };
         let overdue: Vec<String> = running(|all| all.values().filter_map(late).collect());
         if !overdue.is_empty() {
-            let found = [overdue, processes(), connections()].concat();
+            let (children, processes) = processes();
+            let found = [overdue, processes, connections()].concat();
             // Past the capture of the tests. If it cannot be written, the exit code has to do.
             let mut errors = std::io::stderr().lock();
             let written = found.iter().try_for_each(|line| writeln!(errors, "{MARK} {line}"));
             drop((written, errors));
+            // The values that end them are not dropped by an exit. One that is gone needs no end.
+            children.into_iter().for_each(|pid| kill(pid, Signal::SIGKILL).unwrap_or_default());
             std::process::exit(TIMED_OUT);
         }
     }
 }
 
-/// The processes below this one, with the kernel's function that each waits in.
-fn processes() -> Vec<String> {
+/// The processes below this one, each shown with the kernel's function that it waits in.
+fn processes() -> (Vec<Pid>, Vec<String>) {
     let listed = Command::new("ps").args(["-eo", "pid,ppid,etime,stat,wchan:20,args"]).output();
     let listed = match listed {
         Ok(listed) => String::from_utf8_lossy(&listed.stdout).into_owned(),
-        Err(error) => return vec![format!("ps: {error}")],
+        Err(error) => return (Vec::new(), vec![format!("ps: {error}")]),
     };
-    let mut family = vec![std::process::id().to_string()];
-    let mut found = Vec::new();
+    let this = Pid::this();
+    let (mut children, mut shown) = (Vec::new(), Vec::new());
     // A child may be listed before its parent, once process ids began again; it is left out then.
     for line in listed.lines() {
-        let mut words = line.split_whitespace();
-        let (Some(pid), Some(parent)) = (words.next(), words.next()) else { continue };
-        if family.iter().any(|it| it == parent) {
-            family.push(pid.to_owned());
-            found.push(line.chars().take(200).collect());
+        let mut words = line.split_whitespace().map(|word| word.parse().map(Pid::from_raw));
+        let (Some(Ok(pid)), Some(Ok(parent))) = (words.next(), words.next()) else { continue };
+        if parent == this || children.contains(&parent) {
+            children.push(pid);
+            shown.push(line.chars().take(200).collect());
         }
     }
-    found
+    (children, shown)
 }
 
 /// What the connections to the server of the tests wait for.
