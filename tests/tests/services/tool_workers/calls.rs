@@ -2,6 +2,7 @@
 
 use crate::tool_workers::{Stage, TOOL, call, reads};
 use anyhow::{Context, Result, ensure};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use surety_common::wire::client::channel;
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
@@ -9,6 +10,7 @@ use surety_common::wire::v1::connect_request::Message as Request;
 use surety_common::wire::v1::connect_response::Message;
 use surety_common::wire::v1::tool_service_client::ToolServiceClient;
 use surety_e2e::agent::{AGENT, Agent, PERSON, WORKER, secret};
+use surety_e2e::harness::wait_until;
 use surety_e2e::script::plan;
 use surety_e2e::worker::result;
 
@@ -67,12 +69,13 @@ async fn the_workers_of_two_executors_serve_every_call_of_two_runs() -> Result<(
         .collect();
     let first = stage.deployment.create(&plan(&steps), "").await?.id;
     let second = stage.deployment.create(&plan(&steps), "").await?.id;
+    let stored = &AtomicUsize::new(0);
     let serving = workers.into_iter().map(|mut worker| async move {
         // The next call may arrive before the result of the one before is stored.
         loop {
             match worker.next().await? {
                 Message::Invocation(call) => worker.answer(result(&call, "ok")).await?,
-                Message::Stored(_) => {}
+                Message::Stored(_) => _ = stored.fetch_add(1, Ordering::Relaxed),
                 other @ (Message::Announced(_)
                 | Message::Cancel(_)
                 | Message::Refused(_)
@@ -89,7 +92,7 @@ async fn the_workers_of_two_executors_serve_every_call_of_two_runs() -> Result<(
             let version = version(&stage, &run_id).await?;
             ensure!(version < MOST_WRITES, "{version} versions of the row of {run_id}");
         }
-        Ok::<(), anyhow::Error>(())
+        wait_until("told of each result", || stored.load(Ordering::Relaxed) == 8).await
     };
     tokio::select! {
         ended = ends => ended?,
