@@ -84,6 +84,15 @@ def tree(leaves: list[bytes], nodes: list[bytes], lo: int, first: int, count: in
     )
 
 
+def recorded_by(receipt: Any) -> set[str]:
+    """What persons say, the planner records; that their time has passed, any service; the rest, the executor."""
+    name, by = receipt.get("name"), any(fact.get("key") == "by" for fact in receipt.get("facts", []))
+    said = receipt["source"] == "approval" or (receipt["source"], name) == ("user_reply", "ask_user")
+    if not said or name == "use_grant":
+        return {"executor"}
+    return {"planner"} if by else set() if not receipt.get("success") else {"executor"}
+
+
 def check(text: str, keys: Any, authority: str | None, place: list[int]) -> list[str]:
     """What is to be said of a file that holds; `place` is the number of the line that is looked at."""
     lines = text.split("\n")
@@ -98,8 +107,8 @@ def check(text: str, keys: Any, authority: str | None, place: list[int]) -> list
 
     head, stored, (line, value) = following()[1], following()[1]["stored"], following()
     run, signed, plans, anchors = head["export"]["run_id"], None, {}, []
-    need(head == {"export": {"form": "surety receipts 2", "run_id": run}}, "its form is unknown")
-    seq, event, last, verdict, progress = 0, 0, "", {}, None
+    need(head == {"export": {"form": "surety receipts 3", "run_id": run}}, "its form is unknown")
+    seq, event, last, verdict, after = 0, 0, "", {}, {}
     while "payload" in value:  # a journal row: its signed root, its proof, its leaves, and its verdicts
         (root, services), proof = opened(value, keys), following()[1]["proof"]
         leaves, owners, commit = [], set(), None
@@ -113,7 +122,7 @@ def check(text: str, keys: Any, authority: str | None, place: list[int]) -> list
                     links and sha256(canonical(value)).hex() == digest, f"receipt {seq} was changed or moved"
                 )
                 leaves, last = [*leaves, sha256(b"\0", f"{run}\n{seq}\n{digest}")], digest
-                owners |= set() if value["source"] in ("approval", "user_reply") else {"executor"}
+                owners |= recorded_by(value)
                 continue
             leaves.append(sha256(b"\0", run, "\n", line))
             for kind in {"run", "plan"} & set(value):
@@ -140,7 +149,8 @@ def check(text: str, keys: Any, authority: str | None, place: list[int]) -> list
         )
         need(len(owners) < 2 and owners <= services and services - {"user"}, "its key may not sign that")
         need(commit["sequence"] - commit["entries"] == event, "rows are missing, added or moved")
-        event, progress, (line, value) = commit["sequence"], commit.get("progress"), following()
+        event, (line, value) = commit["sequence"], following()
+        after = {"progress": commit["progress"], "state": commit["state"]}
         for _ in range(commit["verdicts"]):
             (given, services), sig = opened(value, keys), value["signatures"][0]["sig"]
             verdict, (line, value) = given["predicate"]["surety"], following()
@@ -170,7 +180,7 @@ def check(text: str, keys: Any, authority: str | None, place: list[int]) -> list
         end == {"chain_digest": last, "receipt_count": seq, "run_id": run} and place[0] == len(lines),
         "the chain does not end there",
     )
-    keys_of_state = {"plan_revision", "sequence", "state"} | ({"progress"} if "progress" in state else set())
+    keys_of_state = {"plan_revision", "progress", "sequence", "state"}
     need(
         set(value) == {"state"} and set(state) == keys_of_state and state["state"] in STATES,
         "the run's state is unknown",
@@ -178,12 +188,17 @@ def check(text: str, keys: Any, authority: str | None, place: list[int]) -> list
     need(
         (state["state"] == "DONE") == verdict.get("accepted", False)
         and state["sequence"] == event
+        and state["state"] == after.get("state")
         and signed,
         "the run's state is not what its evidence says",
     )
     need(
-        progress is None or state.get("progress") == progress,
-        "todos, grants or the verification round are not what was signed",
+        state["progress"] == after.get("progress"),
+        "todos, grants, the verification round, the start, the answer or the end are not what was signed",
+    )
+    need(
+        not verdict.get("accepted") or verdict["plan_revision"] == state["plan_revision"],
+        "the accepting verdict is about another plan",
     )
     need(
         state["plan_revision"] == max(plans, default=0) and len(stored["plans"]) == len(plans),

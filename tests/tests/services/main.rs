@@ -40,6 +40,7 @@ mod refusals;
 mod remote_drivers;
 mod replans;
 mod reports;
+mod rewritten_evidence;
 mod secrets;
 mod shards;
 mod signed_evidence;

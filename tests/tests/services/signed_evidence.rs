@@ -24,10 +24,10 @@ const SERVICES: [(Signer, &str); 3] = [
 ];
 
 /// The files of one deployment: keys, trusted keys, the authority's certificate, anchors, exports.
-struct Files(TempDir);
+pub(super) struct Files(TempDir);
 
 impl Files {
-    fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         let files = Self(tempfile::tempdir()?);
         std::fs::create_dir(files.path("anchors"))?;
         for (service, _) in SERVICES {
@@ -66,7 +66,7 @@ impl Files {
 }
 
 /// Three services, each with its own key and its own role of the database, and a gate that anchors.
-async fn start(files: &Files, authority: &TimestampAuthority) -> Result<Deployment> {
+pub(super) async fn start(files: &Files, authority: &TimestampAuthority) -> Result<Deployment> {
     let database = Database::create().await?;
     let migrated = tokio::process::Command::new(binary("surety")?)
         .args(["migrate", "--roles", "--database-url", database.url()])

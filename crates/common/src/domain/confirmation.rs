@@ -10,7 +10,7 @@
 
 pub use super::shown_call::{AnsweredAt, CallToConfirm};
 
-use super::grant::CallGrant;
+use super::grant::{CallGrant, GRANT_USED};
 use super::json::Value;
 use super::plan::ToolCall;
 use super::problem::{Code, Problem};
@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 /// The name of the receipt of an answer to a confirmation.
 pub const CONFIRMED: &str = "confirm_call";
+/// The name of the receipt of an answer about a plan.
+pub const PLAN_RESOLVED: &str = "approve_plan";
 /// The name of the receipt of an answer to a question of a driver.
 pub const ASKED: &str = "ask_user";
 
@@ -251,6 +253,27 @@ impl CallResolution {
     }
 }
 
+/// The receipt of a person's answer about a plan, without its place in the chain.
+pub fn plan_receipt(
+    (by, approved, comment): (&str, bool, &str),
+    plan_digest: &str,
+    answered: AnsweredAt<'_>,
+) -> EvidenceReceipt {
+    let (did, answer) = if approved { ("approved", "approve") } else { ("rejected", "deny") };
+    let mut facts = vec![
+        output("answer", answer.to_owned()),
+        output("digest", plan_digest.to_owned()),
+        output("by", by.to_owned()),
+    ];
+    facts.extend((!comment.is_empty()).then(|| output("comment", comment.to_owned())));
+    EvidenceReceipt {
+        arguments_digest: plan_digest.to_owned(),
+        success: approved,
+        facts,
+        ..said(EvidenceSource::Approval, PLAN_RESOLVED, format!("{by} {did} the plan"), answered)
+    }
+}
+
 /// The receipt of a person's answer to a question, without its place in the chain.
 pub fn reply_receipt(by: &str, answer: &str, answered: AnsweredAt<'_>) -> EvidenceReceipt {
     EvidenceReceipt {
@@ -269,6 +292,17 @@ pub fn is_said(receipt: &EvidenceReceipt) -> bool {
         | EvidenceSource::Probe
         | EvidenceSource::ActionReport => false,
     }
+}
+
+/// Whether the planner records a receipt, because a person told it so: an answer, an approval, a revoked grant. What
+/// the executor records is the use of a grant, and the word of a person about a call that it carried out.
+pub fn is_told_to_planner(receipt: &EvidenceReceipt) -> bool {
+    is_said(receipt) && receipt.name != GRANT_USED && receipt.outputs("by").next().is_some()
+}
+
+/// Whether a receipt records that an answer did not come in time, which any service may find.
+pub fn is_expiry(receipt: &EvidenceReceipt) -> bool {
+    is_said(receipt) && !receipt.success && receipt.outputs("by").next().is_none()
 }
 
 fn output(key: &str, value: String) -> Fact {

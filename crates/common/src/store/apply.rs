@@ -2,7 +2,7 @@
 
 use super::StoreError;
 use super::execution::{
-    blocked_from, letters, plan_revision, progress, signed_progress, to_text, wait_ids,
+    blocked_from, letters, plan_revision, progress, signed_state, to_text, wait_ids,
 };
 use super::plan::StoredPlan;
 use super::signing::{RowToSign, Signing, plan_columns};
@@ -371,7 +371,7 @@ impl Columns {
                 entries: chain.events(),
                 run: None,
                 plan: chain.plan.map(plan_columns),
-                progress: signed_progress(chain.row())?,
+                after: signed_state(chain.row())?,
             })
         });
         self.signature = signing.rows(rows.collect::<Result<_, StoreError>>()?);

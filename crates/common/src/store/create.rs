@@ -3,7 +3,7 @@
 use super::StoreError;
 use super::apply::{Change, Columns, WaitColumns};
 use super::dedicated_connection::DedicatedConnection;
-use super::execution::{plan_revision, signed_progress, to_text};
+use super::execution::{plan_revision, signed_state, to_text};
 use super::group::{self, Writer};
 use super::plan::StoredPlan;
 use super::pool::within;
@@ -315,7 +315,7 @@ impl NewColumns {
                 entries: write.entries.iter().collect(),
                 run: Some(run),
                 plan: first,
-                progress: signed_progress(&write.execution)?,
+                after: signed_state(&write.execution)?,
             })
         });
         self.signature = signing.rows(rows.collect::<Result<_, StoreError>>()?);

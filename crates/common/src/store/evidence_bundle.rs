@@ -1,12 +1,12 @@
 //! The evidence for a verdict, read for many runs at once.
 
 use super::StoreError;
-use super::execution::signed_progress;
+use super::execution::signed_state;
 use super::pages::{MAX_HELD, Pages};
 use super::plan::StoredPlan;
 use super::query_batcher::QueryBatcher;
 use super::run_row::RunRow;
-use super::signed_run::{SignedRun, counted, progress_of};
+use super::signed_run::{SignedRun, counted};
 use super::signing::plan_columns;
 use crate::domain::journal::{Evidence, Extent, StoredError, StoredRow, Turn};
 use crate::domain::json::sha256;
@@ -173,11 +173,12 @@ impl EvidenceBundles {
             }
             (Some(check), Some(_)) => {
                 let execution = &bundle.run.execution;
+                let after = signed_state(execution)?;
                 let state = StoredState {
-                    state: execution.state.as_str().to_owned(),
+                    state: after.state.to_owned(),
                     plan_revision: execution.plan_revision,
                     sequence: execution.sequence,
-                    progress: Some(signed_progress(execution)?),
+                    progress: after.progress,
                 };
                 Some(check.finish(&state, (counted.receipt_count, &counted.chain_digest)))
             }
@@ -236,7 +237,7 @@ fn check_row(
         actor: stored.actor.to_owned(),
         entries_digest: sha256(&[stored.text.as_bytes()]),
         verdicts: extent.verdicts,
-        progress: None,
+        after: None,
     };
     let read = signature.map(RowSignature::from_bytes);
     if let Some(None) = read {
@@ -244,7 +245,7 @@ fn check_row(
         check.find(0, format!("journal row {sequence}: its signature is in no known form"));
     }
     let signature = read.flatten();
-    line.progress = progress_of(signature.as_ref());
+    line.after = signature.as_ref().map(|signature| signature.after);
     let receipts = receipts.iter().map(Ok).collect();
     check.commit(&Row { line: &line, receipts, signature: signature.as_ref() });
 }

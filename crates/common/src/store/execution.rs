@@ -5,8 +5,9 @@ use super::partition::time_of;
 use crate::domain::execution::{Counters, Execution, Paused, StepProgress};
 use crate::domain::grant::CallGrant;
 use crate::domain::machine::run::RunState;
-use crate::domain::signature::{Digest, progress_digest};
+use crate::domain::signature::{Digest, SignedState, progress_digest};
 use crate::domain::step::StepState;
+use crate::domain::stop::Terminal;
 use crate::domain::todo::RunTodos;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,7 @@ pub(super) struct ExecutionRow {
     step_states: String,
     progress: sqlx::types::Json<Progress>,
     wait: Option<sqlx::types::Json<crate::domain::execution::Wait>>,
-    terminal: Option<sqlx::types::Json<crate::domain::stop::Terminal>>,
+    terminal: Option<sqlx::types::Json<Terminal>>,
     deadline_at: Option<DateTime<Utc>>,
     updated_at: DateTime<Utc>,
 }
@@ -58,9 +59,13 @@ impl Progress {
         &self.counters
     }
 
-    /// The digest of what feeds a verdict and stands in no receipt.
-    pub(super) fn digest(&self) -> Result<Digest, StoreError> {
-        digest_of(self.counters.verification_round, &self.todos, &self.grants)
+    /// The digest in [`signed_state`], for a row with these other columns.
+    pub(super) fn digest(
+        &self,
+        blocked_from: Option<&str>,
+        terminal: Option<&Terminal>,
+    ) -> Result<Digest, StoreError> {
+        digest_of(&self.counters, (&self.todos, &self.grants), (blocked_from, terminal))
     }
 }
 
@@ -181,14 +186,56 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
     to_text(&NewProgress { counters, todos, grants, paused, steps, finished })
 }
 
-/// The digest of what the column `progress` says that feeds a verdict and stands in no receipt.
-pub(super) fn signed_progress(execution: &Execution) -> Result<Digest, StoreError> {
-    let Execution { counters, todos, grants, .. } = execution;
-    digest_of(counters.verification_round, todos, grants)
+/// What of a run's row is signed besides its todos, its grants and its verification round. All is empty in a new run.
+#[derive(Serialize)]
+struct SignedRest<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    base_snapshot: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocked_from: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    final_answer: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<(&'a str, &'a str)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    terminal: Option<&'a Terminal>,
+    #[serde(skip_serializing_if = "is_zero")]
+    verdict_sequence: i64,
 }
 
-fn digest_of(round: u32, todos: &RunTodos, grants: &[CallGrant]) -> Result<Digest, StoreError> {
-    Ok(progress_digest(round, &to_text(todos)?, &to_text(&grants)?))
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde's skip_serializing_if passes a reference"
+)]
+const fn is_zero(value: &i64) -> bool {
+    *value == 0
+}
+
+/// What is signed of a run's row.
+pub(super) fn signed_state(execution: &Execution) -> Result<SignedState, StoreError> {
+    let Execution { counters, todos, grants, terminal, state, .. } = execution;
+    let progress = digest_of(counters, (todos, grants), (blocked_from(*state), terminal.as_ref()))?;
+    Ok(SignedState { state: state.as_str(), progress })
+}
+
+fn digest_of(
+    counters: &Counters,
+    (todos, grants): (&RunTodos, &[CallGrant]),
+    (blocked_from, terminal): (Option<&str>, Option<&Terminal>),
+) -> Result<Digest, StoreError> {
+    let Counters { base_snapshot, final_answer, repository, verdict_sequence, .. } = counters;
+    // The commit is resolved before anything is journaled, and it counts from the snapshot of its files on.
+    let start = repository.as_deref().filter(|_| !base_snapshot.is_empty());
+    let rest = to_text(&SignedRest {
+        base_snapshot,
+        blocked_from,
+        final_answer,
+        start: start.map(|start| (start.commit.as_str(), start.branch.as_str())),
+        terminal,
+        verdict_sequence: *verdict_sequence,
+    })?;
+    let (todos, grants) = (to_text(todos)?, to_text(&grants)?);
+    Ok(progress_digest(counters.verification_round, [&todos, &grants, &rest]))
 }
 
 /// The column `wait_ids` of an execution, as an array literal. An answer names one of these ids.

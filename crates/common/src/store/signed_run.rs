@@ -12,10 +12,11 @@ use crate::domain::journal::{Entry, VerdictRecord, Wanted, read_changes};
 use crate::domain::json::sha256;
 use crate::domain::receipt::ChainEnd;
 use crate::domain::signature::{
-    Commit, CommitLine, Digest, EvidenceReport, KeyId, PlanColumns, RangeProof, RowSignature,
-    RunColumns, SIGNATURE_BYTES, SignedVerdict, StoredState, TrustedKeys, VerdictAnchor, Verifier,
-    header_line, instant, state_line, stored_line,
+    Commit, CommitLine, EvidenceReport, KeyId, PlanColumns, RangeProof, RowSignature, RunColumns,
+    SIGNATURE_BYTES, SignedVerdict, StoredState, TrustedKeys, VerdictAnchor, Verifier, header_line,
+    instant, state_line, stored_line,
 };
+use crate::domain::stop::Terminal;
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::collections::{BTreeMap, VecDeque};
@@ -38,6 +39,8 @@ struct SignedRunRow {
     plan_revision: i32,
     sequence: i64,
     progress: sqlx::types::Json<Progress>,
+    blocked_from: Option<String>,
+    terminal: Option<sqlx::types::Json<Terminal>>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -177,7 +180,7 @@ impl SignedRun {
             actor: stored.actor.to_owned(),
             entries_digest: sha256(&[stored.text.as_bytes()]),
             verdicts: u32::try_from(records.len()).unwrap_or(u32::MAX),
-            progress: None,
+            after: None,
         };
         let signature = match &row.signature {
             None => None,
@@ -190,7 +193,8 @@ impl SignedRun {
             self.verdicts.remove(&sequence).map(|verdict| verdict.signed(record))
         });
         let verdicts = verdicts.collect();
-        let line = CommitLine { progress: progress_of(signature.as_ref()), ..line };
+        let line =
+            CommitLine { after: signature.as_ref().map(|signature| signature.after), ..line };
         Ok(SignedRow { commit: Commit { line, receipts, signature }, verdicts })
     }
 
@@ -262,7 +266,10 @@ impl SignedRunRow {
             state: self.state.clone(),
             plan_revision: revision(self.plan_revision)?,
             sequence: self.sequence,
-            progress: Some(self.progress.0.digest()?),
+            progress: self
+                .progress
+                .0
+                .digest(self.blocked_from.as_deref(), self.terminal.as_deref())?,
         })
     }
 }
@@ -301,11 +308,6 @@ impl VerdictRow {
         let proof = RangeProof { leaf_count, first, nodes: nodes.to_vec() };
         Some(VerdictAnchor { proof, token: self.token.clone().unwrap_or_default() })
     }
-}
-
-/// The progress that a signature covers; none without one.
-pub(super) fn progress_of(signature: Option<&RowSignature>) -> Option<Digest> {
-    signature.and_then(|signature| signature.progress)
 }
 
 fn revision(number: i32) -> Result<u32, StoreError> {

@@ -8,8 +8,8 @@ use crate::clock;
 use crate::domain::journal::{Entry, VerdictRecord};
 use crate::domain::json::sha256;
 use crate::domain::signature::{
-    CommitLine, Digest, KeyId, PlanColumns, PublicKey, RowLeaves, RowSignature, RunColumns,
-    SecretKey, Service, SignedVerdict, instant,
+    CommitLine, KeyId, PlanColumns, PublicKey, RowLeaves, RowSignature, RunColumns, SecretKey,
+    Service, SignedState, SignedVerdict, instant,
 };
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -36,14 +36,14 @@ pub(super) struct RowToSign<'a> {
     pub(super) entries: Vec<&'a Entry>,
     pub(super) run: Option<RunColumns>,
     pub(super) plan: Option<PlanColumns>,
-    /// The digest of the run's progress behind the row.
-    pub(super) progress: Digest,
+    /// The run's mutable row behind the row.
+    pub(super) after: SignedState,
 }
 
 impl RowToSign<'_> {
     /// A row without entries is not stored, and has no leaves.
     fn leaves(self) -> RowLeaves {
-        let Self { run_id, sequence, at, actor, text, entries, run, plan, progress } = self;
+        let Self { run_id, sequence, at, actor, text, entries, run, plan, after } = self;
         if text.is_empty() {
             return RowLeaves::default();
         }
@@ -55,7 +55,7 @@ impl RowToSign<'_> {
             actor: actor.to_owned(),
             entries_digest: sha256(&[text.as_bytes()]),
             verdicts: u32::try_from(verdicts).unwrap_or(u32::MAX),
-            progress: Some(progress),
+            after: Some(after),
         };
         let receipts = entries.into_iter().filter_map(|entry| match entry {
             Entry::Receipt(receipt) => Some(&**receipt),

@@ -25,12 +25,16 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
     let run_id = done(&pool, 1).await;
     let receipt = r#"'[[0,"",{"receipt":{"source":"probe"}}]]'"#;
     let said = r#"'[[0,"",{"receipt":{"source":"approval"}}]]'"#;
+    let told = r#"'[[0,"",{"receipt":{"source":"approval","name":"confirm_call","facts":[{"fact":"output","key":"by","value":"x"}]}}]]'"#;
+    let used = r#"'[[0,"",{"receipt":{"source":"approval","name":"use_grant","facts":[{"fact":"output","key":"by","value":"x"}]}}]]'"#;
     let verdict = r#"'[[0,"",{"verdict":{}}]]'"#;
     let journal = |entries: &str| {
         format!(
             "insert into journal (run_id, sequence, at, actor, entries) values (gen_random_uuid(), 1, now(), 'x', {entries})"
         )
     };
+    let token = "insert into token (id, hash, name, roles, namespaces, created_at, created_by, request_id, request_digest) \
+                 values (gen_random_uuid(), sha256('x'), 'x', '{approver}', '{*}', now(), 'x', '', '')";
     let anchor = "insert into anchor values (gen_random_uuid(), now(), now(), 1, '')";
     let decided = "insert into verdict values (gen_random_uuid(), 1, 1, true, now(), null, null)";
     let planned = "insert into plan values (gen_random_uuid(), 1, '', '', '', '{}', now())";
@@ -43,6 +47,10 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         ("gate, plan", &gate, planned.to_owned(), false),
         ("planner, receipt", &planner, journal(receipt), false),
         ("planner, approval", &planner, journal(said), true),
+        ("planner, told approval", &planner, journal(told), true),
+        ("executor, told approval", &executor, journal(told), false),
+        ("executor, use of a grant", &executor, journal(used), true),
+        ("gate, told approval", &gate, journal(told), false),
         ("planner, verdict entry", &planner, journal(verdict), false),
         ("executor, receipt", &executor, journal(receipt), true),
         ("executor, verdict entry", &executor, journal(verdict), false),
@@ -115,6 +123,11 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         ("planner, anchor", &planner, anchor.to_owned(), false),
         ("gate, anchors", &gate, "update anchor set token = ''".to_owned(), false),
         ("gate, anchored", &gate, "delete from anchored_verdict".to_owned(), false),
+        ("planner, token", &planner, token.to_owned(), true),
+        ("executor, token", &executor, token.to_owned(), false),
+        ("gate, token", &gate, token.to_owned(), false),
+        ("executor, roles", &executor, "update token set roles = '{approver}'".to_owned(), false),
+        ("gate, use of a token", &gate, "update token set last_used_at = now()".to_owned(), true),
         ("executor, key", &executor, "delete from signing_key".to_owned(), false),
     ];
     for (what, role, statement, allowed) in cases {

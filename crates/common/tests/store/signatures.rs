@@ -161,7 +161,7 @@ pub(crate) fn findings(report: &EvidenceReport) -> String {
 }
 
 /// Each column that feeds a verdict, and how it is rewritten; the list beside the schema names the same.
-const REWRITTEN: [(&str, &str, &str); 31] = [
+const REWRITTEN: [(&str, &str, &str); 36] = [
     ("run.created_at", "update run set created_at = created_at + interval '1 s'", "run.created_at"),
     ("run.driver", "update run set driver = 'remote'", "run.driver"),
     ("run.forked_from", "update run set forked_from = '{}'", "run.forked_from"),
@@ -218,11 +218,36 @@ const REWRITTEN: [(&str, &str, &str); 31] = [
         "verdict on plan revision 1",
     ),
     ("execution.state", "update execution set state = 'FAILED'", "execution.state"),
+    (
+        "execution.state",
+        "update execution set state = 'VERIFYING'",
+        "execution.state: it is VERIFYING, and DONE was signed",
+    ),
+    (
+        "execution.blocked_from",
+        "update execution set blocked_from = 'EXECUTING'",
+        "execution.progress",
+    ),
+    (
+        "execution.terminal",
+        "update execution set terminal = (terminal::jsonb || '{\"user_message\":\"x\"}')::text::json",
+        "execution.progress",
+    ),
     ("execution.sequence", "update execution set sequence = sequence + 1", "execution.sequence"),
     (
         "execution.plan_revision",
         "update execution set plan_revision = 2",
         "execution.plan_revision",
+    ),
+    (
+        "execution.progress",
+        "update execution set progress = (progress::jsonb || '{\"base_snapshot\":\"00\"}')::text::json",
+        "execution.progress: its todos",
+    ),
+    (
+        "execution.progress",
+        "update execution set progress = (progress::jsonb || '{\"verdict_sequence\":1}')::text::json",
+        "execution.progress: its todos",
     ),
     (
         "execution.progress",

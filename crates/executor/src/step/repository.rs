@@ -132,7 +132,8 @@ async fn begin(run: &LeasedRun, git: &Git, clone: &CloneFolder) -> Result<Reposi
     Ok(state)
 }
 
-/// The start of the run is a snapshot of its first commit, whichever executor takes it.
+/// The start of the run is a snapshot of its first commit, whichever executor takes it. The row names it in the change
+/// that writes down the first effect: until then, each clone is at that commit.
 async fn take_start(run: &LeasedRun, state: &RepositoryState, target: &str) -> Result<(), Stop> {
     if snapshots::has_stored_base(run).await {
         snapshots::base(run).await?;
@@ -146,12 +147,6 @@ async fn take_start(run: &LeasedRun, state: &RepositoryState, target: &str) -> R
     if !protected_is_there(run, base).await? {
         return Err(Stop::Ended(Ended::Overtaken));
     }
-    // Later attempts would compare the clone with a folder that is gone, so this one does not give up.
-    run.insist(|draft| {
-        base.refer(draft);
-        Ok(())
-    })
-    .await?;
     Ok(())
 }
 

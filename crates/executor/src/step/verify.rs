@@ -20,7 +20,7 @@ use std::time::Duration;
 use surety_common::domain::acceptance::DIFFERENCE_CHECK;
 use surety_common::domain::execution::Wait;
 use surety_common::domain::execution::draft::Ending;
-use surety_common::domain::fault::{Fault, FaultClass};
+use surety_common::domain::fault::{Fault, FaultClass, FaultCode, Reason};
 use surety_common::domain::journal::{Entry, Intent};
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{CheckProbe, EvidenceSource, Inputs};
@@ -73,6 +73,13 @@ pub(super) async fn verify(run: &LeasedRun, slot: &mut Slot) -> Result<(), Ended
             run.catch_up().await?;
             Ok(())
         }
+        // Evidence that is not what was signed stays so, and says nothing about the work.
+        Err(fault)
+            if fault.class == FaultClass::Internal
+                || fault.reason == Reason::Service(FaultCode::ReceiptsInvalid) =>
+        {
+            leave_to_operator(run, &fault).await
+        }
         // The run moved on, or was taken over: the row decides.
         Err(fault)
             if matches!(fault.class, FaultClass::Aborted | FaultClass::FailedPrecondition) =>
@@ -81,7 +88,6 @@ pub(super) async fn verify(run: &LeasedRun, slot: &mut Slot) -> Result<(), Ended
             run.catch_up().await?;
             if run.execution().await.version == before { Err(Ended::Gate(fault)) } else { Ok(()) }
         }
-        Err(fault) if fault.class == FaultClass::Internal => leave_to_operator(run, &fault).await,
         Err(fault) => Err(Ended::Gate(fault)),
     }
 }
@@ -99,8 +105,8 @@ pub(super) async fn unless_called_away<T>(
     }
 }
 
-/// Pauses a run for which the gate always fails with an internal error. The run itself is valid, so
-/// it is not ended, and endless retries would occupy a slot.
+/// Pauses a run on which the gate cannot decide. The run itself is valid, so it is not ended, and endless retries would
+/// occupy a slot.
 async fn leave_to_operator(run: &LeasedRun, fault: &Fault) -> Result<(), Ended> {
     tracing::error!(run_id = %run.spec.id, %fault, "verify: the gate failed for the run repeatedly; the run is paused until an operator resumes it");
     let cause = format!("the gate failed for it: {fault}");
@@ -143,7 +149,8 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     }
     let base = snapshots::known_base(run);
     run.insist(|draft| {
-        base.iter().for_each(|base| base.refer(draft));
+        // The row names the start in a change that is journaled, and signed.
+        base.iter().filter(|_| !records.is_empty()).for_each(|base| base.refer(draft));
         for record in &records {
             draft.receipt(record.receipt.clone());
             record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));

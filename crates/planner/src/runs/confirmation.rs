@@ -5,11 +5,15 @@ use super::graph_of;
 use crate::call::Call;
 use crate::planner::Planner;
 use surety_common::domain::acceptance::{Acceptance, Resolution};
-use surety_common::domain::confirmation::{AfterDenial, CallResolution, CallToConfirm};
+use surety_common::domain::confirmation::{
+    AfterDenial, CallResolution, CallToConfirm, call_digest,
+};
 use surety_common::domain::execution::PlanAnswer;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::json::parse_stored;
 use surety_common::domain::machine::Refusal;
+use surety_common::domain::plan::ToolCall;
 use surety_common::domain::planning::PlanApproval;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
@@ -93,6 +97,7 @@ fn give_call_answer(
         return Err(Fault::new(FaultCode::PermissionDenied, message));
     }
     check_digest(&asked.digest, answer)?;
+    check_shown(&asked.digest, digest_of_call(record, asked))?;
     let grant = answer.grant.as_ref();
     let grant = grant.map(|terms| granted(record, (wait_id, asked), terms, (by, draft.now())));
     let resolution = CallResolution {
@@ -121,6 +126,8 @@ fn give_acceptance(
         return Err(Problem::at(Code::TypeMismatch, "grant", message).into());
     }
     check_digest(&asked.digest, answer)?;
+    let whole = Acceptance::new(asked.difference.clone(), asked.cautions.clone());
+    check_shown(&asked.digest, Some(whole.digest))?;
     let not_shown = asked.difference.not_shown.as_str();
     if answer.approved && !not_shown.is_empty() {
         let message = format!("what changed cannot be shown whole: {not_shown}");
@@ -161,6 +168,7 @@ fn give_plan_answer(
         return Err(Problem::at(Code::TypeMismatch, field, message).into());
     }
     check_digest(&asked.digest, answer)?;
+    check_shown(&asked.digest, Some(record.plan_digest.clone()))?;
     let Confirmation { approved, comment, .. } = answer;
     let answer = PlanAnswer { by, approved: *approved, comment };
     draft.resolve_plan(&graph_of(record), wait_id, answer).map_err(refused)
@@ -175,6 +183,25 @@ fn check_digest(asked: &str, answer: &Confirmation) -> Result<(), Fault> {
         answer.digest
     );
     Err(Fault::new(FaultCode::ConfirmationMismatch, message).with_field("call_digest"))
+}
+
+/// Refuses an answer to a question whose words are not those that the digest stands for.
+fn check_shown(asked: &str, shown: Option<String>) -> Result<(), Fault> {
+    if shown.as_deref() == Some(asked) {
+        return Ok(());
+    }
+    let message = format!(
+        "what is shown is not what the digest {asked} stands for: the row of the run was changed; cancel the run, and \
+         check it with `surety receipts verify`"
+    );
+    Err(Fault::new(FaultCode::ConfirmationMismatch, message).with_field("call_digest"))
+}
+
+/// The digest of the call that is shown, under the present plan; none where its arguments do not read.
+fn digest_of_call(record: &RunRecord, asked: &CallToConfirm) -> Option<String> {
+    let arguments = parse_stored(&asked.arguments_json).ok()?.value;
+    let call = ToolCall { name: asked.tool.clone(), arguments };
+    Some(call_digest(&call, &record.plan_digest))
 }
 
 fn closed(message: String) -> Fault {

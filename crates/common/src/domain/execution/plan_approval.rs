@@ -9,6 +9,7 @@
 
 use super::draft::{Draft, Ending};
 use super::{Graph, Wait};
+use crate::domain::confirmation::{AnsweredAt, plan_receipt};
 use crate::domain::journal::{Actor, Answer, Entry};
 use crate::domain::machine::Refusal;
 use crate::domain::stop::StopReason;
@@ -49,10 +50,10 @@ impl Draft {
         wait_id: Uuid,
         answer: PlanAnswer<'_>,
     ) -> Result<(), Refusal> {
-        let asked = |wait: &Wait| wait.id == wait_id && wait.plan_approval.is_some();
-        if !self.execution.own_wait().is_some_and(asked) {
-            return Err(Refusal::Meaningless);
-        }
+        let own = self.execution.own_wait().filter(|wait| wait.id == wait_id);
+        let asked =
+            own.and_then(|wait| wait.plan_approval.as_deref()).ok_or(Refusal::Meaningless)?;
+        let digest = asked.digest.clone();
         let PlanAnswer { by, approved, comment } = answer;
         let word = if approved { "approve" } else { "deny" };
         let text = match comment {
@@ -64,6 +65,14 @@ impl Draft {
             by: Actor(Arc::from(by)),
             text: text.clone(),
         }));
+        let answered = AnsweredAt {
+            step_index: graph.len(),
+            step_id: "",
+            plan_revision: self.execution.plan_revision,
+            wait_id,
+            at: self.now,
+        };
+        self.receipt(plan_receipt((by, approved, comment), &digest, answered));
         if !approved {
             let end = Ending {
                 stop_reason: StopReason::PlanRejected,

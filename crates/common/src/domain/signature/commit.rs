@@ -4,6 +4,7 @@ use super::columns::{PlanColumns, RunColumns, digest};
 use super::envelope::{number, object, text};
 use super::key::to_hex;
 use super::merkle::{Digest, leaf};
+use super::progress::{SignedState, state_of};
 use super::row::{RowLeaves, RowSignature};
 use crate::domain::json::Value;
 use crate::domain::receipt::EvidenceReceipt;
@@ -56,14 +57,14 @@ pub struct CommitLine {
     pub entries_digest: Digest,
     /// How many verdicts are among its entries.
     pub verdicts: u32,
-    /// The [`progress_digest`](super::progress_digest) of the run behind the row; none where earlier versions wrote it.
-    pub progress: Option<Digest>,
+    /// The run's mutable row behind the row; none for a row without a signature.
+    pub after: Option<SignedState>,
 }
 
 impl CommitLine {
     /// The canonical line of an export.
     pub fn to_line(&self) -> String {
-        let Self { sequence, entries, at, actor, entries_digest, verdicts, progress } = self;
+        let Self { sequence, entries, at, actor, entries_digest, verdicts, after } = self;
         let mut commit = vec![
             ("actor", text(actor)),
             ("at", text(instant(*at))),
@@ -72,7 +73,10 @@ impl CommitLine {
             ("sequence", number(sequence)),
             ("verdicts", number(verdicts)),
         ];
-        commit.extend(progress.map(|progress| ("progress", text(to_hex(&progress)))));
+        if let Some(SignedState { state, progress }) = after {
+            commit.push(("progress", text(to_hex(progress))));
+            commit.push(("state", text(*state)));
+        }
         let members = commit.into_iter().map(|(name, value)| (name.to_owned(), value));
         object([("commit", Value::Object(members.collect()))]).to_canonical()
     }
@@ -87,9 +91,12 @@ impl CommitLine {
             actor: value.get("actor")?.as_str()?.to_owned(),
             entries_digest: digest(value.get("entries_digest")?)?,
             verdicts: value.get("verdicts")?.as_number()?.parse().ok()?,
-            progress: match value.get("progress") {
-                None => None,
-                Some(progress) => Some(digest(progress)?),
+            after: match (value.get("progress"), value.get("state")) {
+                (None, None) => None,
+                (progress, state) => {
+                    let (progress, state) = (digest(progress?)?, state_of(state?.as_str()?)?);
+                    Some(SignedState { state, progress })
+                }
             },
         })
     }
@@ -124,7 +131,7 @@ impl RowLeaves {
         leaves.extend(run.iter().map(|run| line_leaf(run_id, &run.to_line())));
         leaves.extend(plans.iter().map(|plan| line_leaf(run_id, &plan.to_line())));
         leaves.push(line_leaf(run_id, &line.to_line()));
-        Self { leaves, run, plans, progress: line.progress }
+        Self { leaves, run, plans, after: line.after }
     }
 }
 

@@ -30,7 +30,7 @@ use crate::domain::receipt::{ChainEnd, EvidenceReceipt, check_plain, read_stored
 use chrono::DateTime;
 
 /// Names the form of the file; another form has another name.
-const FORM: &str = "surety receipts 2";
+const FORM: &str = "surety receipts 3";
 
 /// The first line of an export.
 pub fn header_line(run_id: &str) -> String {
@@ -57,7 +57,7 @@ pub fn state_line(state: &StoredState) -> String {
         ("sequence", number(sequence)),
         ("state", text(state)),
     ];
-    members.extend(progress.map(|progress| ("progress", text(to_hex(&progress)))));
+    members.push(("progress", text(to_hex(progress))));
     let members = members.into_iter().map(|(name, value)| (name.to_owned(), value));
     object([("state", Value::Object(members.collect()))]).to_canonical()
 }
@@ -310,17 +310,19 @@ impl<'f> Reader<'_, 'f> {
         let Group { first, lines, root, proof, receipts, run, plans } =
             std::mem::take(&mut self.group);
         let sequence = line.sequence;
-        let signature = match (root, proof) {
-            (Some((envelope, root)), Some(Some((place, nodes)))) => Some(RowSignature {
-                key_id: envelope.key_id,
-                signed_at: root.signed_at,
-                proof: RangeProof { leaf_count: root.leaf_count, first: place, nodes },
-                signature: envelope.signature,
-                run,
-                plans,
-                progress: line.progress,
-            }),
-            (None, Some(None)) if run.is_none() && plans.is_empty() => None,
+        let signature = match (root, proof, line.after) {
+            (Some((envelope, root)), Some(Some((place, nodes))), Some(after)) => {
+                Some(RowSignature {
+                    key_id: envelope.key_id,
+                    signed_at: root.signed_at,
+                    proof: RangeProof { leaf_count: root.leaf_count, first: place, nodes },
+                    signature: envelope.signature,
+                    run,
+                    plans,
+                    after,
+                })
+            }
+            (None, Some(None), None) if run.is_none() && plans.is_empty() => None,
             _ => {
                 self.verifier.find(0, format!("journal row {sequence}: its signed root and its proof do not belong together"));
                 None
@@ -369,7 +371,7 @@ impl<'f> Reader<'_, 'f> {
 }
 
 fn unknown_state() -> StoredState {
-    StoredState { state: String::new(), plan_revision: 0, sequence: 0, progress: None }
+    StoredState { state: String::new(), plan_revision: 0, sequence: 0, progress: Digest::default() }
 }
 
 fn read_state(value: &Value) -> Option<StoredState> {
@@ -377,10 +379,7 @@ fn read_state(value: &Value) -> Option<StoredState> {
         state: value.get("state")?.as_str()?.to_owned(),
         plan_revision: value.get("plan_revision")?.as_number()?.parse().ok()?,
         sequence: value.get("sequence")?.as_number()?.parse().ok()?,
-        progress: match value.get("progress") {
-            None => None,
-            Some(progress) => Some(super::columns::digest(progress)?),
-        },
+        progress: super::columns::digest(value.get("progress")?)?,
     })
 }
 

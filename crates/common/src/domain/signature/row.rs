@@ -1,7 +1,7 @@
 //! The signature of a journal row, as its column keeps it.
 //!
 //! ```text
-//!   form 1 | key id 16 | signed at 8 | leaves 4 | first 4 | signature 64 | flags 1 | plans 1
+//!   form 1 | key id 16 | signed at 8 | leaves 4 | first 4 | signature 64 | state 1 | flags 1 | plans 1
 //!     | columns of the run 32 each, if flagged | progress 32, if flagged | (revision 4, columns 32 each) of each plan | nodes 32 each
 //! ```
 
@@ -9,14 +9,12 @@ use super::columns::{PlanColumns, RunColumns};
 use super::envelope::{Envelope, Statement, message_of, number, object, subject, text};
 use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
 use super::merkle::{Digest, RangeProof, Tree};
-use super::progress::initial;
+use super::progress::{SignedState, initial, state_of_letter, state_to_letter};
 use chrono::{DateTime, SecondsFormat, Utc};
 
 /// The predicate of a signed root.
 pub(super) const ROOT: &str = "urn:surety:predicate:receipts-root:v1";
-/// The form of earlier versions, which signed no progress.
-const WITHOUT_PROGRESS: u8 = 1;
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const HAS_RUN: u8 = 1;
 /// The progress differs from that of a new run.
 const HAS_PROGRESS: u8 = 2;
@@ -36,8 +34,8 @@ pub struct RowSignature {
     pub run: Option<RunColumns>,
     /// The columns of the plans that were stored with the row, as they were signed.
     pub plans: Vec<PlanColumns>,
-    /// The progress of the run behind the row; none where earlier versions wrote it.
-    pub progress: Option<Digest>,
+    /// The run's mutable row behind the row.
+    pub after: SignedState,
 }
 
 /// The statement that is signed for a group commit.
@@ -60,8 +58,8 @@ pub struct RowLeaves {
     pub run: Option<RunColumns>,
     /// The columns of the plans that are stored with the row.
     pub plans: Vec<PlanColumns>,
-    /// The progress of the run behind the row.
-    pub progress: Option<Digest>,
+    /// The run's mutable row behind the row; none for a row that is not stored.
+    pub after: Option<SignedState>,
 }
 
 impl RowSignature {
@@ -78,10 +76,10 @@ impl RowSignature {
             (root_statement(&tree.root(), leaf_count, signed_at), key.public().id());
         let signature = key.sign(&message_of(&statement));
         let mut from = 0;
-        let signed = rows.into_iter().map(|RowLeaves { leaves, run, plans, progress }| {
+        let signed = rows.into_iter().map(|RowLeaves { leaves, run, plans, after }| {
             let (first, to) = (from, from + leaves.len());
             from = to;
-            (first < to).then(|| Self {
+            after.filter(|_| first < to).map(|after| Self {
                 key_id,
                 signed_at,
                 proof: RangeProof {
@@ -92,7 +90,7 @@ impl RowSignature {
                 signature,
                 run,
                 plans,
-                progress,
+                after,
             })
         });
         signed.collect()
@@ -107,15 +105,16 @@ impl RowSignature {
 
     /// The column.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Self { key_id, signed_at, proof, signature, run, plans, progress } = self;
+        let Self { key_id, signed_at, proof, signature, run, plans, after } = self;
         let mut bytes = Vec::with_capacity(128 + 32 * proof.nodes.len());
-        bytes.push(if progress.is_some() { VERSION } else { WITHOUT_PROGRESS });
+        bytes.push(VERSION);
         bytes.extend(key_id.0);
         bytes.extend(signed_at.timestamp_micros().to_be_bytes());
         bytes.extend(proof.leaf_count.to_be_bytes());
         bytes.extend(proof.first.to_be_bytes());
         bytes.extend(signature);
-        let changed = progress.filter(|progress| *progress != initial());
+        bytes.push(state_to_letter(after.state));
+        let changed = Some(after.progress).filter(|progress| *progress != initial());
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         bytes.push(flag(run.is_some(), HAS_RUN) | flag(changed.is_some(), HAS_PROGRESS));
         bytes.push(u8::try_from(plans.len()).unwrap_or(u8::MAX));
@@ -131,23 +130,19 @@ impl RowSignature {
 
     /// Reads the column; none for other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (&form, mut rest) = bytes.split_first()?;
+        let mut rest = bytes.strip_prefix(&[VERSION])?;
         let key_id = KeyId(take(&mut rest)?);
         let signed_at = DateTime::from_timestamp_micros(i64::from_be_bytes(take(&mut rest)?))?;
         let leaf_count = u32::from_be_bytes(take(&mut rest)?);
         let first = u32::from_be_bytes(take(&mut rest)?);
         let signature = take(&mut rest)?;
-        let [flags, plan_count] = take(&mut rest)?;
-        let known = if form == VERSION { HAS_RUN | HAS_PROGRESS } else { HAS_RUN };
-        (flags & !known == 0).then_some(())?;
+        let [state, flags, plan_count] = take(&mut rest)?;
+        let state = state_of_letter(state)?;
+        (flags & !(HAS_RUN | HAS_PROGRESS) == 0).then_some(())?;
         let has_run = flags & HAS_RUN != 0;
         let run = if has_run { Some(RunColumns(digests(&mut rest)?)) } else { None };
-        let progress = match form {
-            VERSION if flags & HAS_PROGRESS != 0 => Some(take(&mut rest)?),
-            VERSION => Some(initial()),
-            WITHOUT_PROGRESS => None,
-            _ => return None,
-        };
+        let has_progress = flags & HAS_PROGRESS != 0;
+        let progress = if has_progress { take(&mut rest)? } else { initial() };
         let mut plans = Vec::new();
         for _ in 0..plan_count {
             let revision = u32::from_be_bytes(take(&mut rest)?);
@@ -155,7 +150,8 @@ impl RowSignature {
         }
         let (nodes, odd) = rest.as_chunks::<32>();
         let proof = RangeProof { leaf_count, first, nodes: nodes.to_vec() };
-        let read = Self { key_id, signed_at, proof, signature, run, plans, progress };
+        let after = SignedState { state, progress };
+        let read = Self { key_id, signed_at, proof, signature, run, plans, after };
         odd.is_empty().then_some(read)
     }
 }

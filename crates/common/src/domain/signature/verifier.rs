@@ -6,11 +6,13 @@ use super::columns::{PlanColumns, RunColumns};
 use super::commit::Row;
 use super::envelope::message_of;
 use super::key::SIGNATURE_BYTES;
+use super::progress::SignedState;
 use super::summary::SignedVerdict;
 use super::trust::{Service, TrustedKeys};
 use super::{Digest, to_hex};
+use crate::domain::confirmation::{is_expiry, is_told_to_planner};
 use crate::domain::machine::run::RunState;
-use crate::domain::receipt::{ChainFinding, ChainReport, EvidenceReceipt, EvidenceSource, Place};
+use crate::domain::receipt::{ChainFinding, ChainReport, EvidenceReceipt, Place};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the signatures of a run say.
@@ -46,8 +48,8 @@ pub struct StoredState {
     pub plan_revision: u32,
     /// The number of the newest event.
     pub sequence: i64,
-    /// The [`progress_digest`](super::progress_digest) of the row; none in exports of earlier versions.
-    pub progress: Option<Digest>,
+    /// The [`progress_digest`](super::progress_digest) of the row.
+    pub progress: Digest,
 }
 
 /// Checks a run's rows in their order.
@@ -72,8 +74,8 @@ pub struct Verifier<'k> {
     /// The first signature of the last verdict, and whether an anchor of it came.
     anchored: (Option<[u8; SIGNATURE_BYTES]>, bool),
     anchors: Vec<AnchoredVerdict>,
-    /// The number and the progress of the last row, where it was signed.
-    progress: Option<(i64, Digest)>,
+    /// The number of the last row and what it says of the run's mutable row, where it was signed.
+    after: Option<(i64, SignedState)>,
 }
 
 impl<'k> Verifier<'k> {
@@ -102,7 +104,7 @@ impl<'k> Verifier<'k> {
             verdict: None,
             anchored: (None, false),
             anchors: Vec::new(),
-            progress: None,
+            after: None,
         }
     }
 
@@ -122,7 +124,7 @@ impl<'k> Verifier<'k> {
         }
         self.sequence = line.sequence;
         self.awaited = line.verdicts;
-        self.progress = line.progress.map(|progress| (line.sequence, progress));
+        self.after = line.after.map(|after| (line.sequence, after));
         commit.receipts.iter().for_each(|receipt| self.receipt(receipt));
         match commit.signature {
             Some(_) => self.signed(commit),
@@ -324,8 +326,14 @@ impl<'k> Verifier<'k> {
     ) -> EvidenceReport {
         self.verdicts_have_come();
         let StoredState { state, plan_revision, sequence, progress } = state;
-        if let Some((row, _)) = self.progress.filter(|(_, signed)| Some(*signed) != *progress) {
-            self.find(0, format!("execution.progress: its todos, its grants or its verification round are not what was signed with journal row {row}"));
+        if let Some((row, after)) = self.after {
+            if after.progress != *progress {
+                self.find(0, format!("execution.progress: its todos, its grants, its verification round, its snapshot of the start, its verdict, its answer or its end are not what was signed with journal row {row}"));
+            }
+            if after.state != state {
+                let signed = after.state;
+                self.find(0, format!("execution.state: it is {state}, and {signed} was signed with journal row {row}"));
+            }
         }
         if *sequence != self.sequence {
             let last = self.sequence;
@@ -354,8 +362,9 @@ impl<'k> Verifier<'k> {
             for revision in added {
                 self.find(0, format!("plan revision {revision}: it was not signed"));
             }
-            if signed.last().copied().unwrap_or_default() < *plan_revision {
-                self.find(0, format!("execution.plan_revision: it is {plan_revision}, and no such plan was signed"));
+            let last = signed.last().copied().unwrap_or_default();
+            if last != *plan_revision {
+                self.find(0, format!("execution.plan_revision: it is {plan_revision}, and the last plan that was signed is {last}"));
             }
         } else if self.first_signed.is_some() && self.unsigned.is_none() {
             self.find(0, "run: it was not signed");
@@ -390,15 +399,14 @@ fn status(
 fn signers(commit: &Row<'_>) -> &'static [Service] {
     let stores =
         commit.signature.is_some_and(|signed| signed.run.is_some() || !signed.plans.is_empty());
-    let is_said = |receipt: &EvidenceReceipt| {
-        matches!(receipt.source, EvidenceSource::Approval | EvidenceSource::UserReply)
-    };
-    let recorded = commit.receipts.iter().flatten().any(|receipt| !is_said(receipt));
-    match (commit.line.verdicts, recorded, stores) {
-        (0, false, false) => &[Service::Planner, Service::Executor, Service::Gate],
-        (0, true, false) => &[Service::Executor],
-        (0, false, true) => &[Service::Planner],
-        (_, false, false) => &[Service::Gate],
+    let receipts = || commit.receipts.iter().flatten().filter(|receipt| !is_expiry(receipt));
+    let of_planner = stores || receipts().any(|receipt| is_told_to_planner(receipt));
+    let of_executor = receipts().any(|receipt| !is_told_to_planner(receipt));
+    match (of_planner, of_executor, commit.line.verdicts > 0) {
+        (false, false, false) => &[Service::Planner, Service::Executor, Service::Gate],
+        (true, false, false) => &[Service::Planner],
+        (false, true, false) => &[Service::Executor],
+        (false, false, true) => &[Service::Gate],
         _ => &[],
     }
 }

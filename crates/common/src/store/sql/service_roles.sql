@@ -23,8 +23,9 @@ revoke all on all tables in schema public from surety_planner, surety_executor, 
 grant select on all tables in schema public to surety_planner, surety_executor, surety_gate;
 grant usage on all sequences in schema public to surety_planner, surety_executor, surety_gate;
 
--- Tokens that a service is given by file, and the times of their use; the keys that services sign with.
-grant insert, update on token to surety_planner, surety_executor, surety_gate;
+-- Only the planner stores tokens; the others note the times of their use. Each service registers the key that it signs with.
+grant insert, update on token to surety_planner;
+grant update (last_used_at) on token to surety_executor, surety_gate;
 grant insert on signing_key to surety_planner, surety_executor, surety_gate;
 
 -- The planner stores runs, plans, what persons say, and what is administered, and deletes what is kept no longer.
@@ -61,6 +62,21 @@ language sql immutable parallel safe as $$
           and entry -> 'receipt' ->> 'source' not in ('approval', 'user_reply'))
 $$;
 
+-- Whether a receipt among entries records what a person told the planner: an answer, an approval, a revoked grant. The
+-- use of a grant, and an answer that did not come in time, are the executor's.
+create or replace function journal_has_told(entries text) returns boolean
+language sql immutable parallel safe as $$
+    select exists (
+        select from json_array_elements(entries::json) as change, json_array_elements(change) as entry
+        where json_typeof(entry) = 'object'
+          and (entry -> 'receipt' ->> 'source' = 'approval'
+               or entry -> 'receipt' ->> 'source' = 'user_reply' and entry -> 'receipt' ->> 'name' = 'ask_user')
+          and entry -> 'receipt' ->> 'name' is distinct from 'use_grant'
+          and exists (
+              select from json_array_elements(entry -> 'receipt' -> 'facts') as fact
+              where fact ->> 'key' = 'by'))
+$$;
+
 -- Whether an entry of this kind is among entries.
 create or replace function journal_has(entries text, kind text) returns boolean
 language sql immutable parallel safe as $$
@@ -80,7 +96,7 @@ create policy journal_of_planner on journal for insert to surety_planner
     with check (journal_receipts_are_said(entries) and not journal_has(entries, 'verdict'));
 drop policy if exists journal_of_executor on journal;
 create policy journal_of_executor on journal for insert to surety_executor
-    with check (not journal_has(entries, 'verdict'));
+    with check (not journal_has(entries, 'verdict') and not journal_has_told(entries));
 drop policy if exists journal_of_gate on journal;
 create policy journal_of_gate on journal for insert to surety_gate
     with check (not journal_has(entries, 'receipt'));

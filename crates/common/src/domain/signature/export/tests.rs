@@ -1,7 +1,7 @@
 use super::super::commit::instant;
 use super::super::row::RowLeaves;
 use super::super::{SecretKey, Service, TrustedKey};
-use super::super::{VerdictAnchor, progress_digest};
+use super::super::{SignedState, VerdictAnchor, progress_digest};
 use super::*;
 use crate::domain::journal::VerdictRecord;
 use crate::domain::json::sha256;
@@ -75,13 +75,14 @@ fn receipt(number: u64, prev: &str) -> EvidenceReceipt {
 fn line(sequence: i64, entries: u32, verdicts: u32) -> CommitLine {
     let actor = "executor/1".to_owned();
     let entries_digest = sha256(&[&sequence.to_be_bytes()]);
-    let progress = Some(progress());
-    CommitLine { sequence, entries, at: at(sequence), actor, entries_digest, verdicts, progress }
+    let state = if verdicts > 0 { "DONE" } else { "EXECUTING" };
+    let after = Some(SignedState { state, progress: progress() });
+    CommitLine { sequence, entries, at: at(sequence), actor, entries_digest, verdicts, after }
 }
 
 /// Of a run in its first verification round, without todos and grants.
 fn progress() -> Digest {
-    progress_digest(1, "{}", "[]")
+    progress_digest(1, ["{}", "[]", "{}"])
 }
 
 /// Signs a row beside rows of another run, as in a group commit.
@@ -163,7 +164,7 @@ fn story(run_id: &'static str) -> Story {
         state: "DONE".to_owned(),
         plan_revision: 1,
         sequence: 12,
-        progress: Some(progress()),
+        progress: progress(),
     };
     Story { run_id, run, plan, commits, verdicts: vec![(3, verdict)], state }
 }
@@ -230,7 +231,7 @@ fn each_way_to_rewrite_rows_is_named() {
             }
         }
     }
-    let rows: [Row; 25] = [
+    let rows: [Row; 24] = [
         ("run.policy", |story| story.run.0[6] = [1; 32], "run.policy: it is not what"),
         ("run.workspace", |story| story.run.0[9] = [1; 32], "run.workspace: it is not what"),
         (
@@ -323,21 +324,17 @@ fn each_way_to_rewrite_rows_is_named() {
         ),
         (
             "execution.progress, a todo added",
-            |story| story.state.progress = Some(progress_digest(1, "{\"added\":[]}", "[]")),
+            |story| story.state.progress = progress_digest(1, ["{\"added\":[]}", "[]", "{}"]),
             "execution.progress: its todos",
         ),
         (
-            "execution.progress, left out",
-            |story| story.state.progress = None,
-            "execution.progress: its todos",
-        ),
-        (
-            "progress of a row, left out",
+            "state of a row",
             |story| {
-                story.commits[3].line.progress = None;
-                story.commits[3].signature.as_mut().unwrap().progress = None;
+                let after = story.commits[2].line.after.as_mut().unwrap();
+                after.state = "VERIFYING";
+                story.commits[2].signature.as_mut().unwrap().after = *after;
             },
-            "journal row 12: it is not",
+            "journal row 10 with receipt 3: it is not",
         ),
         (
             "an anchor of something else",
@@ -376,6 +373,49 @@ fn a_service_signs_only_what_it_may_write() {
         "{}",
         forged.found()
     );
+}
+
+/// A row with one receipt of this kind after the two first ones, signed by a service.
+fn found_for(service: Service, source: EvidenceSource, name: &str, by: Option<&str>) -> String {
+    let mut story = story(RUN);
+    let mut commit = Commit { signature: None, ..story.commits[2].clone() };
+    let told = commit.receipts[0].as_mut().unwrap();
+    let by = by.map(|by| Fact::Output { key: "by".to_owned(), value: by.to_owned() });
+    told.success = by.is_some();
+    told.facts = by.into_iter().collect();
+    (told.source, told.name) = (source, name.to_owned());
+    let prev = told.prev_digest.clone();
+    told.seal(prev);
+    story.commits[2] = signed(service, RUN, commit, (None, Vec::new()));
+    story.found()
+}
+
+#[test]
+fn what_a_person_says_is_signed_by_the_planner_only() {
+    use EvidenceSource::{Approval, UserReply};
+    let refused = "which may not sign it";
+    for (source, name) in [
+        (Approval, "confirm_call"),
+        (Approval, "approve_plan"),
+        (Approval, "accept_changes"),
+        (UserReply, "ask_user"),
+    ] {
+        let found = |service| found_for(service, source, name, Some("alice"));
+        assert!(!found(Service::Planner).contains(refused), "{name}");
+        assert!(found(Service::Executor).contains(refused), "{name}");
+        assert!(found(Service::Gate).contains(refused), "{name}");
+    }
+    // What the executor records: a use of a grant, and a person's word about its own call.
+    for (source, name) in [(Approval, "use_grant"), (UserReply, "write_file")] {
+        let found = |service| found_for(service, source, name, Some("alice"));
+        assert!(!found(Service::Executor).contains(refused), "{name}");
+        assert!(found(Service::Planner).contains(refused), "{name}");
+    }
+    // That time has passed, any service finds.
+    for service in [Service::Planner, Service::Executor, Service::Gate] {
+        let found = found_for(service, EvidenceSource::Approval, "confirm_call", None);
+        assert!(!found.contains(refused), "{found}");
+    }
 }
 
 /// Changes of each class of bytes in each line, so that no part of a file is without protection.

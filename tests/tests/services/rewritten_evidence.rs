@@ -1,0 +1,118 @@
+//! Rows that a superuser rewrites while a run is at work: the gate gives no verdict on them, a person approves nothing
+//! else than was asked, and what a user reads says where it is broken.
+
+use super::signed_evidence::{Files, start};
+use anyhow::{Context, Result, ensure};
+use sqlx::PgPool;
+use surety_common::wire::status::from_status;
+use surety_common::wire::v1;
+use surety_e2e::harness::{Deployment, wait_for_yes};
+use surety_e2e::script::{plan, request, step, write};
+use surety_e2e::timestamp_authority::TimestampAuthority;
+use uuid::Uuid;
+
+/// A run whose only call waits for an approval, and that wait.
+async fn asking(deployment: &Deployment) -> Result<(v1::Run, v1::Wait)> {
+    let plan = plan(&[step("a", &[], &[write("a.txt", "first")])]);
+    let policy =
+        v1::Policy { confirm_tools: vec!["write_file".to_owned()], ..v1::Policy::default() };
+    let run = v1::CreateRunRequest { policy: Some(policy), ..request(&plan, "") };
+    let run = deployment.create_run(run).await?;
+    let run = deployment.wait_for(&run.id, "asking", |run| run.blocked.is_some()).await?;
+    let asked = v1::ListWaitsRequest { run_id: run.id.clone(), ..Default::default() };
+    let waits = deployment.runs()?.list_waits(asked).await?.into_inner().waits;
+    let wait = waits.into_iter().next().context("a wait")?;
+    Ok((run, wait))
+}
+
+fn approval(wait: &v1::Wait) -> v1::ResolveConfirmationRequest {
+    v1::ResolveConfirmationRequest {
+        wait_id: wait.id.clone(),
+        answer: v1::ConfirmationAnswer::Approve.into(),
+        call_digest: wait.call_digest.clone(),
+        ..Default::default()
+    }
+}
+
+/// Rewrites a run's row as the owner of the database can.
+async fn rewrite(pool: &PgPool, statement: &'static str, run_id: &str) -> Result<()> {
+    let done = sqlx::query(statement).bind(run_id.parse::<Uuid>()?).execute(pool).await?;
+    ensure!(done.rows_affected() == 1, "{statement}");
+    Ok(())
+}
+
+async fn signatures(deployment: &Deployment, run_id: &str) -> Result<v1::SignatureReport> {
+    let request = v1::GetRunRequest { run_id: run_id.to_owned(), view: v1::RunView::Full.into() };
+    let response = deployment.runs()?.get_run(request).await?.into_inner();
+    response.signatures.context("a report on the signatures")
+}
+
+#[tokio::test]
+async fn the_gate_gives_no_verdict_on_evidence_that_was_rewritten() -> Result<()> {
+    let files = Files::new()?;
+    let authority = TimestampAuthority::start(&[]).await?;
+    let deployment = start(&files, &authority).await?;
+    let pool = deployment.database.pool().await?;
+    let (run, wait) = asking(&deployment).await?;
+    let report = signatures(&deployment, &run.id).await?;
+    ensure!(report.state() == v1::SignatureState::Signed, "{report:#?}");
+
+    rewrite(&pool, "update run set goal = goal || ' or less' where id = $1", &run.id).await?;
+    deployment.runs()?.resolve_confirmation(approval(&wait)).await?;
+    let on_operator = |run: &v1::Run| {
+        let blocked = run.blocked.as_ref();
+        run.terminal.is_some()
+            || blocked.is_some_and(|it| it.waiting_on() == v1::WaitingOn::Operator)
+    };
+    let paused = deployment.wait_for(&run.id, "refused by the gate", on_operator).await?;
+    let why = paused.blocked.as_ref().context("a wait for the operator")?;
+    ensure!(
+        why.unblocks.contains("receipts_invalid") && why.unblocks.contains("run.goal"),
+        "{why:#?}"
+    );
+    ensure!(paused.verdict.is_none(), "{paused:#?}");
+    let report = signatures(&deployment, &run.id).await?;
+    ensure!(report.state() == v1::SignatureState::Broken, "{report:#?}");
+    ensure!(report.detail.contains("run.goal"), "{report:#?}");
+    let shown = deployment.command_line(&["show", &run.id]).await?;
+    ensure!(shown.contains("broken: run.goal: it is not what the planner signed"), "{shown}");
+
+    // What was signed is there again: the gate decides.
+    rewrite(&pool, "update run set goal = replace(goal, ' or less', '') where id = $1", &run.id)
+        .await?;
+    let resume = v1::ResumeRunRequest { run_id: run.id.clone(), ..Default::default() };
+    deployment.runs()?.resume_run(resume).await?;
+    let ended = deployment.wait_for_end(&run.id).await?;
+    let reason = ended.terminal.as_ref().map(v1::Terminal::stop_reason);
+    ensure!(reason == Some(v1::StopReason::Accepted), "{ended:#?}");
+    let report = signatures(&deployment, &run.id).await?;
+    ensure!(report.state() == v1::SignatureState::Signed, "{report:#?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn another_call_than_was_asked_cannot_be_approved() -> Result<()> {
+    let files = Files::new()?;
+    let authority = TimestampAuthority::start(&[]).await?;
+    let deployment = start(&files, &authority).await?;
+    let pool = deployment.database.pool().await?;
+    let (run, wait) = asking(&deployment).await?;
+    wait_for_yes(&pool, "select count(*) = 1 from execution where progress::text like '%first%'")
+        .await?;
+    let other = "update execution set wait = replace(wait::text, 'first', 'other')::json,
+                 progress = replace(progress::text, 'first', 'other')::json where run_id = $1";
+    rewrite(&pool, other, &run.id).await?;
+    let refused = deployment.runs()?.resolve_confirmation(approval(&wait)).await;
+    let refused = from_status(&refused.err().context("it was approved")?);
+    ensure!(refused.reason.as_str() == "confirmation_mismatch", "{refused:?}");
+    ensure!(refused.to_string().contains("row of the run was changed"), "{refused}");
+
+    let first = "update execution set wait = replace(wait::text, 'other', 'first')::json,
+                 progress = replace(progress::text, 'other', 'first')::json where run_id = $1";
+    rewrite(&pool, first, &run.id).await?;
+    deployment.runs()?.resolve_confirmation(approval(&wait)).await?;
+    let ended = deployment.wait_for_end(&run.id).await?;
+    let reason = ended.terminal.as_ref().map(v1::Terminal::stop_reason);
+    ensure!(reason == Some(v1::StopReason::Accepted), "{ended:#?}");
+    deployment.finish().await
+}
