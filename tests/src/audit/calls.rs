@@ -4,11 +4,11 @@ use anyhow::{Result, ensure};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use surety_common::domain::acceptance::Resolution;
-use surety_common::domain::confirmation::{ConfirmPolicy, ToolEffects};
+use surety_common::domain::confirmation::{ConfirmPolicy, PLAN_RESOLVED, ToolEffects};
 use surety_common::domain::journal::Intent;
 use surety_common::domain::json;
 use surety_common::domain::plan::PlanStep;
-use surety_common::domain::receipt::{EvidenceReceipt, Fact};
+use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::tool_workers::{ToolWorkerPolicy, entry_of};
 use surety_executor::tool::{Annotations, BuiltinSettings, Registry};
@@ -82,7 +82,7 @@ impl Calls {
     pub(super) fn begun(&self, receipt: &EvidenceReceipt, call_id: Uuid) -> Result<()> {
         let Some(intent) = self.intents.get(&call_id) else {
             // A person's answer is no call.
-            if Resolution::of(receipt).is_some() {
+            if Resolution::of(receipt).is_some() || answers_plan(receipt) {
                 return Ok(());
             }
             let reads = self.reads(&receipt.name) || is_of_server(receipt);
@@ -136,6 +136,13 @@ pub(super) fn is_of_server(receipt: &EvidenceReceipt) -> bool {
     let of =
         |server: &str| receipt.name.strip_prefix(server).is_some_and(|rest| rest.starts_with("__"));
     receipt.reporter().and_then(|witness| witness.strip_prefix("mcp:")).is_some_and(of)
+}
+
+/// Whether a receipt is of a person's answer about a plan.
+fn answers_plan(receipt: &EvidenceReceipt) -> bool {
+    receipt.source == EvidenceSource::Approval
+        && receipt.name == PLAN_RESOLVED
+        && receipt.step_id.is_empty()
 }
 
 /// Whether an effect is known.

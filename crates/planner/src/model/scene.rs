@@ -24,13 +24,18 @@ pub(super) async fn conversation(
         return Ok(None);
     }
     let planning = execution.planning();
+    let mut fixed = fixed_checks(&planning)?;
+    if plan.is_none() {
+        // The first plan gets those of the namespace as well, as `SubmitPlan` adds them.
+        fixed = planner.policies.find(&spec.namespace).await?.with_checks(fixed);
+    }
     let reason = execution.own_wait().map_or("", |wait| wait.question.as_str());
     Ok(Some(messages(&PlanScene {
         prompt: &prompt.text,
         goal: &spec.goal,
         limits: &spec.limits,
         plan: plan.as_deref().map(|plan| (plan, execution.step_states().collect())),
-        fixed: &fixed_checks(&planning)?,
+        fixed: &fixed,
         cause: planning.cause,
         reason,
         refused: planning.refused.as_ref(),

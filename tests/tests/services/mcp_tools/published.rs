@@ -1,4 +1,5 @@
-//! Servers that others wrote, from their packages. Where a package does not install, its test is skipped, and says so.
+//! Servers that others wrote, from their packages. Where a package does not install, its test is skipped and says so; on
+//! CI it fails.
 
 use super::{Stage, call, one_step, written};
 use anyhow::{Context, Result, ensure};
@@ -8,6 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surety_common::wire::v1;
+use surety_e2e::skips;
 use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -20,11 +22,35 @@ const GIT: &str = "mcp-server-git==2026.10.19";
 const INSTALLING: Duration = Duration::from_secs(300);
 
 /// Records that a test was skipped, and why, for the caller of the tests.
+///
+/// # Errors
+/// It runs on CI, which may not pass without the test.
 fn skipped(what: &str, why: &str) -> Result<()> {
+    may_skip(std::env::var("CI").ok().as_deref(), what, why)?;
     writeln!(std::io::stderr(), "MCP server {what}: skipped: {why}")?;
-    if let Some(file) = std::env::var_os("SURETY_TEST_SKIPS") {
-        let mut skips = fs::OpenOptions::new().create(true).append(true).open(file)?;
-        writeln!(skips, "MCP server {what}: {why}")?;
+    skips::note(&format!("MCP server {what}"), why)
+}
+
+/// Whether a test may be skipped under this value of the variable `CI`.
+fn may_skip(ci: Option<&str>, what: &str, why: &str) -> Result<()> {
+    let ci = ci.unwrap_or_default();
+    ensure!(ci.is_empty(), "MCP server {what}: {why}, and CI={ci} requires its test");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_install_is_skipped_off_ci_alone() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let why = install("/no/such/npm", &["install"], folder.path()).await?;
+    let why = why.context("it was installed by a program that is not there")?;
+    ensure!(why.contains("/no/such/npm"), "{why}");
+    for ci in [None, Some("")] {
+        may_skip(ci, EVERYTHING, &why)?;
+    }
+    for ci in ["true", "1"] {
+        let failed = may_skip(Some(ci), EVERYTHING, &why).err().context("it may be skipped")?;
+        let failed = failed.to_string();
+        ensure!(failed.contains(EVERYTHING) && failed.contains(&why), "{failed}");
     }
     Ok(())
 }

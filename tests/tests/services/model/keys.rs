@@ -1,21 +1,26 @@
 //! The key of an endpoint reaches the endpoint, and nothing that is stored, logged, traced or answered.
 
+use crate::model::search::{Forms, files, rows};
 use crate::model::stage::{
-    Stage, is_planning, next_plan, one_step, planned, say, tool, unplanned, write_answer,
+    Stage, is_planning, next_plan, one_step, planned, say, stop_reason, tool, unplanned,
 };
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Result, anyhow, ensure};
 use serde_json::json;
-use sqlx::{AssertSqlSafe, PgPool, Row};
 use std::os::unix::fs::PermissionsExt;
+use surety_common::wire::v1;
 use surety_common::wire::v1::event::Kind;
-use surety_e2e::harness::PATIENCE;
+use surety_e2e::harness::{Deployment, PATIENCE};
 use surety_e2e::model_server::{Reply, Settings};
 use surety_e2e::otlp::OtlpReceiver;
 
 const CANARY: &str = "sk-C4nary0fTheModelEndpoint9zQ7";
+/// What stands in place of a key that an endpoint repeats.
+const REDACTED: &str = "[secret:model-key]";
+/// A text that is stored as it is: a search that does not find it finds nothing.
+const MARK: &str = "a-text-that-every-search-finds";
 
 #[tokio::test]
-async fn a_key_is_in_no_row_no_log_no_trace_and_no_answer() -> Result<()> {
+async fn a_key_is_in_no_row_no_file_no_log_no_trace_no_metric_and_no_answer() -> Result<()> {
     let receiver = OtlpReceiver::start().await?;
     let url = receiver.endpoint();
     let key = tempfile::NamedTempFile::new()?;
@@ -29,18 +34,29 @@ async fn a_key_is_in_no_row_no_log_no_trace_and_no_answer() -> Result<()> {
     ];
     let settings = Settings { key: Some(CANARY.to_owned()), ..Settings::default() };
     let mut stage = Stage::start_with(settings, &environment).await?;
-    let folder = tempfile::tempdir()?;
     stage.plays.add("canary", |number, asked| match (is_planning(asked), number) {
         // An endpoint that repeats its key in an error.
         (true, 0) => Reply::status(400).saying(&format!("the key {CANARY} is not welcome")),
         (true, _) => say(&one_step()),
         (false, 2) => Reply::status(401).saying(&format!("wrong key: {CANARY}")),
-        (false, 3) => write_answer(),
+        // A model that repeats its key in words and in arguments.
+        (false, 3) => say(&json!({
+            "action": "continue",
+            "speak": format!("My key is {CANARY}."),
+            "tool_call": {"name": "write_file",
+                "arguments": {"path": "answer.txt", "content": format!("{MARK} {CANARY}\n")}},
+        })),
+        // More than a row of the journal holds: it is stored as bytes.
+        (false, 4) => {
+            let line = format!("seq 20000; echo {MARK}; cat answer.txt");
+            tool("run_command", json!({"argv": ["sh", "-c", line]}))
+        }
         (false, _) => next_plan(),
     });
-    let request = unplanned("canary", &folder.path().to_string_lossy());
-    let run = stage.deployment.create_run(request).await?;
+    // Without a workspace of its own the run works in the data folder.
+    let run = stage.deployment.create_run(unplanned("canary", "")).await?;
     let ended = stage.deployment.wait_for_end(&run.id).await?;
+    ensure!(stop_reason(&ended)? == v1::StopReason::Accepted, "{ended:#?}");
     let sent = stage.server.recorded();
     let shown = |header: &String| header.contains(CANARY);
     ensure!(sent.iter().any(|sent| sent.headers.values().any(shown)), "the endpoint got its key");
@@ -53,21 +69,48 @@ async fn a_key_is_in_no_row_no_log_no_trace_and_no_answer() -> Result<()> {
     ] {
         ensure!(!text.contains(CANARY), "{place}: {text}");
     }
-    let pool = stage.deployment.database.pool().await?;
-    let tables = rows(&pool).await?;
-    ensure!(!tables.contains(CANARY), "the key is in the database");
+    no_metric_has_it(&stage.deployment).await?;
     stage.deployment.first_executor()?.stop().await?;
     stage.deployment.planner.stop().await?;
     let executors = stage.deployment.executors.iter().flat_map(|process| process.log());
     for line in executors.chain(stage.deployment.planner.log()).chain(stage.deployment.gate.log()) {
-        ensure!(!line.contains(CANARY), "a log line: {line}");
+        ensure!(!Forms::of(CANARY).are_in(line.as_bytes()), "a log line: {line}");
     }
+    nothing_stored_has_it(&stage.deployment).await?;
     let spans = receiver
         .wait_for(|spans| spans.iter().any(|span| span.name.starts_with("chat")), PATIENCE)
         .await
         .map_err(|spans| anyhow!("no call is among {spans:?}"))?;
     ensure!(!format!("{spans:?}").contains(CANARY), "the key is in a trace");
     stage.deployment.finish().await
+}
+
+/// Looks through the metrics of each service.
+async fn no_metric_has_it(deployment: &Deployment) -> Result<()> {
+    let services = [&deployment.planner, &deployment.gate];
+    for process in deployment.executors.iter().chain(services) {
+        let page = process.get("/metrics").await?;
+        ensure!(page.contains("# TYPE surety_"), "no metrics: {page}");
+        ensure!(!Forms::of(CANARY).are_in(page.as_bytes()), "the key is in a metric: {page}");
+    }
+    Ok(())
+}
+
+/// Looks through the database and the data folder of a deployment, and makes sure that it would find the key there.
+async fn nothing_stored_has_it(deployment: &Deployment) -> Result<()> {
+    let mut kept = rows(&deployment.database.pool().await?).await?;
+    kept.extend(files(deployment.data_dir())?);
+    for (place, text) in [("artifact.body", MARK), ("answer.txt", MARK), ("answer.txt", REDACTED)] {
+        let forms = Forms::of(text);
+        let is_found = kept.iter().any(|(name, bytes)| name.contains(place) && forms.are_in(bytes));
+        ensure!(is_found, "{text} is not found in {place}, so the search has no meaning");
+    }
+    let canary = Forms::of(CANARY);
+    for (place, bytes) in &kept {
+        let text = || String::from_utf8_lossy(bytes);
+        ensure!(!canary.are_in(bytes), "the key is in {place}: {}", text());
+    }
+    Ok(())
 }
 
 #[tokio::test]
@@ -115,18 +158,4 @@ async fn no_command_reads_the_files_that_profiles_name() -> Result<()> {
     let said = format!("{:?}", stage.asked("curious"));
     ensure!(!said.contains(CANARY), "{said}");
     stage.deployment.finish().await
-}
-
-/// Every row of every table, as text.
-async fn rows(pool: &PgPool) -> Result<String> {
-    let tables = sqlx::query("select tablename::text from pg_tables where schemaname = 'public'");
-    let tables = tables.fetch_all(pool).await?;
-    let mut all = String::new();
-    for table in tables {
-        let name: String = table.try_get(0).context("a table's name")?;
-        let query = AssertSqlSafe(format!("select row_to_json(t)::text from \"{name}\" t"));
-        let found: Vec<String> = sqlx::query_scalar(query).fetch_all(pool).await?;
-        found.iter().for_each(|row| all.push_str(row));
-    }
-    Ok(all)
 }

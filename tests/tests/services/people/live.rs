@@ -23,7 +23,7 @@ const ENTER: &str = "\u{1b}[?1049h";
 const LEAVE: &str = "\u{1b}[?1049l";
 
 /// A pseudo-terminal with a program on it.
-struct Terminal {
+pub(super) struct Terminal {
     child: Child,
     keys: File,
     /// The program's side, which tells the settings of the terminal.
@@ -32,7 +32,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(mut command: Command) -> Result<Self> {
+    pub(super) fn start(mut command: Command) -> Result<Self> {
         let size = Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&size), None)?;
         let child = command
@@ -56,17 +56,17 @@ impl Terminal {
     }
 
     /// All that was written so far, with the sequences that steer the terminal.
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&written).into_owned()
     }
 
-    async fn shows(&self, text: &str) -> Result<()> {
+    pub(super) async fn shows(&self, text: &str) -> Result<()> {
         let seen = wait_until(text, || self.text().contains(text)).await;
         seen.with_context(|| format!("{:?}", self.text()))
     }
 
-    fn press(&mut self, key: &str) -> Result<()> {
+    pub(super) fn press(&mut self, key: &str) -> Result<()> {
         Ok(self.keys.write_all(key.as_bytes())?)
     }
 
@@ -74,7 +74,7 @@ impl Terminal {
         Ok(tcgetattr(&self.inner)?)
     }
 
-    async fn end(&mut self) -> Result<ExitStatus> {
+    pub(super) async fn end(&mut self) -> Result<ExitStatus> {
         let status = Mutex::new(None);
         let child = Mutex::new(&mut self.child);
         wait_until("the program ended", || {

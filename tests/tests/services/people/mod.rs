@@ -2,6 +2,7 @@
 
 mod confirmed;
 mod denied;
+mod goals;
 mod grants;
 mod live;
 mod policies;
