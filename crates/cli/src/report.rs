@@ -106,12 +106,14 @@ pub fn table(runs: &[v1::Run]) -> String {
     columns(&header, runs.iter().map(row).collect())
 }
 
-/// What a blocked run waits for and how to continue it; empty in any other state.
+/// What a run waits for and how to continue it; empty where it waits for nothing outside.
 #[must_use]
 pub fn waits_for(run: &v1::Run) -> String {
     let Some(blocked) = &run.blocked else { return String::new() };
     let since = day_and_time(blocked.since.as_ref());
-    let mut text = format!("BLOCKED on {} since {since}", waiting_on(blocked.waiting_on()));
+    let is_blocked = run.state() == v1::RunState::Blocked;
+    let how = if is_blocked { "BLOCKED" } else { "waits" };
+    let mut text = format!("{how} on {} since {since}", waiting_on(blocked.waiting_on()));
     push(&mut text, "question", &harmless(&blocked.question));
     push(&mut text, "unblocks", &harmless(&blocked.unblocks));
     if blocked.kind() == v1::WaitKind::Budget {
@@ -122,7 +124,7 @@ pub fn waits_for(run: &v1::Run) -> String {
     } else if blocked.waiting_on() == v1::WaitingOn::Approver {
         push(&mut text, "approve", &format!("surety approve {}", blocked.wait_id));
         push(&mut text, "deny", &format!("surety deny {}", blocked.wait_id));
-    } else if blocked.waiting_on() == v1::WaitingOn::Operator {
+    } else if blocked.waiting_on() == v1::WaitingOn::Operator && is_blocked {
         push(&mut text, "resume", &format!("surety resume {}", run.id));
     }
     push(&mut text, "watch", &format!("surety watch {}", run.id));

@@ -28,6 +28,7 @@ mod git_workspace;
 mod golden;
 mod hidden_checks;
 mod hostile;
+mod hosts;
 mod mail;
 mod mcp_driver;
 mod mcp_tools;

@@ -379,8 +379,9 @@ pub(super) const HOST_LABEL: Setting = Setting {
     env: "SURETY_HOST_LABEL",
     default: "",
     accepts: Accepts::Name,
-    meaning: "Names the machine on which workspace paths hold, so that two runs in one folder are \
-              known as such. Executors that share a volume take one label. Without it the host name.",
+    meaning: "Names the machine on which workspace paths hold: two runs in one folder are known as such, and a \
+              run on a folder goes on at executors with this label only. Executors that share a volume take one \
+              label; set one where the host name changes. Without it the host name.",
     secret: false,
 };
 

@@ -164,12 +164,13 @@ pub async fn find_queues(
 }
 
 /// Locks up to `limit` runs of the executors in `silent` that have sent no heartbeat since, except
-/// those in `except`.
+/// those in `except` and those on folders of another host than that of `me`.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn orphans(
     pool: &PgPool,
+    me: Uuid,
     silent: &[Owner],
     limit: i64,
     except: &[Uuid],
@@ -177,7 +178,7 @@ pub async fn orphans(
     let (ids, heartbeats): (Vec<Uuid>, Vec<Option<DateTime<Utc>>>) =
         silent.iter().map(|owner| (owner.id, owner.heartbeat_at)).unzip();
     let held = sqlx::query_scalar(include_str!("sql/orphans.sql"));
-    lock(pool, held.bind(ids).bind(heartbeats).bind(limit).bind(except)).await
+    lock(pool, held.bind(ids).bind(heartbeats).bind(limit).bind(except).bind(me)).await
 }
 
 /// Locks the runs of those `leases` that `me` still holds. A process uses it for leases that it

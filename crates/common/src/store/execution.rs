@@ -35,6 +35,9 @@ pub(super) struct ExecutionRow {
     terminal: Option<sqlx::types::Json<Terminal>>,
     deadline_at: Option<DateTime<Utc>>,
     updated_at: DateTime<Utc>,
+    /// Read where it decides who works on the run, and what a user is shown.
+    #[sqlx(default)]
+    host_label: Option<String>,
 }
 
 /// The column `progress`: counters, todos, grants, a pause, and the steps that have state to keep.
@@ -161,6 +164,7 @@ impl ExecutionRow {
             terminal: self.terminal.map(|terminal| terminal.0),
             deadline_at: self.deadline_at,
             updated_at: self.updated_at,
+            host_label: self.host_label,
         })
     }
 }

@@ -8,14 +8,14 @@ use chrono::{DateTime, Utc};
 use sqlx::PgExecutor;
 use uuid::Uuid;
 
-/// Registers a new executor process.
+/// Registers a new executor process, and the host on which its folders are.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn register(
     dedicated: &mut DedicatedConnection,
     id: Uuid,
-    name: &str,
+    (name, host_label): (&str, &str),
     slots: i32,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
@@ -23,7 +23,8 @@ pub async fn register(
         .bind(id)
         .bind(name)
         .bind(slots)
-        .bind(now);
+        .bind(now)
+        .bind(host_label);
     crash::point("executor.before_register");
     dedicated.ask(async |connection| registered.execute(connection).await).await?;
     Ok(())
@@ -59,7 +60,7 @@ pub struct Pulse {
 }
 
 /// Records a heartbeat, and reads in the same statement whether the process has work that no
-/// notification named. Runs in `except` do not count. Returns none when the process is no longer
+/// notification named. Runs in `except` and runs on folders of other hosts do not count. Returns none when the process is no longer
 /// registered.
 ///
 /// # Errors
@@ -99,6 +100,20 @@ pub async fn retire(
     within(async { Ok(retired.execute(executor).await?) }).await?;
     crash::point("executor.after_retire");
     Ok(())
+}
+
+/// Whether an executor with this host label was heard since a time.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn is_host_served(
+    executor: impl PgExecutor<'_>,
+    host_label: &str,
+    since: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let asking = sqlx::query_scalar(include_str!("sql/is_host_served.sql"));
+    let asking = asking.bind(host_label).bind(since);
+    within(async { Ok(asking.fetch_one(executor).await?) }).await
 }
 
 /// The backlog of one namespace.

@@ -74,7 +74,9 @@ pub use dedicated_connection::DedicatedConnection;
 pub use due::{Cause, due, timer_id};
 pub use error::StoreError;
 pub use evidence_bundle::{EvidenceBundle, EvidenceBundles, TrustSource};
-pub use executor::{Backlog, Owner, Pulse, RunLease, backlog, beat, register, retire};
+pub use executor::{
+    Backlog, Owner, Pulse, RunLease, backlog, beat, is_host_served, register, retire,
+};
 pub use follow::{Journals, Page};
 pub use forge_delivery::{
     DeliveryEnd, DeliveryFilter, DeliveryLog, NewDelivery, StoredDelivery, TakenDelivery,

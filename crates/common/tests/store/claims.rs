@@ -276,7 +276,7 @@ async fn a_claim_gives_back_the_row_as_it_is_under_the_lease_with_all_that_is_ne
 async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
     let (alive, silent, unknown, me) = (21, 22, 23, 24);
     let register = async |id, at| {
-        store::register(&mut dedicated(&pool), Uuid::from_u128(id), "e", 4, at).await
+        store::register(&mut dedicated(&pool), Uuid::from_u128(id), ("e", "h"), 4, at).await
     };
     register(alive, now()).await.unwrap();
     register(silent, now()).await.unwrap();
@@ -295,7 +295,7 @@ async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
     assert_eq!(pulse.others, others);
 
     let gone = [owner(silent, Some(now())), owner(unknown, None), owner(alive, Some(now()))];
-    let orphans = |limit| store::orphans(&pool, &gone, limit, &[]);
+    let orphans = |limit| store::orphans(&pool, Uuid::nil(), &gone, limit, &[]);
     let all = orphans(9).await.unwrap();
     let mut found = ids(&all);
     all.commit(&[], &Signing::default()).await.unwrap();
@@ -307,9 +307,54 @@ async fn runs_of_silent_and_of_unknown_executors_are_orphans(pool: PgPool) {
 }
 
 #[sqlx::test(migrations = "./migrations")]
+async fn a_run_on_a_folder_is_claimed_and_taken_over_on_its_host_only(pool: PgPool) {
+    let (here, beside, there) = (21, 22, 23);
+    for (id, host) in [(here, "one"), (beside, "one"), (there, "two")] {
+        let id = Uuid::from_u128(id);
+        store::register(&mut dedicated(&pool), id, ("e", host), 4, now()).await.unwrap();
+    }
+    make_from(&pool, RunSpec { workspace: "/work".to_owned(), ..spec(1) }, 1).await;
+    let claim = async |owner, at| {
+        let (owner, none) = (Uuid::from_u128(owner), HashMap::new());
+        let want = Want { now: later(at), owner, slots: 9, held: &none, except: &[] };
+        let claimed = store::claim(&mut dedicated(&pool), &mut Queues::default(), want).await;
+        let mut runs = claimed.unwrap().runs.into_iter().map(|record| record.execution);
+        (runs.next(), runs.next())
+    };
+    let (Some(row), None) = claim(here, 1).await else { panic!("the first claim may be anywhere") };
+    assert_eq!(row.host_label.as_deref(), Some("one"));
+
+    let silent = [Owner { id: Uuid::from_u128(here), heartbeat_at: Some(now()) }];
+    for (me, found) in [(there, 0), (beside, 1)] {
+        let me = Uuid::from_u128(me);
+        let orphans = store::orphans(&pool, me, &silent, 9, &[]).await.unwrap();
+        assert_eq!(orphans.runs.len(), found, "{me}");
+        let pulse = store::beat(&mut dedicated(&pool), me, later(2), &[]).await.unwrap().unwrap();
+        assert_eq!(pulse.others.len(), found, "{me}");
+    }
+    let given = change(&row, |draft| {
+        draft.release();
+        Ok(())
+    });
+    applied(&pool, given).await;
+    // A run without a folder goes on anywhere.
+    make(&pool, 2, 1).await;
+    let ready = async |me| {
+        let me = Uuid::from_u128(me);
+        let except = [Uuid::from_u128(2)];
+        store::beat(&mut dedicated(&pool), me, later(3), &except).await.unwrap().unwrap().ready
+    };
+    assert!(!ready(there).await && ready(beside).await);
+    let (Some(other), None) = claim(there, 4).await else { panic!("only the run without a folder") };
+    assert_eq!((other.run_id.as_u128(), other.host_label), (2, None));
+    let (Some(row), None) = claim(beside, 5).await else { panic!("the run on the folder") };
+    assert_eq!((row.run_id.as_u128(), row.host_label.as_deref()), (1, Some("one")));
+}
+
+#[sqlx::test(migrations = "./migrations")]
 async fn runs_that_are_left_alone_are_no_reason_to_look(pool: PgPool) {
     let me = Uuid::from_u128(21);
-    store::register(&mut dedicated(&pool), me, "e", 4, now()).await.unwrap();
+    store::register(&mut dedicated(&pool), me, ("e", "h"), 4, now()).await.unwrap();
     leased(&pool, 1, 22).await;
     leased(&pool, 2, 22).await;
     make(&pool, 3, 1).await;
@@ -330,8 +375,8 @@ async fn runs_that_are_left_alone_are_no_reason_to_look(pool: PgPool) {
 #[sqlx::test(migrations = "./migrations")]
 async fn an_executor_is_forgotten_only_when_it_holds_nothing(pool: PgPool) {
     let (id, other) = (Uuid::from_u128(21), Uuid::from_u128(22));
-    store::register(&mut dedicated(&pool), id, "e", 4, now()).await.unwrap();
-    store::register(&mut dedicated(&pool), other, "f", 4, now() - TimeDelta::hours(1))
+    store::register(&mut dedicated(&pool), id, ("e", "h"), 4, now()).await.unwrap();
+    store::register(&mut dedicated(&pool), other, ("f", "h"), 4, now() - TimeDelta::hours(1))
         .await
         .unwrap();
     let row = leased(&pool, 1, 21).await;
@@ -357,8 +402,8 @@ async fn an_executor_is_forgotten_only_when_it_holds_nothing(pool: PgPool) {
 #[sqlx::test(migrations = "./migrations")]
 async fn a_heartbeat_names_another_time_after_the_clock_was_set_back(pool: PgPool) {
     let (id, other) = (Uuid::from_u128(21), Uuid::from_u128(22));
-    store::register(&mut dedicated(&pool), id, "e", 4, later(10)).await.unwrap();
-    store::register(&mut dedicated(&pool), other, "e", 4, now()).await.unwrap();
+    store::register(&mut dedicated(&pool), id, ("e", "h"), 4, later(10)).await.unwrap();
+    store::register(&mut dedicated(&pool), other, ("e", "h"), 4, now()).await.unwrap();
     leased(&pool, 1, 21).await;
     store::beat(&mut dedicated(&pool), id, now(), &[]).await.unwrap();
     let pulse = store::beat(&mut dedicated(&pool), other, now(), &[]).await.unwrap().unwrap();
@@ -477,7 +522,7 @@ async fn an_orphan_that_does_not_read_is_named_and_can_be_passed_by(pool: PgPool
         .await
         .unwrap();
     let gone = [Owner { id: Uuid::from_u128(21), heartbeat_at: None }];
-    let orphans = async |except: &[Uuid]| store::orphans(&pool, &gone, 1, except).await.unwrap();
+    let orphans = async |except: &[Uuid]| store::orphans(&pool, Uuid::nil(), &gone, 1, except).await.unwrap();
     let met = orphans(&[]).await;
     assert!(met.runs.is_empty(), "the first one in the way");
     assert!(met.unread[0].why.to_string().contains("column limits"), "{:?}", met.unread);

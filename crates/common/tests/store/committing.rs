@@ -62,7 +62,7 @@ async fn of_many_changes_in_one_statement_each_has_its_own_outcome(pool: PgPool)
         applied(&pool, leased).await;
     }
     let gone = [Owner { id: Uuid::from_u128(9), heartbeat_at: None }];
-    let claimed = store::orphans(&pool, &gone, 10, &[]).await.unwrap();
+    let claimed = store::orphans(&pool, Uuid::nil(), &gone, 10, &[]).await.unwrap();
     let commits: Vec<Commit> = claimed
         .runs
         .iter()

@@ -58,12 +58,12 @@ fn reads<'a>(
         backlog(pool);
         find_queues(&mut unknown.0, &mut unknown.1, now());
         claim(&mut known.0, &mut known.1, want);
-        orphans(pool, &UNKNOWN, 1, &[]);
+        orphans(pool, Uuid::nil(), &UNKNOWN, 1, &[]);
         let_go(pool, id, &[], now());
         forgotten(pool, id, &[]);
         left_over(pool, id);
         beat(&mut beating.0, id, now(), &[]);
-        register(&mut registering.0, id, "executor", 1, now());
+        register(&mut registering.0, id, ("executor", "h"), 1, now());
         retire(pool, id, now());
     }
 }
@@ -154,7 +154,7 @@ async fn a_heartbeat_gives_a_hung_line_up_in_its_own_time_and_takes_another_past
         .unwrap();
     let _only_place = through.acquire().await.unwrap();
     let mut dedicated = DedicatedConnection::bounded(through.clone(), Duration::from_secs(2));
-    store::register(&mut dedicated, id, "executor", 1, now()).await.unwrap();
+    store::register(&mut dedicated, id, ("executor", "h"), 1, now()).await.unwrap();
     proxy.mute();
     let asked = Instant::now();
     let hung = store::beat(&mut dedicated, id, now(), &[]).await;

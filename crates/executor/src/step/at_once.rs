@@ -56,7 +56,9 @@ impl Claimer {
         // Counted before the drain is checked: a drain that starts later waits for this work.
         let _under_way = self.tasks.token();
         let may_lease = engine.lease_validity.is_valid() && !engine.drain.is_cancelled();
-        if !may_lease || record.execution.lease_owner.is_some() {
+        let is_elsewhere =
+            record.execution.host_label.as_ref().is_some_and(|host| *host != engine.host_label);
+        if !may_lease || is_elsewhere || record.execution.lease_owner.is_some() {
             return Ok(None);
         }
         let Some(slot) = self.slots.take_one().await else { return Ok(None) };

@@ -104,7 +104,8 @@ impl Heartbeat {
             return Ok(found);
         }
         let name = std::env::var("HOSTNAME").unwrap_or_default();
-        store::register(&mut self.dedicated, self.engine.id, &name, self.slots, now).await?;
+        let named = (name.as_str(), self.engine.host_label.as_str());
+        store::register(&mut self.dedicated, self.engine.id, named, self.slots, now).await?;
         crash::point("executor.after_register");
         Ok(self.beat(now).await?.unwrap_or_default())
     }

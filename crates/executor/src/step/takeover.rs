@@ -111,7 +111,8 @@ impl Claimer {
             return Ok(());
         }
         let except = self.left_alone(now);
-        let orphans = store::orphans(&self.engine.pool, silent, count, &except).await?;
+        let (pool, me) = (&self.engine.pool, self.engine.id);
+        let orphans = store::orphans(pool, me, silent, count, &except).await?;
         self.leave_alone(&orphans.unread, now);
         if !orphans.runs.is_empty() {
             let scratch = self.engine.sandbox.scratch().to_owned();

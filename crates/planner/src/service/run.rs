@@ -1,5 +1,6 @@
 //! `RunService`.
 
+use super::absent_host::blocked_by_absent_host;
 use super::page::{page_size, page_token};
 use super::request::Sender;
 use super::{NamedRun, Service, caller, overlays, request, status, waits, work};
@@ -102,7 +103,9 @@ impl RunService for Service {
             true => full_view(&planner, &record, sight).await.map_err(status)?,
             false => v1::GetRunResponse::default(),
         };
+        let absent = blocked_by_absent_host(&planner, &record).await.map_err(status)?;
         let mut run = run(record, verdict);
+        run.blocked = run.blocked.or(absent);
         if let (true, Some(at), Some(verdict)) = (full, decided_at, &mut run.verdict) {
             let signature = store::verdict_signature(&planner.pool, id, at).await;
             if let Some((key_id, signature)) = signature.map_err(Fault::from).map_err(status)? {

@@ -100,6 +100,8 @@ pub struct Execution {
     pub deadline_at: Option<DateTime<Utc>>,
     /// When the row was last written.
     pub updated_at: DateTime<Utc>,
+    /// The host whose executors alone work on it, set by its first claim; none for a run without a local folder.
+    pub host_label: Option<String>,
 }
 
 impl Execution {
@@ -140,6 +142,7 @@ impl Execution {
             terminal: None,
             deadline_at: Some(deadline_at),
             updated_at: now,
+            host_label: None,
         }
     }
 

@@ -2,7 +2,7 @@
 -- other owners of leases with their last heartbeats, and whether runs wait. An idle process sends
 -- no other query. Runs that it must not claim do not count.
 with recursive beaten as (
-    update executor set heartbeat_at = $2 where id = $1 returning id
+    update executor set heartbeat_at = $2 where id = $1 returning id, host_label
 ),
 -- Skips from one owner of leases to the next by the index.
 owner (id) as (
@@ -25,7 +25,10 @@ other as (
     left join executor on executor.id = owner.id
     where owner.id <> $1
       and exists (
-          select from execution where lease_owner = owner.id and run_id <> all($3)
+          select from execution
+          where lease_owner = owner.id
+            and run_id <> all($3)
+            and (host_label is null or host_label = (select host_label from beaten))
       )
 ),
 lease as (
@@ -37,7 +40,10 @@ select coalesce(lease.run_ids, '{}'), coalesce(lease.epochs, '{}'),
        coalesce(other.ids, '{}'), coalesce(other.heartbeats, '{}'),
        exists (
            select from execution
-           where ready_at is not null and lease_owner is null and run_id <> all($3)
+           where ready_at is not null
+             and lease_owner is null
+             and run_id <> all($3)
+             and (execution.host_label is null or execution.host_label = beaten.host_label)
        )
 from beaten
 cross join other

@@ -3,7 +3,12 @@
 -- A queue holds the waiting runs of one namespace and one priority, in the order of readiness. The
 -- caller names each queue with the time where its scan begins: index entries of claimed runs stay
 -- until a vacuum, and a scan from the front would read them all.
-with waiting as materialized (
+--
+-- A run on a local folder belongs to the host label of its first claim: only executors with that label claim it again.
+with own as materialized (
+    select (select host_label from executor where id = $3) as host_label
+),
+waiting as materialized (
     select queue.held, queue.turn, run.*
     from unnest($4::text[], $5::smallint[], $6::timestamptz[], $7::integer[], $8::integer[],
                 $9::integer[]) as queue (namespace, priority, since, most, held, turn)
@@ -16,6 +21,7 @@ with waiting as materialized (
           and priority = queue.priority
           and ready_at >= queue.since
           and run_id <> all($10)
+          and (host_label is null or host_label = (select own.host_label from own))
         order by ready_at
         limit queue.most
         -- Other claims skip these rows; those not chosen below are unlocked by the commit.
@@ -41,19 +47,24 @@ leased as (
     set lease_owner = $3,
         lease_epoch = lease_epoch + 1,
         version = version + 1,
-        updated_at = $1
+        updated_at = $1,
+        host_label = case
+            when run.workspace <> '' and run.repository is null
+                then coalesce(execution.host_label, (select own.host_label from own))
+        end
     from fair
+    join run on run.id = fair.run_id
     where execution.run_id = fair.run_id
     returning execution.run_id, execution.namespace, execution.state, execution.blocked_from,
               execution.version, execution.sequence, execution.priority, execution.ready_at,
               execution.lease_owner, execution.lease_epoch, execution.plan_revision,
               execution.step_states, execution.progress, execution.wait, execution.terminal,
-              execution.deadline_at, execution.updated_at
+              execution.deadline_at, execution.updated_at, execution.host_label
 )
 select leased.run_id, leased.namespace, leased.state, leased.blocked_from, leased.version,
        leased.sequence, leased.priority, leased.ready_at, leased.lease_owner, leased.lease_epoch,
        leased.plan_revision, leased.step_states, leased.progress, leased.wait, leased.terminal,
-       leased.deadline_at, leased.updated_at,
+       leased.deadline_at, leased.updated_at, leased.host_label,
        run.request_id, run.goal, run.driver, run.workspace, run.limits::text as limits,
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
        run.forked_from::text as forked_from,

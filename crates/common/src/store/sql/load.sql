@@ -6,7 +6,7 @@ select execution.run_id, execution.namespace, execution.state, execution.blocked
        execution.version, execution.sequence, execution.priority, execution.ready_at,
        execution.lease_owner, execution.lease_epoch, execution.plan_revision,
        execution.step_states, execution.progress, execution.wait, execution.terminal,
-       execution.deadline_at, execution.updated_at,
+       execution.deadline_at, execution.updated_at, execution.host_label,
        run.request_id, run.goal, run.driver, run.workspace, run.limits::text as limits,
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
        run.forked_from::text as forked_from,

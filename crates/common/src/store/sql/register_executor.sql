@@ -1,1 +1,1 @@
-insert into executor (id, name, slots, started_at, heartbeat_at) values ($1, $2, $3, $4, $4)
+insert into executor (id, name, slots, host_label, started_at, heartbeat_at) values ($1, $2, $3, $5, $4, $4)
