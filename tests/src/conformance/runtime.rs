@@ -14,8 +14,6 @@ pub enum Checked {
     Holds,
     /// It fails; the actual result.
     Fails(String),
-    /// It was skipped, with the reason.
-    Skipped(String),
 }
 
 /// Checks a row of `runtime.jsonl` by asking the pure module that decides what it is about.

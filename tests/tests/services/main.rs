@@ -49,6 +49,7 @@ mod snapshots;
 mod stateless;
 mod step_checks;
 mod stop_reasons;
+mod task_commands;
 mod tls;
 mod tool_workers;
 mod toolchain;

@@ -121,7 +121,7 @@ async fn echo() -> Result<String> {
 }
 
 /// Every row of every table, as text.
-async fn tables(pool: &PgPool) -> Result<Vec<(String, String)>> {
+pub(crate) async fn tables(pool: &PgPool) -> Result<Vec<(String, String)>> {
     let names = "select format('%I.%I', schemaname, tablename) from pg_tables \
                  where schemaname not in ('pg_catalog', 'information_schema')";
     let mut all = Vec::new();

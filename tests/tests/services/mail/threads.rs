@@ -7,7 +7,7 @@ use surety_common::wire::v1::{self, MailState};
 use surety_e2e::agent::{AGENT, Agent, FOREIGN, OTHER, PERSON, token_file};
 use surety_e2e::harness::Deployment;
 
-fn code<T: std::fmt::Debug>(answer: Result<T>) -> Result<String> {
+pub(super) fn code<T: std::fmt::Debug>(answer: Result<T>) -> Result<String> {
     let error = answer.err().context("it was answered")?;
     let status = error.downcast_ref::<tonic::Status>().context("no status")?;
     Ok(from_status(status).reason.as_str().to_owned())

@@ -7,7 +7,7 @@ use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, OTHER, PERSON};
 
 /// The agent says that it is done, and submits no report.
-async fn done_without_a_report(stage: &Stage, run_id: &str) -> Result<v1::Task> {
+pub(super) async fn done_without_a_report(stage: &Stage, run_id: &str) -> Result<v1::Task> {
     let agent = stage.agent(AGENT)?;
     let work = agent.work(run_id).await?;
     let done = json!({"action": "done", "goal_check": "I looked at the notice."}).to_string();

@@ -28,11 +28,19 @@ impl OnForge {
 
     /// With these variables beside the common ones.
     pub(super) async fn start_with(more: &[(&str, &str)]) -> Result<Self> {
-        let double = ForgeDouble::start().await?;
+        Self::start_on(ForgeDouble::start().await?, "", more).await
+    }
+
+    /// As [`OnForge::start_with`], on this forge, which has this line more in the forges file.
+    pub(super) async fn start_on(
+        double: ForgeDouble,
+        setting: &str,
+        more: &[(&str, &str)],
+    ) -> Result<Self> {
         let git = double.repository(REPO, &[("src/list.rs", "fn list() {}\n")])?;
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("forges.toml");
-        std::fs::write(&file, Self::forges(&double)?)?;
+        std::fs::write(&file, Self::forges(&double, setting)?)?;
         double.account("alice")?;
         // Agents act by their own accounts: the forge refuses the service's.
         double
@@ -43,13 +51,13 @@ impl OnForge {
         Ok(Self { stage, double, git, _folder: folder })
     }
 
-    fn forges(double: &ForgeDouble) -> Result<String> {
+    fn forges(double: &ForgeDouble, setting: &str) -> Result<String> {
         let quoted = |path: PathBuf| format!("{:?}", path.display().to_string());
         let (service, agent) = (quoted(double.account("surety")?), quoted(double.account(LOGIN)?));
         let url = double.url();
         Ok(format!(
             "[forge.main]\nkind = \"gitea\"\nurl = \"{url}\"\ncredential_file = {service}\nrepositories = [\"team/*\"]\n\
-             [agents.{AGENT}.main]\naccount = \"{LOGIN}\"\ncredential_file = {agent}\n"
+             {setting}\n[agents.{AGENT}.main]\naccount = \"{LOGIN}\"\ncredential_file = {agent}\n"
         ))
     }
 

@@ -1,10 +1,12 @@
 //! Events of forges become tasks, and tasks end by reports, failures, later events or the clock.
 
+mod canary;
 mod clock;
 mod deaths;
 mod ends;
 mod failures;
 mod forge;
+mod issues;
 mod lost;
 
 use anyhow::{Context, Result, ensure};

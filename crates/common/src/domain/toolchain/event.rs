@@ -130,6 +130,16 @@ pub enum Assignee {
     Role(Role),
 }
 
+impl Assignee {
+    /// The account; none for a role.
+    pub fn account(&self) -> Option<&str> {
+        match self {
+            Self::Account(login) => Some(login),
+            Self::Role(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Assignee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -2,18 +2,14 @@
 
 use super::action::EventType;
 use super::brief::brief;
-use super::event::{Assignee, Ignored, Reading};
-use super::intent::Intent;
-use super::mention::mentions;
-use super::payload::{Payload, cut};
+use super::event::{Assignee, Ignored, Reading, ToolchainEvent};
+use super::mention::Said;
+use super::payload::Payload;
 use super::pulls::Pull;
 use super::source::{Occurrence, Source, context};
 use super::subject::Subject;
 use crate::domain::problem::Problem;
 use serde_json::{Value, json};
-
-/// The longest part of a comment that a mention shows, in characters.
-const MAX_SNIPPET: usize = 500;
 
 /// The event `issues`: an assignment asks the assignee; a new issue asks those that it mentions.
 pub(super) fn issue(source: &Source<'_>) -> Result<Reading, Problem> {
@@ -86,9 +82,9 @@ fn opened(source: &Source<'_>) -> Result<Reading, Problem> {
         mark: String::new(),
         text,
         author,
+        happened_at: payload.time(&["/issue/created_at", "/issue/updated_at"])?,
     };
-    let times = ["/issue/created_at", "/issue/updated_at"];
-    mentioned(source, subject, said, &times, None)
+    Ok(mentioned(source, subject, said, None))
 }
 
 /// The event of a comment on a line of a pull request (GitHub).
@@ -132,11 +128,9 @@ pub(super) fn comment(source: &Source<'_>) -> Result<Reading, Problem> {
         let author = payload.login(&format!("/{part}/user/login"))?;
         return on_pull(source, &subject, &title, &author, (String::new(), Value::Null));
     }
-    let said = Said::comment(payload, "issue_comment")?;
-    mentioned(source, subject, said, &COMMENT_TIMES, None)
+    let said = said(payload, "issue_comment")?;
+    Ok(mentioned(source, subject, said, None))
 }
-
-const COMMENT_TIMES: [&str; 2] = ["/comment/created_at", "/comment/updated_at"];
 
 /// A comment on a pull request asks its author, and every other account that it mentions.
 fn on_pull(
@@ -147,12 +141,12 @@ fn on_pull(
     (path, line): (String, Value),
 ) -> Result<Reading, Problem> {
     let payload = source.payload;
-    let said = Said::comment(payload, "pull_request_comment")?;
+    let said = said(payload, "pull_request_comment")?;
     let occurrence = Occurrence {
         event_type: EventType::ReviewComment,
         subject: subject.clone(),
         from: said.author.clone(),
-        happened_at: payload.time(&COMMENT_TIMES)?,
+        happened_at: said.happened_at,
         context: context([
             ("pr_number", json!(subject.number)),
             ("repo", json!(subject.repo)),
@@ -168,28 +162,19 @@ fn on_pull(
     let asks_author = !said.author.eq_ignore_ascii_case(author);
     let of_author =
         asks_author.then(|| source.task(&occurrence, Assignee::Account(author.to_owned())));
-    mentioned(source, subject.clone(), said, &COMMENT_TIMES, Some((author, of_author)))
+    Ok(mentioned(source, subject.clone(), said, Some((author, of_author))))
 }
 
-/// A text that can mention accounts.
-struct Said {
-    source_type: &'static str,
-    address: String,
-    mark: String,
-    text: String,
-    author: String,
-}
-
-impl Said {
-    fn comment(payload: Payload<'_>, source_type: &'static str) -> Result<Self, Problem> {
-        Ok(Self {
-            source_type,
-            address: payload.address("/comment/html_url"),
-            mark: payload.number("/comment/id")?.to_string(),
-            text: payload.body("/comment/body"),
-            author: payload.login("/comment/user/login")?,
-        })
-    }
+/// The text of a comment.
+fn said(payload: Payload<'_>, source_type: &'static str) -> Result<Said, Problem> {
+    Ok(Said {
+        source_type,
+        address: payload.address("/comment/html_url"),
+        mark: payload.number("/comment/id")?.to_string(),
+        text: payload.body("/comment/body"),
+        author: payload.login("/comment/user/login")?,
+        happened_at: payload.time(&["/comment/created_at", "/comment/updated_at"])?,
+    })
 }
 
 /// The tasks of the accounts that a text mentions, after that of the pull request's author.
@@ -197,40 +182,16 @@ fn mentioned(
     source: &Source<'_>,
     subject: Subject,
     said: Said,
-    times: &[&str],
-    pull: Option<(&str, Option<super::event::ToolchainEvent>)>,
-) -> Result<Reading, Problem> {
+    pull: Option<(&str, Option<ToolchainEvent>)>,
+) -> Reading {
     if source.is_own(&said.author, &said.text) {
-        return Ok(Reading::Ignored(Ignored::OwnComment));
+        return Reading::Ignored(Ignored::OwnComment);
     }
     let (author, of_author) = pull.map_or(("", None), |(author, task)| (author, task));
-    let intent = Intent::of(&said.text);
-    let occurrence = Occurrence {
-        event_type: EventType::Mention,
-        subject,
-        from: said.author.clone(),
-        happened_at: source.payload.time(times)?,
-        context: context([
-            ("source_type", json!(said.source_type)),
-            ("source_url", json!(said.address)),
-            ("commenter", json!(said.author)),
-            ("content_snippet", json!(cut(&said.text, MAX_SNIPPET))),
-            ("intent_hint", json!(intent.as_str())),
-            // `ToolchainEvent::payload` sets it in the language of the assignee.
-            ("response_guidance", Value::Null),
-        ]),
-        mark: said.mark,
-        brief: String::new(),
-    };
-    let is_other = |name: &String| {
-        ![said.author.as_str(), author].iter().any(|known| known.eq_ignore_ascii_case(name))
-    };
     let mut tasks: Vec<_> = of_author.into_iter().collect();
-    let others = mentions(&said.text).into_iter().filter(is_other);
-    tasks.extend(others.map(|name| source.task(&occurrence, Assignee::Account(name))));
+    tasks.extend(said.tasks(source, subject, &[author]));
     if !tasks.is_empty() {
-        return Ok(Reading::Tasks(tasks));
+        return Reading::Tasks(tasks);
     }
-    let reason = if author.is_empty() { Ignored::NoMention } else { Ignored::OwnPullRequest };
-    Ok(Reading::Ignored(reason))
+    Reading::Ignored(if author.is_empty() { Ignored::NoMention } else { Ignored::OwnPullRequest })
 }

@@ -1,7 +1,8 @@
 //! Pull requests and their reviews.
 
 use super::action::EventType;
-use super::event::{Assignee, Ignored, Reading, Role};
+use super::event::{Assignee, Ignored, Reading, Role, ToolchainEvent};
+use super::mention::Said;
 use super::payload::Payload;
 use super::source::{Occurrence, Source, context};
 use super::subject::Subject;
@@ -82,8 +83,28 @@ pub(super) fn pull_request(source: &Source<'_>) -> Result<Reading, Problem> {
             let reviewer = payload.optional_login("/requested_reviewer/login");
             Ok(requested(source, &pull, from, reviewer.into_iter().collect()))
         }
-        _ => Ok(requested(source, &pull, from, requested_reviewers(payload))),
+        _ => {
+            let reading = requested(source, &pull, from, requested_reviewers(payload));
+            Ok(with_described(source, &pull, reading))
+        }
     }
+}
+
+/// Adds the tasks of the accounts that the description mentions. The author and the requested reviewers act anyway.
+fn with_described(source: &Source<'_>, pull: &Pull, reading: Reading) -> Reading {
+    let Reading::Tasks(mut tasks) = reading else { return reading };
+    let said = Said {
+        source_type: "pull_request",
+        address: source.payload.address("/pull_request/html_url"),
+        mark: String::new(),
+        text: source.payload.body("/pull_request/body"),
+        author: pull.author.clone(),
+        happened_at: pull.updated_at,
+    };
+    let acting: Vec<&str> = tasks.iter().filter_map(|task| task.assignee.account()).collect();
+    let mentioned = said.tasks(source, pull.subject.clone(), &acting);
+    tasks.extend(mentioned);
+    Reading::Tasks(tasks)
 }
 
 fn merged(source: &Source<'_>, pull: &Pull, from: String) -> Result<Reading, Problem> {
@@ -173,7 +194,29 @@ pub(super) fn review(source: &Source<'_>) -> Result<Reading, Problem> {
         ("reviewer", json!(reviewer)),
         ("review_body", json!(review_text(payload))),
     ]);
-    Ok(source.tasks(&occurrence, [Assignee::Account(pull.author.clone())]))
+    let mut tasks = vec![source.task(&occurrence, Assignee::Account(pull.author.clone()))];
+    tasks.extend(mentioned(source, &pull, &occurrence));
+    Ok(Reading::Tasks(tasks))
+}
+
+/// The tasks of the accounts that the text of a review mentions, beside its author and that of the pull request.
+fn mentioned(source: &Source<'_>, pull: &Pull, review: &Occurrence) -> Vec<ToolchainEvent> {
+    let payload = source.payload;
+    let address = payload.address("/review/html_url");
+    let said = Said {
+        source_type: "pull_request_review",
+        // Gitea names no address of a review.
+        address: if address.is_empty() {
+            payload.address("/pull_request/html_url")
+        } else {
+            address
+        },
+        mark: review.mark.clone(),
+        text: review_text(payload),
+        author: review.from.clone(),
+        happened_at: review.happened_at,
+    };
+    said.tasks(source, pull.subject.clone(), &[&pull.author])
 }
 
 /// A review without a result is a comment on the pull request.
@@ -186,9 +229,6 @@ fn commented(source: &Source<'_>) -> Result<Reading, Problem> {
     }
     let pull = Pull::read(source)?;
     let commenter = reviewer(payload)?;
-    if commenter.eq_ignore_ascii_case(&pull.author) {
-        return Ok(Reading::Ignored(Ignored::OwnPullRequest));
-    }
     if source.is_own(&commenter, &text) {
         return Ok(Reading::Ignored(Ignored::OwnComment));
     }
@@ -205,7 +245,15 @@ fn commented(source: &Source<'_>) -> Result<Reading, Problem> {
         ("path", json!("")),
         ("line", Value::Null),
     ]);
-    Ok(source.tasks(&occurrence, [Assignee::Account(pull.author.clone())]))
+    let author = Assignee::Account(pull.author.clone());
+    let asks_author = !commenter.eq_ignore_ascii_case(&pull.author);
+    let mut tasks: Vec<_> =
+        asks_author.then(|| source.task(&occurrence, author)).into_iter().collect();
+    tasks.extend(mentioned(source, &pull, &occurrence));
+    match tasks.is_empty() {
+        true => Ok(Reading::Ignored(Ignored::OwnPullRequest)),
+        false => Ok(Reading::Tasks(tasks)),
+    }
 }
 
 fn reviewer(payload: Payload<'_>) -> Result<String, Problem> {

@@ -3,6 +3,7 @@
 
 mod clock;
 mod context;
+mod handed;
 mod own;
 mod posting;
 mod rounds;

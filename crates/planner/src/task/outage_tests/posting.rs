@@ -202,7 +202,7 @@ async fn is_told_once(planner: &Planner, run_id: Uuid) -> Uuid {
 }
 
 /// The run of a task ends late.
-async fn ends_late(planner: &Planner, run_id: Uuid) {
+pub(super) async fn ends_late(planner: &Planner, run_id: Uuid) {
     let end = Ending {
         stop_reason: StopReason::DeadlineExceeded,
         user_message: "It took too long.".to_owned(),
