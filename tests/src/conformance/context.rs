@@ -1,7 +1,7 @@
 //! Rows about the conversation that a driver is shown.
 
 use super::runtime::{compare_stated, count, list, number, text};
-use super::{Row, compare, text_of};
+use super::{Row, text_of};
 use std::collections::{BTreeMap, HashMap};
 use surety_common::domain::json::{self, Value};
 use surety_common::domain::messages::{MESSAGES_NORMALIZED, Message, Normal, Role, normalize};
@@ -24,14 +24,26 @@ pub(super) fn check_context(row: &Row) -> Option<Result<(), String>> {
 }
 
 fn check_window(given: &Value, expect: &Value) -> Result<(), String> {
-    let loops = usize::try_from(number(given, "loops").unwrap_or_default()).unwrap_or_default();
-    let messages = shown(&vec!["glob"; loops])?;
+    let named: Vec<&str> = list(given, "loops").iter().filter_map(Value::as_str).collect();
+    let loops = match named.len() {
+        0 => usize::try_from(number(given, "loops").unwrap_or_default()).unwrap_or_default(),
+        loops => loops,
+    };
+    let tools = if named.is_empty() { vec!["glob"; loops] } else { named };
+    let messages = shown(&tools)?;
     let shown = messages.iter().filter(|message| message.role == Role::Assistant).count();
     compare_stated(expect, "shown", &count(shown))?;
     let folded = loops.saturating_sub(shown);
     compare_stated(expect, "folded", &count(folded))?;
-    let is_counted = messages.iter().any(|it| it.text.contains(&format!("{folded} of glob")));
-    match is_counted == (folded > 0) {
+    let mut of_tools: BTreeMap<&str, usize> = BTreeMap::new();
+    for tool in tools.iter().take(folded) {
+        *of_tools.entry(tool).or_default() += 1;
+    }
+    let is_told = |(tool, count): (&&str, &usize)| {
+        messages.iter().any(|it| it.text.contains(&format!("{count} of {tool}")))
+    };
+    let is_folded = messages.iter().any(|it| it.text.contains("that are not shown"));
+    match of_tools.iter().all(is_told) && (folded > 0 || !is_folded) {
         true => Ok(()),
         false => Err(format!("what is folded is not counted by tool: {messages:?}")),
     }
@@ -68,21 +80,31 @@ fn check_skeleton(expect: &Value) -> Result<(), String> {
 }
 
 fn check_roles(given: &Value, expect: &Value) -> Result<(), String> {
-    let role = |name: &str| {
-        [Role::System, Role::User, Role::Assistant].into_iter().find(|role| role.as_str() == name)
-    };
-    let roles = list(given, "roles").iter().filter_map(Value::as_str).filter_map(role);
-    let messages: Vec<Message> = roles.map(|role| Message::new(role, "said")).collect();
-    let Normal { messages, merged, changed } = normalize(&messages);
+    let known = [Role::System, Role::User, Role::Assistant];
+    let mut given_messages = Vec::new();
+    for name in list(given, "roles").iter().filter_map(Value::as_str) {
+        let role = known.into_iter().find(|role| role.as_str() == name);
+        let role = role.ok_or_else(|| format!("{name} is no role"))?;
+        given_messages.push(Message::new(role, format!("text {}", given_messages.len())));
+    }
+    let Normal { messages, merged, changed } = normalize(&given_messages);
     let sent = messages.iter().map(|message| text(message.role.as_str())).collect();
     compare_stated(expect, "sent", &Value::Array(sent))?;
     compare_stated(expect, "merged_count", &count(merged))?;
     let event = if changed { text(MESSAGES_NORMALIZED) } else { Value::Null };
-    compare("event", expect.get("event").unwrap_or(&Value::Null), &event)?;
-    let is_joined = messages.iter().any(|message| message.text == "said\n\nsaid\n\nsaid");
-    match is_joined == expect.get("joiner").is_some() {
-        true => Ok(()),
-        false => Err(format!("the joiner is no blank line: {messages:?}")),
+    compare_stated(expect, "event", &event)?;
+    // Each given text is a part of one message, and a blank line is between the parts.
+    let parts =
+        |message: &Message| message.text.split("\n\n").map(str::to_owned).collect::<Vec<_>>();
+    let parts: Vec<Vec<String>> = messages.iter().map(parts).collect();
+    let is_kept = |message: &Message| parts.iter().flatten().any(|part| *part == message.text);
+    if !given_messages.iter().all(is_kept) {
+        return Err(format!("a text is lost, or the joiner is no blank line: {messages:?}"));
+    }
+    match expect.get("joiner").and_then(Value::as_str) {
+        Some("blank line" | "\n\n") if parts.iter().any(|parts| parts.len() > 1) => Ok(()),
+        Some(joiner) => Err(format!("no neighbours are joined by {joiner:?}: {messages:?}")),
+        None => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@
 /// What a caller is told when its messages were not in that form.
 pub const MESSAGES_NORMALIZED: &str = "messages_normalized";
 
-/// What stands in place of a first user message that is missing; templates refuse an empty text.
+/// What stands in place of the first user message of a conversation without one; templates refuse an empty text.
 const CONTINUE: &str = "Continue.";
 
 /// The author of a message.
@@ -58,33 +58,41 @@ pub struct Normal {
 }
 
 /// Brings messages into that form. No text is lost: system texts move to the front, neighbours of one role become
-/// one message with a blank line between their texts, blank messages are left out, and a conversation that does not
-/// begin with a user message is given one.
+/// one message with a blank line between their texts, and blank messages are left out. The first user message moves
+/// before the messages of the assistant; a conversation without a user message is given one.
 #[must_use]
 pub fn normalize(messages: &[Message]) -> Normal {
-    let mut normal: Vec<Message> = Vec::with_capacity(messages.len() + 1);
-    let mut merged = 0;
     let said = |message: &&Message| !message.text.trim().is_empty();
-    for message in messages.iter().filter(said).filter(|it| it.role == Role::System) {
-        merged += usize::from(join(&mut normal, message));
-    }
-    let rest = messages.iter().filter(said).filter(|it| it.role != Role::System);
-    for message in rest {
-        let is_first = normal.last().is_none_or(|last| last.role == Role::System);
-        if is_first && message.role == Role::Assistant {
-            normal.push(Message::new(Role::User, CONTINUE));
+    let of_system = messages.iter().filter(said).filter(|it| it.role == Role::System);
+    let of_others = messages.iter().filter(said).filter(|it| it.role != Role::System);
+    let (system, mut merged) = joined(of_system.cloned());
+    let (mut turns, joined_turns) = joined(of_others.cloned());
+    merged += joined_turns;
+    match turns.iter().position(|it| it.role == Role::User) {
+        Some(first) => {
+            if let Some(moved) = turns.get_mut(..=first) {
+                moved.rotate_right(1);
+            }
         }
-        merged += usize::from(join(&mut normal, message));
+        None => turns.insert(0, Message::new(Role::User, CONTINUE)),
     }
-    if normal.last().is_none_or(|last| last.role == Role::System) {
-        normal.push(Message::new(Role::User, CONTINUE));
-    }
+    // The assistant's messages around the place that the user message left are neighbours now.
+    let (turns, joined_again) = joined(turns.into_iter());
+    merged += joined_again;
+    let normal: Vec<Message> = system.into_iter().chain(turns).collect();
     let changed = normal != messages;
     Normal { messages: normal, merged, changed }
 }
 
+/// Joins neighbours of one role. Answers how many became a part of the message before.
+fn joined(messages: impl Iterator<Item = Message>) -> (Vec<Message>, usize) {
+    let mut all = Vec::new();
+    let merged = messages.map(|message| usize::from(join(&mut all, message))).sum();
+    (all, merged)
+}
+
 /// Adds a message. Answers whether it became a part of the one before, which has the same role.
-fn join(normal: &mut Vec<Message>, message: &Message) -> bool {
+fn join(normal: &mut Vec<Message>, message: Message) -> bool {
     match normal.last_mut() {
         Some(last) if last.role == message.role => {
             last.text.push_str("\n\n");
@@ -92,7 +100,7 @@ fn join(normal: &mut Vec<Message>, message: &Message) -> bool {
             true
         }
         Some(_) | None => {
-            normal.push(message.clone());
+            normal.push(message);
             false
         }
     }
@@ -107,6 +115,32 @@ mod tests {
         let role = prop_oneof![Just(Role::System), Just(Role::User), Just(Role::Assistant)];
         let message = (role, "[a-z \n]{0,12}").prop_map(|(role, text)| Message::new(role, text));
         prop::collection::vec(message, 0..16)
+    }
+
+    #[test]
+    fn the_first_user_message_is_moved_up_and_only_a_missing_one_is_made() {
+        use Role::{Assistant, System, User};
+        for (roles, expected, merged) in [
+            (vec![Assistant, User], vec![(User, "1"), (Assistant, "0")], 0),
+            (
+                vec![Assistant, User, Assistant, User, System],
+                vec![(System, "4"), (User, "1"), (Assistant, "0\n\n2"), (User, "3")],
+                1,
+            ),
+            (vec![Assistant, User, User], vec![(User, "1\n\n2"), (Assistant, "0")], 1),
+            (vec![Assistant, Assistant], vec![(User, CONTINUE), (Assistant, "0\n\n1")], 1),
+            (vec![], vec![(User, CONTINUE)], 0),
+        ] {
+            let messages: Vec<Message> = roles
+                .iter()
+                .enumerate()
+                .map(|(place, role)| Message::new(*role, place.to_string()))
+                .collect();
+            let normal = normalize(&messages);
+            let found: Vec<(Role, &str)> =
+                normal.messages.iter().map(|it| (it.role, it.text.as_str())).collect();
+            assert_eq!((found, normal.merged), (expected, merged), "{roles:?}");
+        }
     }
 
     proptest! {
