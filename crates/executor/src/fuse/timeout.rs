@@ -17,9 +17,11 @@ const MAX_RAISED_S: u64 = 160;
 /// Words in a tool's name that mark it as a scan of the workspace.
 const SCAN_WORDS: &[&str] = &["grep", "rg", "glob", "search", "find", "scan"];
 
-/// Arguments that name the scanned folder.
-const FOLDER_ARGUMENTS: &[&str] =
-    &["dir", "directory", "path", "paths", "folder", "root", "scope", "cwd", "workdir"];
+/// Arguments that name the folder in which a scan starts.
+const BASE_ARGUMENTS: &[&str] = &["root", "cwd", "workdir"];
+
+/// Arguments that name the scanned folder, from there.
+const FOLDER_ARGUMENTS: &[&str] = &["dir", "directory", "path", "paths", "folder", "scope"];
 
 /// The raised time limits of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +57,7 @@ impl Timing {
         let usual_s = base_s.unwrap_or(DEFAULT_S).max(if scans { SCAN_MIN_S } else { 0 });
         Self {
             key: match folder {
-                Some(folder) => format!("{} in {folder}", call.name),
+                Some(folder) => format!("{} in {}", call.name, folder_in("", folder)),
                 None => format!("{}:{}", call.name, shared_arguments(call).digest()),
             },
             usual_s: fixed.unwrap_or(usual_s),
@@ -92,14 +94,50 @@ impl Timeouts {
     }
 }
 
-/// The arguments that distinguish calls: all of them, or for a scan the folder.
+/// The arguments that distinguish calls: all of them, or for a scan the folders, each in one spelling.
 fn shared_arguments(call: &ToolCall) -> Value {
     if !is_scan(&call.name) {
         return call.arguments.clone();
     }
+    let base = texts_of(call, BASE_ARGUMENTS).next().unwrap_or_default();
+    let mut folders: Vec<String> =
+        texts_of(call, FOLDER_ARGUMENTS).map(|folder| folder_in(base, folder)).collect();
+    if folders.is_empty() {
+        folders.push(folder_in(base, ""));
+    }
+    folders.sort();
+    folders.dedup();
+    Value::Array(folders.into_iter().map(Value::String).collect())
+}
+
+/// The texts of arguments with these names, also in lists.
+fn texts_of<'c>(call: &'c ToolCall, names: &'c [&str]) -> impl Iterator<Item = &'c str> {
     let members = call.arguments.as_object().unwrap_or_default().iter();
-    let folders = members.filter(|(key, _)| FOLDER_ARGUMENTS.contains(&key.as_str()));
-    Value::Object(folders.cloned().collect())
+    let named = members.filter(|(key, _)| names.contains(&key.as_str()));
+    named.flat_map(|(_, value)| {
+        let items = value.as_array().unwrap_or(std::slice::from_ref(value));
+        items.iter().filter_map(Value::as_str)
+    })
+}
+
+/// A folder relative to another one, without empty and `.` parts; `..` takes the part before it away.
+fn folder_in(base: &str, folder: &str) -> String {
+    let (base, folder) = (base.trim(), folder.trim());
+    let is_absolute = folder.starts_with('/');
+    let parts = if is_absolute { folder.to_owned() } else { format!("{base}/{folder}") };
+    let is_absolute = is_absolute || base.starts_with('/');
+    let mut kept: Vec<&str> = Vec::new();
+    for part in parts.split('/') {
+        match (part, kept.last()) {
+            ("" | ".", _) => {}
+            ("..", Some(last)) if *last != ".." => {
+                kept.pop();
+            }
+            (part, _) => kept.push(part),
+        }
+    }
+    let kept = kept.join("/");
+    if is_absolute { format!("/{kept}") } else { kept }
 }
 
 /// Whether a tool scans the workspace, by its name.
@@ -179,6 +217,24 @@ mod tests {
             key("grep", r#"{"pattern":"y","dir":"src"}"#)
         );
         assert_ne!(key("grep", r#"{"dir":"src"}"#), key("grep", r#"{"dir":"doc"}"#));
+        for spelling in [
+            r#"{"dir":"./src"}"#,
+            r#"{"dir":"src/"}"#,
+            r#"{"dir":"doc/../src//."}"#,
+            r#"{"path":"src"}"#,
+            r#"{"cwd":"src"}"#,
+            r#"{"cwd":".","paths":["src"]}"#,
+        ] {
+            assert_eq!(key("grep", r#"{"dir":"src"}"#), key("grep", spelling), "{spelling}");
+        }
+        for whole in
+            ["{}", r#"{"dir":"."}"#, r#"{"dir":""}"#, r#"{"dir":null}"#, r#"{"path":"./"}"#]
+        {
+            assert_eq!(key("grep", r#"{"pattern":"x"}"#), key("grep", whole), "{whole}");
+        }
+        assert_ne!(key("grep", "{}"), key("grep", r#"{"dir":"/"}"#));
+        assert_ne!(key("grep", r#"{"dir":"../src"}"#), key("grep", r#"{"dir":"src"}"#));
+        assert_ne!(key("grep", r#"{"dir":"src"}"#), key("grep", r#"{"dir":"Src"}"#));
         assert_ne!(key("grep", r#"{"dir":"src"}"#), key("glob", r#"{"dir":"src"}"#));
         assert_ne!(key("bash", r#"{"command":"x"}"#), key("bash", r#"{"command":"y"}"#));
     }
