@@ -35,7 +35,8 @@ pub enum Value {
     String(String),
     /// A list.
     Array(Vec<Value>),
-    /// Keys and values in the order of their first appearance; a repeated key has its last value.
+    /// Keys and values in the order of their first appearance; a repeated key has its last value. Where a key is
+    /// repeated, keys that differ only in case are in the order of their last appearance.
     Object(Vec<(String, Value)>),
 }
 

@@ -58,6 +58,10 @@ struct Members {
     index: HashMap<String, usize>,
     /// The index for the next value.
     slot: usize,
+    /// For each field the number of its last appearance; empty until a key is repeated.
+    last_seen: Vec<usize>,
+    /// The number of the next appearance of a repeated or a later key.
+    seen: usize,
 }
 
 impl Members {
@@ -73,6 +77,7 @@ impl Members {
             self.index.get(&key).copied()
         };
         self.slot = found.unwrap_or(self.fields.len());
+        self.see(found);
         if found.is_none() {
             if !self.index.is_empty() {
                 self.index.insert(key.clone(), self.slot);
@@ -82,10 +87,51 @@ impl Members {
         found.is_some()
     }
 
+    /// Notes the appearance of a key, from the first repeated one on.
+    fn see(&mut self, found: Option<usize>) {
+        if self.last_seen.is_empty() {
+            if found.is_none() {
+                return;
+            }
+            self.last_seen = (0..self.fields.len()).collect();
+            self.seen = self.fields.len();
+        }
+        match found.and_then(|slot| self.last_seen.get_mut(slot)) {
+            Some(last) => *last = self.seen,
+            None => self.last_seen.push(self.seen),
+        }
+        self.seen += 1;
+    }
+
     fn fill(&mut self, value: Value) {
         if let Some((_, slot)) = self.fields.get_mut(self.slot) {
             *slot = value;
         }
+    }
+
+    /// The fields. Where a key is repeated, keys that differ only in case trade their places, so that the one that
+    /// appeared last is the last of them.
+    fn close(self) -> Vec<(String, Value)> {
+        if self.last_seen.is_empty() {
+            return self.fields;
+        }
+        let mut spellings: HashMap<String, Vec<usize>> = HashMap::new();
+        for (slot, (key, _)) in self.fields.iter().enumerate() {
+            spellings.entry(key.to_ascii_lowercase()).or_default().push(slot);
+        }
+        let mut fields: Vec<Option<(String, Value)>> = self.fields.into_iter().map(Some).collect();
+        for slots in spellings.into_values().filter(|slots| slots.len() > 1) {
+            let mut by_last = slots.clone();
+            by_last.sort_by_key(|slot| self.last_seen.get(*slot));
+            let moved: Vec<_> =
+                by_last.iter().map(|slot| fields.get_mut(*slot).and_then(Option::take)).collect();
+            for (slot, field) in slots.into_iter().zip(moved) {
+                if let Some(place) = fields.get_mut(slot) {
+                    *place = field;
+                }
+            }
+        }
+        fields.into_iter().flatten().collect()
     }
 }
 
@@ -195,7 +241,7 @@ impl Parser<'_> {
         if self.take(if in_object { b'}' } else { b']' }) {
             return Ok(Some(match frame {
                 Frame::Array(items) => Value::Array(items),
-                Frame::Object(members) => Value::Object(members.fields),
+                Frame::Object(members) => Value::Object(members.close()),
                 Frame::DeepArray | Frame::DeepObject => Value::Null,
             }));
         }

@@ -80,6 +80,19 @@ fn the_last_value_of_a_repeated_key_wins_at_its_first_position_and_is_reported()
 }
 
 #[test]
+fn of_the_spellings_of_a_repeated_key_the_last_one_in_the_text_comes_last() {
+    for (text, expected) in [
+        (r#"{"Ab":1,"x":0,"AB":2,"Ab":3}"#, r#"{"AB":2,"x":0,"Ab":3}"#),
+        (r#"{"Ab":1,"AB":2,"aB":4,"AB":5,"Ab":6}"#, r#"{"aB":4,"AB":5,"Ab":6}"#),
+        (r#"{"a":1,"b":2,"a":3}"#, r#"{"a":3,"b":2}"#),
+        (r#"{"Ab":1,"AB":2}"#, r#"{"Ab":1,"AB":2}"#),
+        (r#"{"c":{"Ab":1,"AB":2,"Ab":3},"d":4}"#, r#"{"c":{"AB":2,"Ab":3},"d":4}"#),
+    ] {
+        assert_eq!(value(text).to_compact(), expected, "{text}");
+    }
+}
+
+#[test]
 fn a_repeated_key_among_many_is_found() {
     let members: Vec<String> = (0..40).map(|n| format!("\"k{n}\":{n}")).collect();
     let text = format!("{{{},\"k7\":true}}", members.join(","));
