@@ -136,6 +136,8 @@ fn found_step(state: &PlanState, at: usize, expected: Option<&Value>) -> Option<
         .value_if(true, "dependencies", texts(&step.dependencies))
         .value_if(named("description"), "description", text(&step.description))
         .value_if(named("tools_expected"), "tools_expected", texts(&step.tools_expected))
+        .value_if(named("outputs_expected"), "outputs_expected", texts(&step.outputs_expected))
+        .value_if(named("confirm_tools"), "confirm_tools", texts(&step.confirm_tools))
         .value_if(named("write_scope"), "write_scope", texts(&step.write_scope))
         .value_if(named("done_when"), "done_when", text(&step.done_when))
         .value_if(named("evidence"), "evidence", text(step.evidence.as_str()))

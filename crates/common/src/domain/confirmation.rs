@@ -26,7 +26,7 @@ pub const PLAN_RESOLVED: &str = "approve_plan";
 pub const ASKED: &str = "ask_user";
 
 /// The most patterns in one list of tools.
-const MAX_PATTERNS: usize = 100;
+pub const MAX_PATTERNS: usize = 100;
 /// The longest pattern, in bytes.
 const MAX_PATTERN: usize = 100;
 

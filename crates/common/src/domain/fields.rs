@@ -136,6 +136,22 @@ impl<'a> TypedFields<'a> {
         Ok(once)
     }
 
+    /// Words for a reader, of any type: one value is a list of one, and what is no text is kept as compact JSON.
+    /// Blank text in place of a list, null items and repeated ones are dropped.
+    pub fn words(&self, key: &str) -> Vec<String> {
+        let Some(value) = self.get(key) else { return Vec::new() };
+        if value.as_str().is_some_and(|text| text.trim().is_empty()) {
+            return Vec::new();
+        }
+        let mut seen = HashSet::new();
+        let items = value.as_array().unwrap_or(std::slice::from_ref(value)).iter();
+        let items = items.filter(|item| !item.is_null());
+        let word = |item: &Value| {
+            item.as_str().map_or_else(|| item.to_compact(), |text| text.trim().to_owned())
+        };
+        items.map(word).filter(|word| seen.insert(word.clone())).collect()
+    }
+
     /// A list of trimmed texts without repetitions.
     ///
     /// # Errors

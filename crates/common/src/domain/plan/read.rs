@@ -2,7 +2,7 @@
 
 use super::{Evidence, Plan, PlanStep, ToolCall, read_tool_call};
 use crate::domain::check::{AcceptCheck, Author, scan_checks};
-use crate::domain::confirmation::read_tools;
+use crate::domain::confirmation::{MAX_PATTERNS, read_tools};
 use crate::domain::fields::{TypedFields, item_path, mismatch};
 use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
@@ -125,14 +125,13 @@ impl Reading {
         let description = fields.text("description")?;
         let dependencies = fields.dependencies("dependencies", warnings)?;
         let tools_expected = fields.texts("tools_expected")?;
-        let outputs_expected = fields.texts("outputs_expected")?;
+        let outputs_expected = fields.words("outputs_expected");
         let verify = self.checks(&fields, Some(at))?;
         let done_when = fields.text("done_when")?;
         let evidence = read_evidence(&fields)?;
         let script = self.script(&fields)?;
         let write_scope = read_globs(&fields)?;
-        let confirm_tools =
-            read_tools(&fields.path("confirm_tools"), fields.texts("confirm_tools")?)?;
+        let confirm_tools = self.confirm_tools(&fields)?;
         self.ignore_status(&fields);
         Ok(PlanStep {
             id,
@@ -174,6 +173,24 @@ impl Reading {
                 call.ok_or_else(|| mismatch(&path, "a tool call", item))
             })
             .collect()
+    }
+
+    /// A model's patterns that cannot be used are ignored, as what the rules of its plan do not name. Those of others
+    /// are refused: their authors rely on each one.
+    fn confirm_tools(&self, fields: &TypedFields<'_>) -> Result<Vec<String>, Problem> {
+        let path = fields.path("confirm_tools");
+        match self.author {
+            Author::Model => {
+                let usable = |word: &String| read_tools(&path, vec![word.clone()]).is_ok();
+                let mut words = fields.words("confirm_tools");
+                words.retain(usable);
+                words.truncate(MAX_PATTERNS);
+                Ok(words)
+            }
+            Author::Submitter | Author::Operator | Author::Service => {
+                read_tools(&path, fields.texts("confirm_tools")?)
+            }
+        }
     }
 
     fn ignore_status(&mut self, fields: &TypedFields<'_>) {

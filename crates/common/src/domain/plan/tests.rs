@@ -147,6 +147,36 @@ fn plan() -> impl Strategy<Value = Plan> {
         .prop_map(|(title, goal, steps, verify, todos)| Plan { title, goal, steps, verify, todos })
 }
 
+#[test]
+fn expected_outputs_and_a_models_confirm_tools_are_read_whatever_their_type() {
+    for (step, outputs, tools) in [
+        (r#""outputs_expected": " report.md ""#, vec!["report.md"], vec![]),
+        (r#""outputs_expected": " ""#, vec![], vec![]),
+        (
+            r#""outputs_expected": ["a", null, {"path": "b", "n": 1.0}, 7, "a"]"#,
+            vec!["a", r#"{"path":"b","n":1.0}"#, "7"],
+            vec![],
+        ),
+        (r#""outputs_expected": true, "confirm_tools": "bash""#, vec!["true"], vec!["bash"]),
+        (
+            r#""confirm_tools": ["write_*", "", 5, {"a": 1}, "no blank"]"#,
+            vec![],
+            vec!["write_*", "5"],
+        ),
+    ] {
+        let text =
+            format!(r#"{{"title": "t", "steps": [{{"id": "a", "description": "d", {step}}}]}}"#);
+        let value = parse(&text).unwrap().value;
+        let plan = read_plan(&value, Author::Model).unwrap().plan;
+        assert_eq!(plan.steps[0].outputs_expected, outputs, "{text}");
+        assert_eq!(plan.steps[0].confirm_tools, tools, "{text}");
+    }
+    let text =
+        r#"{"title": "t", "steps": [{"id": "a", "description": "d", "confirm_tools": "bash"}]}"#;
+    let refused = read_plan(&parse(text).unwrap().value, Author::Submitter).unwrap_err();
+    assert_eq!(refused.field.as_deref(), Some("steps[0].confirm_tools"));
+}
+
 proptest! {
     #[test]
     fn reading_what_was_written_gives_the_same_plan_and_digest(plan in plan()) {

@@ -142,7 +142,7 @@ fn read_update(
     let description = fields.text("description")?;
     let dependencies = fields.dependencies("dependencies", warnings)?;
     let tools_expected = fields.texts("tools_expected")?;
-    let outputs_expected = fields.texts("outputs_expected")?;
+    let outputs_expected = fields.words("outputs_expected");
     Ok(StepUpdate {
         id,
         description: given("description").then_some(description),
