@@ -8,7 +8,7 @@
 //! ```
 
 use crate::check::expression::{self, Allowance, FactList};
-use crate::check::{Answer, Shortage};
+use crate::check::{Answer, Shortage, http_probe};
 use chrono::{DateTime, Utc};
 use doubt::{Noted, Settled, Standing, settle};
 use std::collections::BTreeMap;
@@ -19,6 +19,7 @@ use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::repository::REPOSITORY_CHECK;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::todo::{Todo, TodoStatus};
+use surety_common::domain::toolchain::ReportResult;
 use surety_common::domain::verdict::{CheckResult, Strength, Verdict};
 use surety_common::domain::verification::{
     PREPARE_FAILED, PROJECT_TESTS_CHECK, ProjectTests, WORKSPACE_CHANGED, WORKSPACE_CHECK,
@@ -272,8 +273,14 @@ fn check_results(
         // A driver's calls prove nothing to a user or an operator, unless the check allows it.
         let own = of_round.as_deref().filter(|_| !check.takes_any_source());
         let answer = match check.kind {
-            CheckKind::HttpProbe | CheckKind::ActionReport => {
-                input.answers.get(&place).copied().unwrap_or(Err(Reason::UnknownCheckKind.as_str()))
+            CheckKind::HttpProbe => {
+                let without = Err(http_probe::Failure::NoAnswer.as_str());
+                input.answers.get(&place).copied().unwrap_or(without)
+            }
+            // Only the run of a task has reports.
+            CheckKind::ActionReport => {
+                let without = Err(ReportResult::NoAction.as_str());
+                input.answers.get(&place).copied().unwrap_or(without)
             }
             CheckKind::Expression => {
                 let facts = match own {

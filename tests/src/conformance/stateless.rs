@@ -2,9 +2,9 @@
 //! same values, so that each subject has one comparison.
 
 use crate::harness::Deployment;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use surety_acceptgate::check::expression::Allowance;
+use surety_acceptgate::check::http_probe::Probes;
 use surety_acceptgate::verdict::{Evaluation, evaluate_within};
 use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::{Author, read_checks};
@@ -136,7 +136,7 @@ impl StatelessClient<'_> {
     /// No valid answer.
     pub async fn evaluate(self, case: GateCase) -> Answer<Verdict> {
         match self {
-            Self::InProcess => evaluate_here(&case),
+            Self::InProcess => evaluate_here(&case).await,
             Self::Live(services) => {
                 let mut client = services.gate().map_err(said)?;
                 answered(client.evaluate(gate_request(case)).await, |response| {
@@ -182,11 +182,14 @@ impl StatelessClient<'_> {
 
 use v1::evaluate_response::Outcome as Evaluated;
 
-fn evaluate_here(case: &GateCase) -> Answer<Verdict> {
+async fn evaluate_here(case: &GateCase) -> Answer<Verdict> {
     let checks = match read_checks(&case.checks, "checks", Author::Service) {
         Ok((checks, _)) => checks,
         Err(problem) => return Ok(Err(problem)),
     };
+    // As the service without a setting: it asks no address.
+    let probes = Probes::new(None).map_err(said)?;
+    let answers = probes.answers(&checks).await.map_err(said)?;
     let input = Evaluation {
         workspace_root: &case.workspace_root,
         checks: &checks,
@@ -194,7 +197,7 @@ fn evaluate_here(case: &GateCase) -> Answer<Verdict> {
         final_text: &case.final_text,
         todos: &case.todos,
         plan_made_at: None,
-        answers: &BTreeMap::new(),
+        answers: &answers,
         project_tests: None,
         round: None,
         require_independent: false,

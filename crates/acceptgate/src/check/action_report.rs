@@ -1,7 +1,6 @@
 //! `action_report`: the gate reads the history of the run's task.
 //!
-//! Only runs that a planner made for tasks have a task's row, so the check fails in any other run as a check of an
-//! unknown kind.
+//! Only runs that a planner made for tasks have a task's row, so in any other run nothing was reported.
 
 use sqlx::PgPool;
 use std::collections::BTreeMap;
