@@ -4,6 +4,7 @@ SURETY_PLANNER, SURETY_EXECUTOR and SURETY_GATE are the services' addresses (hos
 package `surety` with its generated code is installed.
 """
 
+import base64
 import os
 import sys
 
@@ -136,6 +137,8 @@ def steps_of(plan, statuses, expected):
         named = {
             "description": step.description,
             "tools_expected": list(step.tools_expected),
+            "outputs_expected": list(step.outputs_expected),
+            "confirm_tools": list(step.confirm_tools),
             "write_scope": list(step.write_scope),
             "done_when": step.done_when,
             "evidence": evidence,
@@ -175,9 +178,19 @@ def fact_of(fact):
     return found
 
 
+def signature_of(receipt):
+    """A signature in base64; what is no Ed25519 signature is returned as it was sent."""
+    signature = receipt.signature
+    return base64.b64encode(signature).decode() if len(signature) == 64 else signature.decode()
+
+
 def receipt_of(receipt):
     texts = ("step_id", "call_id", "name", "arguments_digest", "summary", "output_digest")
     found = filled((name, getattr(receipt, name)) for name in (*texts, "prev_digest", "digest"))
+    found.update(filled([("key_id", receipt.key_id), ("signature", signature_of(receipt))]))
+    for name in ("started_at", "finished_at"):
+        if receipt.HasField(name):
+            found[name] = getattr(receipt, name).ToJsonString()
     found["step_index"] = Number(receipt.step_index)
     found["source"] = word(receipt_pb2.EvidenceSource, "EVIDENCE_SOURCE_", receipt.source)
     found["success"] = receipt.success

@@ -4,6 +4,7 @@
 // token that they know.
 
 import { toJson } from "@bufbuild/protobuf";
+import { TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { Client, SuretyError } from "@surety/client";
 import {
   type AcceptCheck,
@@ -153,6 +154,8 @@ function stepsOf(plan: Plan | undefined, statuses: StepStatus[], expected: Row[]
     const named: Record<string, Value> = {
       description: step.description,
       tools_expected: step.toolsExpected,
+      outputs_expected: step.outputsExpected,
+      confirm_tools: step.confirmTools,
       write_scope: step.writeScope,
       done_when: step.doneWhen,
       evidence: step.evidence === Evidence.NONE ? "none" : "required",
@@ -181,6 +184,10 @@ function factOf(fact: Fact): Row {
   return found;
 }
 
+/** A signature in base64; what is no Ed25519 signature is returned as it was sent. */
+const signatureOf = (signature: Uint8Array): string =>
+  Buffer.from(signature).toString(signature.length === 64 ? "base64" : "utf8");
+
 function receiptOf(receipt: EvidenceReceipt): Row {
   const found = filled({
     step_id: receipt.stepId,
@@ -193,6 +200,10 @@ function receiptOf(receipt: EvidenceReceipt): Row {
     output_digest: receipt.outputDigest,
     prev_digest: receipt.prevDigest,
     digest: receipt.digest,
+    key_id: receipt.keyId,
+    signature: signatureOf(receipt.signature),
+    started_at: receipt.startedAt && (toJson(TimestampSchema, receipt.startedAt) as string),
+    finished_at: receipt.finishedAt && (toJson(TimestampSchema, receipt.finishedAt) as string),
   });
   found.set("step_index", new Numeral((receipt.stepIndex ?? 0n).toString()));
   if (receipt.planRevision) found.set("plan_revision", new Numeral(receipt.planRevision));

@@ -11,7 +11,9 @@ use surety_common::domain::check::{
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::json::{self, JsonError};
 use surety_common::domain::problem::{Code, Problem, Warning};
-use surety_common::domain::receipt::{ChainReport, EvidenceReceipt, check_chain, read_receipt};
+use surety_common::domain::receipt::{
+    ChainReport, EvidenceReceipt, PresentedReceipt, check_chain, read_presented,
+};
 use surety_common::domain::todo::Todo;
 use surety_common::domain::verdict::Verdict;
 use surety_common::wire::error::MessageError;
@@ -27,8 +29,8 @@ pub struct Evaluated {
     pub outcome: Result<Verdict, Problem>,
     /// The checks that were evaluated.
     pub checks: Vec<AcceptCheck>,
-    /// The receipts that were evaluated.
-    pub receipts: Vec<EvidenceReceipt>,
+    /// The receipts that were evaluated, with the signatures that they were presented with, unchecked.
+    pub receipts: Vec<PresentedReceipt>,
     /// The reader's corrections.
     pub warnings: Vec<Warning>,
 }
@@ -80,7 +82,7 @@ fn read_link(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, String> {
 struct SubmittedEvidence {
     workspace_root: String,
     checks: Vec<AcceptCheck>,
-    receipts: Vec<EvidenceReceipt>,
+    receipts: Vec<PresentedReceipt>,
     final_text: String,
     todos: Vec<Todo>,
     warnings: Vec<Warning>,
@@ -103,10 +105,12 @@ impl SubmittedEvidence {
     }
 
     fn judge(self, answers: &BTreeMap<usize, Answer>) -> Result<Evaluated, Shortage> {
+        let receipts: Vec<EvidenceReceipt> =
+            self.receipts.iter().map(|presented| presented.receipt.clone()).collect();
         let verdict = verdict::evaluate(&Evaluation {
             workspace_root: &self.workspace_root,
             checks: &self.checks,
-            receipts: &self.receipts,
+            receipts: &receipts,
             final_text: &self.final_text,
             todos: &self.todos,
             plan_made_at: None,
@@ -160,7 +164,7 @@ fn read_check_list(
     }
 }
 
-fn read_receipts(receipts: Vec<v1::ReceiptInput>) -> Result<Vec<EvidenceReceipt>, Problem> {
+fn read_receipts(receipts: Vec<v1::ReceiptInput>) -> Result<Vec<PresentedReceipt>, Problem> {
     let read = |(index, input): (usize, v1::ReceiptInput)| {
         let path = format!("receipts[{index}]");
         let under = |mut problem: Problem| {
@@ -172,11 +176,11 @@ fn read_receipts(receipts: Vec<v1::ReceiptInput>) -> Result<Vec<EvidenceReceipt>
         };
         match input.receipt_source {
             Some(ReceiptSource::Receipt(receipt)) => {
-                EvidenceReceipt::try_from(receipt).map_err(|error| error.under(&path).into())
+                PresentedReceipt::try_from(receipt).map_err(|error| error.under(&path).into())
             }
             Some(ReceiptSource::ReceiptJson(text)) => {
                 let value = parse("receipt_json", &text).map_err(under)?;
-                read_receipt(&value).map_err(under)
+                read_presented(&value).map_err(under)
             }
             None => Err(Problem::at(Code::FieldMissing, path, "contains no receipt; set it")),
         }

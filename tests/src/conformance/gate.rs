@@ -2,6 +2,7 @@
 
 use super::stateless::{GateCase, StatelessClient};
 use super::{Row, compare, text_of};
+use chrono::{DateTime, SecondsFormat};
 use surety_common::domain::json::{self, Value};
 use surety_common::domain::problem::Problem;
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact, read_fact};
@@ -35,7 +36,7 @@ pub async fn check_receipt(row: &Row, stateless: StatelessClient<'_>) -> Result<
         Ok(receipt) => {
             let written = json::parse(&receipt.to_text()).map_err(|error| error.to_string())?;
             let found = object([("ok", Value::Bool(true)), ("receipt", written.value)]);
-            compare("the receipt", &filled(expected), &filled(&found))
+            compare("the receipt", &normal_times(&filled(expected)), &normal_times(&filled(&found)))
         }
         Err(problem) => compare_refusal(expected, &problem),
     }
@@ -166,6 +167,23 @@ fn filled(value: &Value) -> Value {
         .iter()
         .filter(|(_, value)| says_something(value))
         .map(|(key, value)| (key.clone(), filled(value)));
+    Value::Object(members.collect())
+}
+
+/// The receipt with its times in their normal form: a row may spell an instant in another way.
+fn normal_times(value: &Value) -> Value {
+    let members = value.as_object().unwrap_or_default().iter().map(|(key, value)| {
+        let instant =
+            value.as_str().and_then(|text| DateTime::parse_from_rfc3339(text.trim()).ok());
+        let value = match (key.as_str(), instant) {
+            ("started_at" | "finished_at", Some(at)) => {
+                string(&at.to_utc().to_rfc3339_opts(SecondsFormat::Micros, true))
+            }
+            ("receipt", _) => normal_times(value),
+            _ => value.clone(),
+        };
+        (key.clone(), value)
+    });
     Value::Object(members.collect())
 }
 

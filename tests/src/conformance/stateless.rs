@@ -14,7 +14,7 @@ use surety_common::domain::json::Value;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::problem::{Problem, Warning};
-use surety_common::domain::receipt::{EvidenceReceipt, read_receipt};
+use surety_common::domain::receipt::{EvidenceReceipt, PresentedReceipt, read_presented};
 use surety_common::domain::todo::Todo;
 use surety_common::domain::verdict::Verdict;
 use surety_common::wire::run::read_step_state;
@@ -155,9 +155,9 @@ impl StatelessClient<'_> {
     ///
     /// # Errors
     /// No valid answer.
-    pub async fn receipt(self, receipt: &Value) -> Answer<EvidenceReceipt> {
+    pub async fn receipt(self, receipt: &Value) -> Answer<PresentedReceipt> {
         match self {
-            Self::InProcess => Ok(read_receipt(receipt)),
+            Self::InProcess => Ok(read_presented(receipt)),
             Self::Live(services) => {
                 let source = Some(ReceiptSource::ReceiptJson(receipt.to_compact()));
                 let request = v1::EvaluateRequest {
@@ -170,7 +170,7 @@ impl StatelessClient<'_> {
                         Evaluated::Verdict(_) => {
                             let only = response.normalised_receipts.into_iter().next();
                             let only = only.ok_or("the answer holds no receipt")?;
-                            Ok(Ok(EvidenceReceipt::try_from(only).map_err(said)?))
+                            Ok(Ok(PresentedReceipt::try_from(only).map_err(said)?))
                         }
                         Evaluated::Problem(problem) => refused(problem),
                     }

@@ -4,10 +4,16 @@ use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
 use super::value::{list, moment, timestamp, wire_list};
 use crate::domain::receipt::{
-    CheckProbe, Command, Conditions, EvidenceReceipt, EvidenceSource, Fact, Inputs, probe_of,
+    CheckProbe, Command, Conditions, EvidenceReceipt, EvidenceSource, Fact, Inputs,
+    PresentedReceipt, probe_of,
 };
 use crate::domain::tests_seen::Counts;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use v1::fact as wire;
+
+/// The length of an Ed25519 signature.
+const SIGNATURE_BYTES: usize = 64;
 
 impl TryFrom<v1::EvidenceReceipt> for EvidenceReceipt {
     type Error = MessageError;
@@ -136,6 +142,37 @@ impl From<EvidenceReceipt> for v1::EvidenceReceipt {
             signature: Vec::new(),
             proof: None,
         }
+    }
+}
+
+impl TryFrom<v1::EvidenceReceipt> for PresentedReceipt {
+    type Error = MessageError;
+
+    fn try_from(receipt: v1::EvidenceReceipt) -> Result<Self, Self::Error> {
+        let (key_id, signature) = (trimmed(&receipt.key_id), signature_text(&receipt.signature));
+        Ok(Self { receipt: receipt.try_into()?, key_id, signature })
+    }
+}
+
+impl From<PresentedReceipt> for v1::EvidenceReceipt {
+    fn from(presented: PresentedReceipt) -> Self {
+        let PresentedReceipt { receipt, key_id, signature } = presented;
+        Self { key_id, signature: signature_bytes(&signature), ..receipt.into() }
+    }
+}
+
+/// The bytes of a signature in base64. Text that is none is kept as it is, because it is presented and not checked.
+fn signature_bytes(text: &str) -> Vec<u8> {
+    match BASE64_STANDARD.decode(text) {
+        Ok(bytes) if bytes.len() == SIGNATURE_BYTES => bytes,
+        Ok(_) | Err(_) => text.as_bytes().to_vec(),
+    }
+}
+
+fn signature_text(bytes: &[u8]) -> String {
+    match bytes.len() {
+        SIGNATURE_BYTES => BASE64_STANDARD.encode(bytes),
+        _ => String::from_utf8_lossy(bytes).trim().to_owned(),
     }
 }
 
@@ -324,6 +361,21 @@ mod tests {
                 v1::EvidenceReceipt { step_index, source, ..v1::EvidenceReceipt::default() };
             let problem = Problem::from(EvidenceReceipt::try_from(receipt).unwrap_err());
             assert_eq!(problem.code, code);
+        }
+    }
+
+    #[test]
+    fn a_presented_signature_comes_back_as_it_was_given() {
+        let real = BASE64_STANDARD.encode([7_u8; SIGNATURE_BYTES]);
+        for (signature, length) in [(real.as_str(), SIGNATURE_BYTES), ("c2ln", 4), ("", 0)] {
+            let text = format!(
+                r#"{{"step_index": 0, "source": "probe", "key_id": "k", "signature": "{signature}"}}"#
+            );
+            let value = crate::domain::json::parse(&text).unwrap().value;
+            let presented = crate::domain::receipt::read_presented(&value).unwrap();
+            let sent = v1::EvidenceReceipt::from(presented.clone());
+            assert_eq!(sent.signature.len(), length);
+            assert_eq!(PresentedReceipt::try_from(sent).unwrap(), presented);
         }
     }
 

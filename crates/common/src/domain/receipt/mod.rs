@@ -3,6 +3,7 @@
 mod chain;
 mod evidence;
 mod export;
+mod presented;
 mod read;
 mod reported;
 mod write;
@@ -12,6 +13,7 @@ pub use chain::{BreakKind, ChainBreak, verify_chain};
 pub use evidence::{NOOP, READ_OUTPUT, SLEEP, TODO, counts_as_evidence};
 pub(in crate::domain) use export::check_plain;
 pub use export::{ChainEnd, ChainFinding, ChainReport, check_chain};
+pub use presented::{PresentedReceipt, read_presented};
 pub use read::{probe_of, read_fact, read_receipt, read_stored};
 pub use reported::RESERVED_KEYS;
 

@@ -32,6 +32,12 @@ pub fn read_stored(value: &Value) -> Result<EvidenceReceipt, Problem> {
     read(value, Edges::Kept)
 }
 
+/// The key and the signature beside a receipt, trimmed; each may be empty.
+pub(super) fn read_signature(value: &Value) -> Result<(String, String), Problem> {
+    let fields = Fields { object: value, path: "", edges: Edges::Trimmed };
+    Ok((fields.text("key_id")?, fields.text("signature")?))
+}
+
 fn read(value: &Value, edges: Edges) -> Result<EvidenceReceipt, Problem> {
     let step_index = read_step_index(value.get("step_index"))?;
     if value.as_object().is_none() {

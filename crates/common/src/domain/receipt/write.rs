@@ -16,14 +16,14 @@ impl EvidenceReceipt {
 
     /// Appends the output of [`Self::to_text`].
     pub fn write(&self, out: &mut String) {
-        self.write_with(&self.digest, out);
+        self.write_with(&self.digest, ("", ""), out);
     }
 
     /// The SHA-256, in hexadecimal, of the canonical JSON of every field except the digest itself.
     /// It includes the previous receipt's digest, which makes the chain.
     pub fn compute_digest(&self) -> String {
         let mut out = String::with_capacity(1024);
-        self.write_with("", &mut out);
+        self.write_with("", ("", ""), &mut out);
         sha256_hex(out.as_bytes())
     }
 
@@ -36,7 +36,12 @@ impl EvidenceReceipt {
 
     /// Destructures every field, so that the compiler refuses a new field without a place in the
     /// digest. The fields are in the order of their names, as in canonical text.
-    fn write_with(&self, own_digest: &str, out: &mut String) {
+    pub(super) fn write_with(
+        &self,
+        own_digest: &str,
+        (key_id, signature): (&str, &str),
+        out: &mut String,
+    ) {
         let Self {
             step_index,
             step_id,
@@ -70,6 +75,7 @@ impl EvidenceReceipt {
         let object = object
             .text("finished_at", &instant(*finished_at))
             .text("inputs", probe_of.as_ref().map_or("", |probe| probe.inputs.as_str()))
+            .text("key_id", key_id)
             .text("name", name)
             .text("output_digest", output_digest);
         let object = positive(object, "plan_revision", u64::from(*plan_revision))
@@ -77,6 +83,7 @@ impl EvidenceReceipt {
         let round = probe_of.as_ref().map_or(0, |probe| probe.round);
         let object = positive(object, "round", u64::from(round)).text("sandbox", sandbox);
         positive(object, "seq", *seq)
+            .text("signature", signature)
             .text("source", source.as_str())
             .text("started_at", &instant(*started_at))
             .text("step_id", step_id)
