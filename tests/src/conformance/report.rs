@@ -76,8 +76,13 @@ pub async fn ask_all(clients: &[StatelessClient<'_>]) -> Result<Report, String> 
     for row in some_rows(RUNTIME)? {
         report.count(RUNTIME, &row, runtime::check(&row));
     }
+    let services = clients.iter().find_map(|client| match client {
+        StatelessClient::Live(services) => Some(*services),
+        StatelessClient::InProcess => None,
+    });
     for row in some_rows(TOOLCHAIN)? {
-        report.count(TOOLCHAIN, &row, toolchain::check(&row));
+        let checked = toolchain::check(&row, services).await;
+        report.count(TOOLCHAIN, &row, checked);
     }
     Ok(report)
 }

@@ -20,8 +20,8 @@ use surety_common::domain::json::sha256_hex;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::stop::{StopReason, Terminal};
 use surety_common::domain::toolchain::{
-    ActionType, Assignee, EntryKind, EventType, FailureClass, Forge, Language, MAX_CHAIN_DEPTH,
-    MAX_CHAIN_TASKS, Role, Subject, TaskFailure, TaskOutcome, TaskPayload,
+    ActionType, Assignee, EntryKind, FailureClass, Forge, INFRASTRUCTURE_ROLE, Language,
+    MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, Role, SYSTEM, Subject, TaskFailure, TaskOutcome, TaskPayload,
 };
 use surety_common::store::{
     self, Admission, Assigned, EndedTask, EscalationAction, NewEntry, NewEscalation, NewTask,
@@ -32,8 +32,6 @@ use uuid::Uuid;
 
 /// The event and the action of a coordinator's task about a task that failed.
 const TASK_FAILED: &str = "task_failed";
-/// The author of what the service writes into histories.
-pub(super) const SYSTEM: &str = "system";
 
 /// Cancels the run of a task that a later event left nothing to do for.
 ///
@@ -197,11 +195,9 @@ impl<'p> Follow<'p> {
             self.alert = Some("infrastructure");
             return Ok(());
         }
-        match class {
-            FailureClass::Business if self.task.subject.number.is_some() => {
-                self.business(failure).await
-            }
-            FailureClass::Business | FailureClass::System => self.system(failure).await,
+        match class.of_subject(self.task.subject.number) {
+            FailureClass::Business => self.business(failure).await,
+            FailureClass::System => self.system(failure).await,
             FailureClass::Infrastructure => self.infrastructure(failure.as_str()).await,
         }
     }
@@ -337,21 +333,13 @@ pub(super) async fn infrastructure_task(
     task: &StoredTask,
     why: &str,
 ) -> Result<Option<NewTask>, Fault> {
-    let Some(infra) = agent_with(planner, task, Role::Infra).await? else { return Ok(None) };
-    let steps = match infra.language {
-        Language::En => ["Find out why the forge or the verification failed.", "Restore it."],
-        Language::Zh => ["查明代码平台或验证失败的原因。", "恢复其运行。"],
+    let Some(infra) = agent_with(planner, task, INFRASTRUCTURE_ROLE).await? else {
+        return Ok(None);
     };
-    let last = report_step(infra.language);
-    let payload = TaskPayload {
-        event_type: EventType::InfrastructureFailure.to_string(),
-        action_type: ActionType::InfrastructureFailure.to_string(),
-        steps: steps.iter().copied().chain([last]).map(str::to_owned).collect(),
-        from: SYSTEM.to_owned(),
-        context: failed_context(task, why),
-        source: task.payload.source.clone(),
-    };
-    own_task(planner, (task, "infrastructure"), (payload, Role::Infra), Some(infra)).map(Some)
+    let facts = (failed_context(task, why), task.payload.source.clone());
+    let payload = TaskPayload::of_infrastructure(infra.language, facts);
+    own_task(planner, (task, "infrastructure"), (payload, INFRASTRUCTURE_ROLE), Some(infra))
+        .map(Some)
 }
 
 fn own_task(

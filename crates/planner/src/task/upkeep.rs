@@ -11,7 +11,7 @@ use surety_common::domain::execution::Graph;
 use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::stop::StopReason;
-use surety_common::domain::toolchain::EntryKind;
+use surety_common::domain::toolchain::{EntryKind, SYSTEM};
 use surety_common::store::{self, NewEntry, StoredTask, TaskCause, Topic};
 use surety_common::telemetry;
 use tokio::sync::broadcast::error::RecvError;
@@ -163,7 +163,7 @@ async fn remind(planner: &Planner, task: &StoredTask) -> Result<(), Fault> {
     let entry = NewEntry {
         run_id,
         kind: EntryKind::System,
-        author: end::SYSTEM.to_owned(),
+        author: SYSTEM.to_owned(),
         body: text,
         links: Vec::new(),
         attachment: String::new(),

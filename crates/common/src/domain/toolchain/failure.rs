@@ -69,6 +69,17 @@ words! {
     }
 }
 
+impl FailureClass {
+    /// The class that is acted on: without a pull request and an issue there is nothing to comment on.
+    #[must_use]
+    pub const fn of_subject(self, number: Option<u64>) -> Self {
+        match (self, number) {
+            (Self::Business, None) => Self::System,
+            (Self::Business, Some(_)) | (Self::System | Self::Infrastructure, _) => self,
+        }
+    }
+}
+
 impl TaskFailure {
     /// The class of this failure as number `consecutive` in its chain, from 1.
     pub const fn class(self, consecutive: u32) -> FailureClass {
@@ -196,6 +207,9 @@ mod tests {
             assert_eq!((found.as_str(), found.class(1).as_str()), (failure, class), "{stop:?}");
         }
         assert_eq!(TaskFailure::NoAction.class(3), FailureClass::System);
+        assert_eq!(FailureClass::Business.of_subject(None), FailureClass::System);
+        assert_eq!(FailureClass::Business.of_subject(Some(7)), FailureClass::Business);
+        assert_eq!(FailureClass::Infrastructure.of_subject(None), FailureClass::Infrastructure);
         for (code, class) in [
             ("repository_unreachable", Some("infrastructure")),
             ("repository_denied", Some("infrastructure")),

@@ -69,5 +69,5 @@ pub use report::{
 pub use risk::{RiskLevel, RiskRules};
 pub use source::Rules;
 pub use subject::Subject;
-pub use task::{EntryKind, MAX_STEPS, TaskPayload};
+pub use task::{EntryKind, INFRASTRUCTURE_ROLE, MAX_STEPS, SYSTEM, TaskPayload};
 pub use workspace::workspace_revision;

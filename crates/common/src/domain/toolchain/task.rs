@@ -1,10 +1,19 @@
 //! The payload of a task: what its assignee is handed instructions from.
 
+use super::action::EventType;
+use super::event::Role;
+use super::language::Language;
+use super::steps::steps as steps_of;
+use super::subject::Subject;
 use super::words::words;
 use crate::domain::problem::{Code, Problem};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
+/// What tasks and their histories name in place of an account where the service acts.
+pub const SYSTEM: &str = "system";
+/// Who acts on a failure of the infrastructure.
+pub const INFRASTRUCTURE_ROLE: Role = Role::Infra;
 /// The most steps of a task.
 pub const MAX_STEPS: usize = 50;
 
@@ -53,6 +62,25 @@ impl TaskPayload {
 }
 
 impl TaskPayload {
+    /// The payload of the task that the service makes after a failure of the infrastructure. It is for an agent with
+    /// [`INFRASTRUCTURE_ROLE`]; its facts are the context and where the failed task came from.
+    #[must_use]
+    pub fn of_infrastructure(
+        language: Language,
+        (context, source): (Map<String, Value>, String),
+    ) -> Self {
+        let event = EventType::InfrastructureFailure;
+        let none = Subject { repo: String::new(), number: None, is_pull_request: false };
+        Self {
+            event_type: event.to_string(),
+            action_type: event.action().to_string(),
+            steps: steps_of(event, language, &none, ""),
+            from: SYSTEM.to_owned(),
+            context,
+            source,
+        }
+    }
+
     /// The payload as [`TaskPayload::read`] reads it.
     pub fn to_json(&self) -> Value {
         let Self { event_type, action_type, steps, from, context, source } = self;
