@@ -1,30 +1,33 @@
 //! Rows about how a run and its steps move: asked of the machine, of the rules over a whole
 //! execution, and of the validations of a decision.
 
-use super::runtime::{compare_stated, count, list, number, text};
+use super::replies::{self, Step, Taken};
+use super::runtime::{compare_stated, count, limits_of, list, number, number32, text};
 use super::{Row, compare, text_of, verification};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use surety_acceptgate::verdict::{Evaluation, evaluate};
 use surety_common::domain::caution::CautionRules;
+use surety_common::domain::check::Author;
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::execution::draft::{Draft, Ending};
-use surety_common::domain::execution::{Execution, Graph};
+use surety_common::domain::execution::{Execution, Graph, Wait};
 use surety_common::domain::journal::Actor;
 use surety_common::domain::json::Value;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::{RunEvent, RunState, decide};
 use surety_common::domain::plan::{Evidence, Plan, PlanStep, ToolCall};
-use surety_common::domain::problem::Code;
-use surety_common::domain::receipt::{NOOP, counts_as_evidence, read_receipt};
+use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::receipt::{counts_as_evidence, read_receipt};
 use surety_common::domain::step::StepState;
-use surety_common::domain::stop::StopReason;
+use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::domain::todo::{Todo, TodoStatus};
 use surety_executor::decision::{Judged, RunView, Spent, StepView, ToolView, judge};
-use surety_executor::fuse::limits::{Next, Used, reached};
 use surety_executor::tool::{BuiltinSettings, Registry};
-use surety_planner::plan::validate_plan;
+use surety_planner::plan::patch::{apply_patch, read_patch};
+use surety_planner::plan::{PlanState, validate_plan};
 use uuid::Uuid;
 
 type Checked = Result<(), String>;
@@ -35,14 +38,14 @@ pub fn check_movement(row: &Row) -> Option<Checked> {
     let expect = row.value.get("expect")?;
     Some(match text_of(given, "kind") {
         "states" => check_states(expect),
-        "step_fuse" => check_step_fuse(given, expect),
+        "step_fuse" => replies::check_step_fuse(given, expect),
         "round_budget" => check_round_budget(given, expect),
         "replan_fuse" => check_replan_fuse(given, expect),
         "deadlock" => check_deadlock(given, expect),
         "order" => check_order(given, expect),
         "replan_keeps_done" => check_kept_done(given, expect),
         "verify" => verification::check(given, expect),
-        "gate_failure_after_signal" => check_repairs(expect),
+        "gate_failure_after_signal" => check_repairs(given, expect),
         "terminal_not_overwritten" => check_first_terminal(given, expect),
         "next_plan" => check_next_plan(given, expect),
         "done_early" => check_done_early(given, expect),
@@ -59,71 +62,57 @@ fn check_states(expect: &Value) -> Checked {
     let states = words.into_iter().map(text).collect();
     compare_stated(expect, "states", &Value::Array(states))?;
     for (name, way) in expect.as_object().unwrap_or_default() {
-        let ways = way.as_array().unwrap_or_default();
-        let words: Vec<&str> = ways.iter().filter_map(Value::as_str).collect();
-        // A blocked run returns to its phase, which the word alone does not name.
-        let blocked = words.contains(&"BLOCKED");
-        if name == "states" || blocked {
+        if name == "states" {
             continue;
         }
-        for pair in words.windows(2) {
-            let [from, to] = pair else { continue };
-            let state = RunState::from_text(from, None).ok_or(format!("{from} is no state"))?;
-            let moves = RunEvent::ALL.into_iter().filter_map(|event| decide(state, event).ok());
-            if !moves.map(RunState::as_str).any(|word| word == *to) {
+        let mut way = way.as_array().unwrap_or_default().iter().filter_map(Value::as_str);
+        let Some(mut from) = way.next() else { continue };
+        // A blocked run remembers the phase that it left, which the word alone does not name.
+        let mut places: Vec<RunState> =
+            RunState::ALL.into_iter().filter(|it| it.as_str() == from).collect();
+        for to in way {
+            let moves = |place: &RunState| {
+                let place = *place;
+                RunEvent::ALL.into_iter().filter_map(move |event| decide(place, event).ok())
+            };
+            places = places.iter().flat_map(moves).filter(|it| it.as_str() == to).collect();
+            if places.is_empty() {
                 return Err(format!("{name}: nothing leads from {from} to {to}"));
             }
+            from = to;
         }
     }
     Ok(())
 }
 
-/// Decisions with a tool call until the fuse refuses one; then the step fails.
-fn check_step_fuse(given: &Value, expect: &Value) -> Checked {
-    let limits = limited(given)?;
-    let called =
-        list(given, "step_outputs").iter().filter(|output| output.as_str() == Some("tool"));
-    let mut carried_out = 0;
-    // One more than the row gives: the step only ends by a refusal, as nothing in it is done.
-    for _ in 0..=called.count() {
-        let used = Used { step_tool_calls: carried_out, ..Used::default() };
-        let spent = Spent { used, ..Spent::default() };
-        let view = View { limits: limits.clone(), spent, ..View::default() };
-        if refused_code(&view.judge(calling(NOOP))?) == Some(Code::FuseReached) {
-            break;
-        }
-        carried_out += 1;
-    }
-    compare_stated(expect, "iterations", &count(carried_out))?;
-    let mut run = Played::start(&[("s", &[])], limits)?;
-    run.run_next(|draft, graph, index| draft.fail_step(graph, index, "a fuse"))?;
-    compare_stated(expect, "step_status", &text(run.step(0).as_str()))?;
-    run.expect_state(RunState::Recovering)
-}
-
+/// Turns without a call, until the change that begins one is refused.
 fn check_round_budget(given: &Value, expect: &Value) -> Checked {
-    let most = number32(given, "max_rounds")?;
-    let wanted = number32(given, "llm_rounds")?;
-    let limits = Limits { max_step_rounds: most, ..Limits::default() };
-    let may_begin = |taken: &u32| {
-        let used = Used { step_rounds: *taken, ..Used::default() };
-        reached(&limits, &used, Next::Turn).is_none()
-    };
-    let allowed = (0..wanted).take_while(may_begin).count();
-    compare_stated(expect, "model_calls", &count(allowed))?;
-    if allowed == usize::try_from(wanted).unwrap_or_default() {
-        return compare_stated(expect, "step", &text(StepState::Running.as_str()));
+    let mut limits = limits_of(given, &[])?;
+    if given.get("max_rounds").is_some() {
+        limits.max_step_rounds = number32(given, "max_rounds")?;
     }
-    let mut run = Played::start(&[("s", &[])], limits)?;
-    run.run_next(|draft, graph, index| draft.fail_step(graph, index, "max_step_rounds"))?;
-    compare_stated(expect, "step", &text(run.step(0).as_str()))?;
-    run.expect_state(RunState::Recovering)
+    let wanted = number32(given, "llm_rounds")?;
+    let mut step = Step::start(limits)?;
+    let mut taken = 0;
+    while taken < wanted && !matches!(step.take("continue")?, Taken::Ended) {
+        taken += 1;
+    }
+    compare_stated(expect, "model_calls", &count(taken))?;
+    compare_stated(expect, "step", &text(step.progress().state.as_str()))?;
+    compare_stated(expect, "stop_reason", &step.run.stop_reason())?;
+    if step.progress().state == StepState::Failed {
+        step.run.expect_state(RunState::Recovering)?;
+    }
+    Ok(())
 }
 
 fn check_replan_fuse(given: &Value, expect: &Value) -> Checked {
-    let limits = Limits { max_replans: number32(given, "max_replans")?, ..Limits::default() };
+    let limits = limits_of(given, &["max_replans"])?;
     let mut run = Played::start(&[("s", &[])], limits)?;
     for _ in 0..number32(given, "replan_requests")? {
+        if run.execution.state.is_terminal() {
+            break;
+        }
         run.run_next(|draft, graph, index| draft.fail_step(graph, index, "a wish to replan"))?;
         run.change(|draft, graph, limits| draft.recover(graph, limits))?;
     }
@@ -134,15 +123,20 @@ fn check_replan_fuse(given: &Value, expect: &Value) -> Checked {
 fn check_deadlock(given: &Value, expect: &Value) -> Checked {
     let plan = plan_of(list(given, "steps"));
     let refused = validate_plan(&plan, Limits::default().max_plan_steps).err();
-    let code = refused.map_or(Value::Null, |problem| text(problem.code.as_str()));
+    let refused = refused.map(|problem| problem.code);
+    let code = refused.map_or(Value::Null, |code| text(code.as_str()));
     compare_stated(expect, "refused_at_parse", &code)?;
     let mut run = Played::of(&plan, Limits::default());
     run.change(|draft, graph, _| draft.start_plan(graph, 1))?;
     while run.execution.state == RunState::Executing {
         run.run_next(|draft, graph, index| draft.finish_step(graph, index, "done"))?;
     }
-    let stopped = text(StopReason::DependencyDeadlock.as_str());
-    compare("at_run_time", &stopped, &run.stop_reason())
+    let is_stuck = run.execution.stop_reason() == Some(StopReason::DependencyDeadlock);
+    let wanted = match expect.get("at_run_time") {
+        Some(said) => said.as_str().is_some_and(|said| said.contains("deadlock")),
+        None => [Code::DependencyCycle, Code::SelfDependency].iter().any(|it| Some(*it) == refused),
+    };
+    compare("a deadlock at run time", &Value::Bool(wanted), &Value::Bool(is_stuck))
 }
 
 fn check_order(given: &Value, expect: &Value) -> Checked {
@@ -151,29 +145,41 @@ fn check_order(given: &Value, expect: &Value) -> Checked {
     compare_stated(expect, "executed", &run.play_to_the_end()?)
 }
 
-/// A failed step is taken up again; what is done stays done.
+/// A failed step is taken up again, under the patch that the row gives or as it was; what is done stays done.
 fn check_kept_done(given: &Value, expect: &Value) -> Checked {
     let steps = list(given, "steps");
-    let mut run = Played::of(&plan_of(steps), Limits::default());
+    let plan = plan_of(steps);
+    let mut run = Played::of(&plan, limits_of(given, &[])?);
     run.change(|draft, graph, _| draft.start_plan(graph, 1))?;
-    for step in steps {
-        let word = step.as_array().and_then(|pair| pair.get(1)?.as_str());
-        match word.and_then(StepState::from_text) {
-            Some(StepState::Done) => {
-                run.run_next(|draft, graph, index| draft.finish_step(graph, index, "done"))?;
-            }
-            Some(StepState::Failed) => {
-                run.run_next(|draft, graph, index| draft.fail_step(graph, index, "failed"))?;
-            }
-            _ => {}
+    for (index, step) in steps.iter().enumerate() {
+        let mut words =
+            step.as_array().unwrap_or_default().iter().skip(1).filter_map(Value::as_str);
+        match words.next().map(|word| StepState::from_text(word).ok_or(word)) {
+            Some(Ok(state @ (StepState::Done | StepState::Failed))) => run.put(index, state),
+            Some(Ok(StepState::Pending | StepState::Ready)) | None => {}
+            Some(Ok(other)) => return Err(format!("no step begins as {}", other.as_str())),
+            Some(Err(word)) => return Err(format!("{word:?} is no state of a step")),
         }
     }
-    run.change(|draft, graph, limits| draft.recover(graph, limits))?;
+    let has_failed = run.execution.steps_in(StepState::Failed).next().is_some();
+    if has_failed {
+        run.execution.state = RunState::Recovering;
+    }
+    let refused = match given.get("patch").filter(|patch| !patch.is_null()) {
+        Some(patch) => run.replan(plan, patch)?,
+        None if has_failed => {
+            run.change(|draft, graph, limits| draft.recover(graph, limits))?;
+            None
+        }
+        None => None,
+    };
+    let code = refused.map_or(Value::Null, |problem| text(problem.code.as_str()));
+    compare("error", expect.get("error").unwrap_or(&Value::Null), &code)?;
     compare_stated(expect, "executed_after", &run.play_to_the_end()?)
 }
 
-fn check_repairs(expect: &Value) -> Checked {
-    let mut run = Played::verifying()?;
+fn check_repairs(given: &Value, expect: &Value) -> Checked {
+    let mut run = Played::verifying(limits_of(given, &["max_repairs"])?)?;
     let mut repairs: u32 = 0;
     loop {
         run.change(|draft, graph, limits| draft.refuse(graph, limits, not_accepted()))?;
@@ -184,31 +190,62 @@ fn check_repairs(expect: &Value) -> Checked {
         run.change(|draft, graph, limits| draft.recover(graph, limits))?;
         run.play_to_the_end()?;
     }
-    let then = text_of(expect, "then");
+    compare_stated(expect, "repairs", &count(repairs))?;
+    compare_stated(expect, "stop_reason", &run.stop_reason())?;
+    let Some(then) = expect.get("then").and_then(Value::as_str) else { return Ok(()) };
     let reason = run.execution.stop_reason().map_or("", StopReason::as_str);
-    let said =
-        then.contains(&format!("({repairs})")) && then.ends_with(&format!("FAILED {reason}"));
-    if said { Ok(()) } else { Err(format!("{repairs} repairs, then {reason}")) }
+    // The number of repairs, where the row has one.
+    let told = then.split(|letter: char| !letter.is_ascii_digit()).find(|part| !part.is_empty());
+    let counted = told.is_none_or(|told| told == repairs.to_string());
+    let recovers = repairs == 0 || then.contains("RECOVERING");
+    if counted && recovers && then.contains("FAILED") && then.contains(reason) {
+        return Ok(());
+    }
+    Err(format!("{repairs} repairs, then {reason}"))
 }
 
 fn check_first_terminal(given: &Value, expect: &Value) -> Checked {
-    let mut run = Played::verifying()?;
+    let mut run = Played::verifying(Limits::default())?;
     for word in list(given, "sequence").iter().filter_map(Value::as_str) {
-        let outcome = run.change(|draft, graph, _| match word {
-            "done" => draft.accept(graph),
-            "cancel" => draft.cancel(graph, "caller".to_owned()),
-            _ => draft.stop(graph, Ending { stop_reason: StopReason::Aborted, ..not_accepted() }),
+        let stop_reason = ending_of(word).ok_or_else(|| format!("{word:?} ends no run"))?;
+        let ended = run.execution.state.is_terminal();
+        let outcome = run.change(|draft, graph, _| {
+            if stop_reason == StopReason::Accepted {
+                draft.accept(graph)
+            } else if stop_reason == StopReason::Cancelled {
+                draft.cancel(graph, "caller".to_owned())
+            } else {
+                draft.stop(graph, Ending { stop_reason, ..not_accepted() })
+            }
         });
-        // Only the first may count; what follows must be refused.
-        drop(outcome);
+        if outcome.is_ok() == ended {
+            return Err(format!("{word:?} after a terminal: {outcome:?}"));
+        }
+    }
+    for key in ["state", "status"] {
+        compare_stated(expect, key, &text(run.execution.state.as_str()))?;
     }
     compare_stated(expect, "stop_reason", &run.stop_reason())
 }
 
+/// The stop reason that a word stands for: a reason, the start of one, or the name of a terminal state.
+fn ending_of(word: &str) -> Option<StopReason> {
+    let word = word.trim().to_ascii_lowercase();
+    match word.as_str() {
+        "done" | "accept" => Some(StopReason::Accepted),
+        "cancel" | "canceled" => Some(StopReason::Cancelled),
+        "fail" | "failed" => Some(StopReason::AcceptCheckFailed),
+        "timeout" => Some(StopReason::DeadlineExceeded),
+        word => {
+            let begins = || StopReason::ALL.into_iter().filter(|it| it.as_str().starts_with(word));
+            StopReason::from_text(word)
+                .or_else(|| begins().next().filter(|_| begins().count() == 1))
+        }
+    }
+}
+
 fn check_next_plan(given: &Value, expect: &Value) -> Checked {
-    let names: Vec<String> = (0..number32(given, "steps")?).map(|step| step.to_string()).collect();
-    let shape: Vec<(&str, &[&str])> = names.iter().map(|name| (name.as_str(), &[][..])).collect();
-    let mut run = Played::start(&shape, Limits::default())?;
+    let mut run = Played::start_unconnected(number32(given, "steps")?, Limits::default())?;
     let current = usize::try_from(number32(given, "current")?).unwrap_or_default();
     for _ in 0..=current {
         run.run_next(|draft, graph, index| draft.finish_step(graph, index, "reached"))?;
@@ -217,13 +254,24 @@ fn check_next_plan(given: &Value, expect: &Value) -> Checked {
     compare_stated(expect, "run", &text(run.execution.state.as_str()))
 }
 
+/// The steps before the present one are done, unless the row names those that are.
 fn check_done_early(given: &Value, expect: &Value) -> Checked {
+    let current = usize::try_from(number(given, "current").unwrap_or_default()).unwrap_or_default();
+    let mut run = Played::start_unconnected(number32(given, "steps")?, limits_of(given, &[])?)?;
+    let named = given.get("done").and_then(Value::as_array);
+    let place = |value: &Value| value.as_number().and_then(|number| number.parse().ok());
+    let done: Vec<usize> = match named {
+        Some(named) => named.iter().filter_map(place).collect(),
+        None => (0..current).collect(),
+    };
+    done.iter().for_each(|index| run.put(*index, StepState::Done));
     let decision = ExecuteDecision {
-        goal_check: text_of(given, "goal_check").to_owned(),
+        goal_check: text_of(given, "goal_check").trim().to_owned(),
         ..saying(Action::Done)
     };
-    let view = View { others_open: number(given, "steps") > Some(1), ..View::default() };
-    let judged = view.judge(decision)?;
+    let proven = given.get("evidence").and_then(Value::as_bool).unwrap_or(true);
+    let others_open = run.execution.is_other_step_open(current);
+    let judged = View { others_open, proven, ..View::default() }.judge(decision)?;
     compare_stated(expect, "accepted", &Value::Bool(judged.refusal().is_none()))?;
     let code = refused_code(&judged).map_or(Value::Null, |code| text(code.as_str()));
     compare_stated(expect, "error", &code)
@@ -235,14 +283,26 @@ fn check_binding(given: &Value, expect: &Value) -> Checked {
         receipts.push(read_receipt(receipt).map_err(|problem| problem.to_string())?);
     }
     let current = number32(given, "current_step")?;
-    let revision = receipts.first().map_or(1, |receipt| receipt.plan_revision);
+    let stated = ["plan_revision", "current_plan_revision", "current_revision", "revision"];
+    let stated = stated.into_iter().find(|key| given.get(key).is_some());
+    // A row that names no present revision is about receipts of the last one.
+    let revision = match stated {
+        Some(key) => number32(given, key)?,
+        None => receipts.iter().map(|receipt| receipt.plan_revision).max().unwrap_or(1),
+    };
     let proven = receipts.iter().any(|receipt| counts_as_evidence(receipt, current, revision));
-    let view = View { proven, ..View::default() };
+    let evidence = match text_of(given, "evidence") {
+        "" => Evidence::Required,
+        word => Evidence::from_text(word).ok_or_else(|| format!("{word:?} is no evidence"))?,
+    };
+    let view = View { proven, evidence, ..View::default() };
     let action = Action::from_any_case(text_of(given, "action")).ok_or("no such action")?;
     let goal_check = "reached".to_owned();
     let judged = view.judge(ExecuteDecision { goal_check, ..saying(action) })?;
     let passed = refused_code(&judged) != Some(Code::EvidenceMissing);
-    compare_stated(expect, "evidence_passed", &Value::Bool(passed))
+    compare_stated(expect, "evidence_passed", &Value::Bool(passed))?;
+    let code = refused_code(&judged).map_or(Value::Null, |code| text(code.as_str()));
+    compare_stated(expect, "error", &code)
 }
 
 /// Todos from before the plan do not count for it.
@@ -287,20 +347,11 @@ pub(super) fn not_accepted() -> Ending {
     }
 }
 
-fn limited(given: &Value) -> Result<Limits, String> {
-    Ok(Limits { max_step_tool_calls: number32(given, "max_step_tool_calls")?, ..Limits::default() })
-}
-
-fn number32(given: &Value, key: &str) -> Result<u32, String> {
-    let number = number(given, key).ok_or_else(|| format!("{key} is no number"))?;
-    u32::try_from(number).map_err(|error| format!("{key}: {error}"))
-}
-
-/// A plan of the steps `[id, [dependency, ...]]`.
+/// A plan of the steps `[id, [dependency, ...]]`, which may name a state as well.
 fn plan_of(steps: &[Value]) -> Plan {
     let step = |step: &Value| {
         let pair = step.as_array().unwrap_or_default();
-        let needed = pair.get(1).and_then(Value::as_array).unwrap_or_default();
+        let needed = pair.iter().find_map(Value::as_array).unwrap_or_default();
         PlanStep {
             id: pair.first().and_then(Value::as_str).unwrap_or_default().to_owned(),
             description: "work".to_owned(),
@@ -309,6 +360,31 @@ fn plan_of(steps: &[Value]) -> Plan {
         }
     };
     Plan { title: "a plan".to_owned(), steps: steps.iter().map(step).collect(), ..Plan::default() }
+}
+
+/// A patch as a row shortens it: an added step has some description, and an update without a field changes it.
+fn described(patch: &Value) -> Value {
+    let completed = |list: &str, step: &Value| {
+        let mut members = step.as_object().unwrap_or_default().to_vec();
+        let is_bare = match list {
+            "add_steps" => step.get("description").is_none(),
+            _ => members.len() == 1,
+        };
+        if is_bare {
+            members.push(("description".to_owned(), text("work of the next revision")));
+        }
+        Value::Object(members)
+    };
+    let members = patch.as_object().unwrap_or_default().iter().map(|(key, value)| {
+        let value = match (key.as_str(), value.as_array()) {
+            (list @ ("add_steps" | "update_steps"), Some(steps)) => {
+                Value::Array(steps.iter().map(|step| completed(list, step)).collect())
+            }
+            _ => value.clone(),
+        };
+        (key.clone(), value)
+    });
+    Value::Object(members.collect())
 }
 
 /// An execution that is moved by hand.
@@ -321,7 +397,8 @@ pub(super) struct Played {
 impl Played {
     fn of(plan: &Plan, limits: Limits) -> Self {
         let now = DateTime::<Utc>::UNIX_EPOCH;
-        let execution = Execution::new(Uuid::nil(), "rows".to_owned(), now, now);
+        let mut execution = Execution::new(Uuid::nil(), "rows".to_owned(), now, now);
+        execution.deadline_at = Some(now + TimeDelta::days(1));
         Self { execution, graph: Graph::of(plan), limits }
     }
 
@@ -337,9 +414,50 @@ impl Played {
         Ok(run)
     }
 
+    /// A run of so many steps that need nothing.
+    fn start_unconnected(steps: u32, limits: Limits) -> Result<Self, String> {
+        let names: Vec<String> = (0..steps).map(|step| step.to_string()).collect();
+        let shape: Vec<(&str, &[&str])> =
+            names.iter().map(|name| (name.as_str(), &[][..])).collect();
+        Self::start(&shape, limits)
+    }
+
+    /// Puts a step into the state that a row gives.
+    fn put(&mut self, index: usize, state: StepState) {
+        if let Some(step) = self.execution.steps.get_mut(index) {
+            Arc::make_mut(step).state = state;
+        }
+    }
+
+    /// Starts the next revision of the plan by a patch, unless that is refused.
+    fn replan(&mut self, plan: Plan, patch: &Value) -> Result<Option<Problem>, String> {
+        let statuses = self.execution.steps.iter().map(|step| step.state).collect();
+        let read = read_patch(&described(patch), Author::Model, &mut Vec::new());
+        let state = PlanState { plan, statuses };
+        let applied = read.and_then(|patch| apply_patch(&state, patch, self.limits.max_plan_steps));
+        let patched = match applied {
+            Ok(patched) => patched,
+            Err(problem) => return Ok(Some(problem)),
+        };
+        let next = Graph::of(&patched.state.plan);
+        let since = self.execution.updated_at;
+        let wait = Wait::new(Uuid::nil(), WaitingOn::Operator, since, "a patch".to_owned());
+        self.change(|draft, graph, limits| {
+            if draft.execution().state == RunState::Recovering {
+                draft.recover_by_plan(graph, limits, wait)?;
+            } else {
+                draft.replan(graph, wait, "another plan is asked for")?;
+            }
+            draft.unblock(graph, "a patch was submitted")?;
+            draft.revise_plan(graph, &next, 2)
+        })?;
+        self.graph = next;
+        Ok(None)
+    }
+
     /// A run whose only step is done.
-    pub(super) fn verifying() -> Result<Self, String> {
-        let mut run = Self::start(&[("s", &[])], Limits::default())?;
+    pub(super) fn verifying(limits: Limits) -> Result<Self, String> {
+        let mut run = Self::start(&[("s", &[])], limits)?;
         run.play_to_the_end()?;
         run.expect_state(RunState::Verifying)?;
         Ok(run)
@@ -384,7 +502,7 @@ impl Played {
         self.execution.steps.get(index).map(|step| step.state).unwrap_or_default()
     }
 
-    fn stop_reason(&self) -> Value {
+    pub(super) fn stop_reason(&self) -> Value {
         self.execution.stop_reason().map_or(Value::Null, |reason| text(reason.as_str()))
     }
 
@@ -396,10 +514,10 @@ impl Played {
 /// What a row says about the run around a decision; all the rest lets every decision pass.
 #[derive(Default)]
 pub(super) struct View {
-    others_open: bool,
-    proven: bool,
-    limits: Limits,
-    spent: Spent,
+    pub(super) others_open: bool,
+    pub(super) proven: bool,
+    pub(super) evidence: Evidence,
+    pub(super) limits: Limits,
 }
 
 impl View {
@@ -422,7 +540,7 @@ impl View {
             &RunView {
                 step: StepView {
                     tools_expected: &[],
-                    evidence: Evidence::Required,
+                    evidence: self.evidence,
                     proven: self.proven,
                     checks: &[],
                 },
@@ -431,7 +549,7 @@ impl View {
                 always_allowed: &[],
                 pending_confirmation: false,
                 limits: &self.limits,
-                spent: self.spent,
+                spent: Spent::default(),
                 repeats: false,
                 fits_schema: &fits,
             },
@@ -453,9 +571,4 @@ pub(super) fn saying(action: Action) -> ExecuteDecision {
         abort: None,
         answer_schema: None,
     }
-}
-
-fn calling(tool: &str) -> ExecuteDecision {
-    let call = ToolCall { name: tool.to_owned(), arguments: Value::Object(Vec::new()) };
-    ExecuteDecision { tool_call: Some(call), ..saying(Action::Continue) }
 }

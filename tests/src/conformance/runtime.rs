@@ -3,6 +3,7 @@
 use super::context::check_context;
 use super::{Row, compare, movement, replies, text_of};
 use surety_common::domain::json::{self, Value};
+use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::ToolCall;
 use surety_executor::fuse::repeat::{self, Repeat, RepeatCycle, Turn};
 use surety_executor::fuse::timeout::{CallEnd, Timeouts, Timing};
@@ -53,6 +54,38 @@ pub(super) fn number(value: &Value, key: &str) -> Option<u64> {
     value.get(key)?.as_number()?.parse().ok()
 }
 
+pub(super) fn number32(given: &Value, key: &str) -> Result<u32, String> {
+    let number = number(given, key).ok_or_else(|| format!("{key} is no number"))?;
+    u32::try_from(number).map_err(|error| format!("{key}: {error}"))
+}
+
+/// The limits that a row names, the others by default. `limit` stands for those with the names in `meant`.
+pub(super) fn limits_of(given: &Value, meant: &[&str]) -> Result<Limits, String> {
+    let mut limits = Limits::default();
+    let named = [
+        ("max_plan_steps", &mut limits.max_plan_steps),
+        ("max_step_tool_calls", &mut limits.max_step_tool_calls),
+        ("max_step_rounds", &mut limits.max_step_rounds),
+        ("max_run_rounds", &mut limits.max_run_rounds),
+        ("max_replans", &mut limits.max_replans),
+        ("max_repairs", &mut limits.max_repairs),
+        ("max_consecutive_corrections", &mut limits.max_consecutive_corrections),
+        ("max_missing_completion", &mut limits.max_missing_completion),
+        ("max_thinking_only", &mut limits.max_thinking_only),
+        ("max_repeat_cycle", &mut limits.max_repeat_cycle),
+        ("max_parallel_steps", &mut limits.max_parallel_steps),
+    ];
+    for (name, limit) in named {
+        if given.get(name).is_some() {
+            *limit = number32(given, name)?;
+        } else if meant.contains(&name) && given.get("limit").is_some() {
+            *limit = number32(given, "limit")?;
+        }
+    }
+    limits.validate().map_err(|problem| problem.to_string())?;
+    Ok(limits)
+}
+
 pub(super) fn text(text: &str) -> Value {
     Value::String(text.to_owned())
 }
@@ -70,11 +103,17 @@ pub(super) fn compare_stated(expect: &Value, key: &str, found: &Value) -> Result
 }
 
 fn check_repeat(given: &Value, expect: &Value) -> Result<(), String> {
-    let limit = number(given, "limit").unwrap_or_default();
-    let limit = u32::try_from(limit).map_err(|error| error.to_string())?;
-    let Ok(mut fuse) = RepeatCycle::new(limit) else {
-        let refused = expect.get("refused").is_some();
-        return refused.then_some(()).ok_or("the limit was refused".into());
+    let refused = expect.get("refused").is_some_and(|refused| !refused.is_null());
+    let limit = match given.get("limit").or_else(|| given.get("max_repeat_cycle")) {
+        None => Limits::default().max_repeat_cycle,
+        // A limit below every number is below the range as well.
+        Some(limit) => limit.as_number().and_then(|limit| limit.parse().ok()).unwrap_or_default(),
+    };
+    let mut fuse = match RepeatCycle::new(limit) {
+        Ok(_) if refused => return Err(format!("the limit {limit} was taken")),
+        Ok(fuse) => fuse,
+        Err(_) if refused => return Ok(()),
+        Err(problem) => return Err(format!("the limit was refused: {problem}")),
     };
     let mut verdicts = Vec::new();
     for round in list(given, "rounds") {
@@ -105,11 +144,17 @@ fn check_signature(given: &Value, expect: &Value) -> Result<(), String> {
     compare_stated(expect, "equal", &Value::Bool(equal))
 }
 
-/// A call whose arguments a row writes as text. Text that is no JSON stays text.
+/// A call whose arguments a row writes, mostly as text. Text that is no JSON stays text.
 fn written_call(call: &Value) -> ToolCall {
-    let arguments = text_of(call, "arguments");
-    let read = json::parse(arguments).map(|parsed| parsed.value);
-    call_of(text_of(call, "name"), read.unwrap_or_else(|_| text(arguments)))
+    let arguments = match call.get("arguments") {
+        Some(Value::String(arguments)) => {
+            let read = json::parse(arguments).map(|parsed| parsed.value);
+            read.unwrap_or_else(|_| text(arguments))
+        }
+        Some(arguments) => arguments.clone(),
+        None => Value::Object(Vec::new()),
+    };
+    call_of(text_of(call, "name"), arguments)
 }
 
 fn check_fingerprint(given: &Value, expect: &Value) -> Result<(), String> {
@@ -133,7 +178,8 @@ fn check_timeouts(given: &Value, expect: &Value) -> Result<(), String> {
     let mut seen = Vec::new();
     for outcome in list(given, "outcomes") {
         seen.push(count(state.budget_s(&timing)));
-        let end = if outcome.as_str() == Some("timeout") {
+        let is_late = ["timeout", "timed_out", "deadline_passed"];
+        let end = if outcome.as_str().is_some_and(|outcome| is_late.contains(&outcome)) {
             CallEnd::DeadlinePassed
         } else {
             CallEnd::Returned
@@ -149,10 +195,15 @@ fn check_timeouts(given: &Value, expect: &Value) -> Result<(), String> {
 fn check_timeout_key(given: &Value, expect: &Value) -> Result<(), String> {
     let key = |side| {
         let call = given.get(side)?;
-        let call = call_of(text_of(call, "tool"), call.get("args")?.clone());
+        let arguments = call.get("args").or_else(|| call.get("arguments"));
+        let arguments = arguments.cloned().unwrap_or_else(|| Value::Object(Vec::new()));
+        let call = call_of(text_of(call, "tool"), arguments);
         Some(Timing::of(&call, None, None).key().to_owned())
     };
-    compare_stated(expect, "same_key", &Value::Bool(key("a") == key("b")))
+    let (Some(a), Some(b)) = (key("a"), key("b")) else {
+        return Err("the row has not both calls".to_owned());
+    };
+    compare_stated(expect, "same_key", &Value::Bool(a == b))
 }
 
 fn check_timeout_excluded(given: &Value, expect: &Value) -> Result<(), String> {
@@ -178,7 +229,8 @@ fn check_timeout_excluded(given: &Value, expect: &Value) -> Result<(), String> {
 /// Only a passed deadline counts, whatever a result says.
 fn check_timeout_detect(given: &Value, expect: &Value) -> Result<(), String> {
     let result = given.get("result").ok_or("the row has no result")?;
-    let passed = result.get("deadline_passed").and_then(Value::as_bool) == Some(true);
+    let is_true = |key: &&str| result.get(key).and_then(Value::as_bool) == Some(true);
+    let passed = ["deadline_passed", "timed_out", "timeout"].iter().any(is_true);
     let timing = timing_of("run_command", None);
     let mut state = Timeouts::default();
     let before = state.budget_s(&timing);

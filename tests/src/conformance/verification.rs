@@ -1,13 +1,14 @@
 //! Rows about the verification: what the runner observes, and what the verdict makes of it.
 
-use super::compare;
 use super::gate::receipt_of;
 use super::movement::{Played, not_accepted};
 use super::runtime::{compare_stated, text};
+use super::{compare, text_of};
 use std::collections::BTreeMap;
 use surety_acceptgate::verdict::{Evaluation, evaluate};
 use surety_common::domain::caution::CautionRules;
 use surety_common::domain::json::Value;
+use surety_common::domain::limits::Limits;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::receipt::{CheckProbe, Command, EvidenceReceipt, EvidenceSource, Fact};
 use surety_common::domain::run::Policy;
@@ -24,13 +25,15 @@ pub(super) fn check(given: &Value, expect: &Value) -> Result<(), String> {
     let wanted = probes(&[], &Policy::default(), wrote);
     let own_tests = wanted.iter().any(|probe| probe.observation == Observation::ProjectTests);
     compare_stated(expect, "project_test_command_run", &Value::Bool(own_tests))?;
-    if expect.get("result").is_some() && !own_tests {
-        return Err("the project's own tests were not looked for".to_owned());
+    let is_skipped = own_tests && is_unknown(given);
+    let result = expect.get("result").and_then(Value::as_str);
+    if result.is_some_and(|result| result.contains("skipped") != is_skipped) {
+        return Err(format!("result: expected {result:?}, skipped is {is_skipped}"));
     }
-    let mut run = Played::verifying()?;
+    let mut run = Played::verifying(Limits::default())?;
     compare_stated(expect, "state", &text(run.execution.state.as_str()))?;
     let tests = own_tests.then(|| ProjectTests::of(&[tests_recorded(given)], 1));
-    let skipped = given.get("project").is_some();
+    let skipped = is_unknown(given);
     if tests.is_some_and(|tests| (tests == ProjectTests::Skipped) != skipped) {
         return Err(format!("the tests are recorded as {tests:?}"));
     }
@@ -55,8 +58,23 @@ pub(super) fn check(given: &Value, expect: &Value) -> Result<(), String> {
         run.change(|draft, graph, limits| draft.refuse(graph, limits, not_accepted()))?;
         run.expect_state(RunState::Recovering)?;
     }
-    let accepted = given.get("verifier_ok").and_then(Value::as_bool) != Some(false);
-    compare("accepted", &Value::Bool(accepted), &Value::Bool(run.execution.state == RunState::Done))
+    let then = expect.get("then").and_then(Value::as_str);
+    let state = run.execution.state;
+    if then.is_some_and(|then| !then.contains(state.as_str())) {
+        return Err(format!("then: expected {then:?}, found {}", state.as_str()));
+    }
+    // Only tests that ran refuse a verdict.
+    let ran = own_tests && !skipped;
+    let accepted = !ran || given.get("verifier_ok").and_then(Value::as_bool) != Some(false);
+    let is_done = run.execution.state == RunState::Done;
+    compare("accepted", &Value::Bool(accepted), &Value::Bool(is_done))?;
+    compare_stated(expect, "accepted", &Value::Bool(is_done))?;
+    compare_stated(expect, "gate_still_decides", &Value::Bool(true))
+}
+
+/// Whether a row says that no file of the project names its tests.
+fn is_unknown(given: &Value) -> bool {
+    matches!(text_of(given, "project"), "unknown" | "none")
 }
 
 /// What the runner records of the project's own tests as a row gives them.
@@ -67,7 +85,7 @@ fn tests_recorded(given: &Value) -> EvidenceReceipt {
         exit_code: i32::from(!success),
         conditions: None,
     };
-    let unknown = given.get("project").is_some();
+    let unknown = is_unknown(given);
     let fact = if unknown { ProjectTests::skipped() } else { ran };
     EvidenceReceipt {
         probe_of: Some(CheckProbe {

@@ -13,7 +13,6 @@ use surety_common::domain::execution::{Execution, StepProgress};
 use surety_common::domain::journal::Validation;
 use surety_common::domain::plan::PlanStep;
 use surety_common::domain::problem::{Code, Warning};
-use surety_common::domain::step::StepState;
 use surety_common::domain::verdict::CheckResult;
 
 /// What stands in for a step that the plan does not have.
@@ -107,7 +106,7 @@ fn judge_over(
     let fits_schema = |call: &surety_common::domain::plan::ToolCall| {
         registry.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
     };
-    let other_steps_open = other_steps_open(execution, index);
+    let other_steps_open = execution.is_other_step_open(index);
     let limits = execution.limits_of(&run.spec.limits);
     // What was reserved for this turn is there, whatever other steps used since.
     let spent = match progress.reserved.is_zero() {
@@ -188,11 +187,6 @@ fn asked_for(
     ExecuteDecision { action: Action::Confirm, ..decision }
 }
 
-fn other_steps_open(execution: &Execution, index: usize) -> bool {
-    let open = |step: &StepProgress| step.state != StepState::Done;
-    execution.steps.iter().enumerate().any(|(place, step)| place != index && open(step))
-}
-
 /// The correction for a refused reply: the code, what was wrong, and what is legal now.
 pub(super) fn correction(
     run: &LeasedRun,
@@ -215,7 +209,7 @@ pub(super) fn correction(
     let legal = Legal {
         tools: &names(false),
         confirmed_tools: &names(true),
-        other_steps_open: other_steps_open(execution, index),
+        other_steps_open: execution.is_other_step_open(index),
         pending_confirmation: execution.step(index).is_some_and(StepProgress::is_confirming),
     };
     decision::correct(code, detail, &legal)

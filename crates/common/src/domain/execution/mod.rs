@@ -194,6 +194,12 @@ impl Execution {
         waiting.map(|(index, _)| index)
     }
 
+    /// Whether a step other than this one is not done yet.
+    pub fn is_other_step_open(&self, index: usize) -> bool {
+        let mut states = self.step_states().enumerate();
+        states.any(|(place, state)| place != index && state != StepState::Done)
+    }
+
     /// Whether every step is over: done, or not needed.
     pub fn is_work_over(&self) -> bool {
         let over = |state| matches!(state, StepState::Done | StepState::Skipped);
