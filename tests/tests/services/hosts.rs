@@ -51,10 +51,12 @@ async fn a_run_on_a_folder_goes_on_at_its_host_and_says_when_no_executor_is_ther
 
     // As it is after two minutes.
     let pool = deployment.database.pool().await?;
-    sqlx::query("update execution set ready_at = ready_at - interval '2 minutes' where run_id = $1")
-        .bind(run.id.parse::<uuid::Uuid>()?)
-        .execute(&pool)
-        .await?;
+    sqlx::query(
+        "update execution set ready_at = ready_at - interval '2 minutes' where run_id = $1",
+    )
+    .bind(run.id.parse::<uuid::Uuid>()?)
+    .execute(&pool)
+    .await?;
     work_is_done_elsewhere(&deployment).await?;
     let absent = deployment.run(&run.id).await?.blocked.context("what the run waits for")?;
     ensure!(absent.waiting_on() == v1::WaitingOn::Operator, "{absent:#?}");

@@ -345,7 +345,9 @@ async fn a_run_on_a_folder_is_claimed_and_taken_over_on_its_host_only(pool: PgPo
         store::beat(&mut dedicated(&pool), me, later(3), &except).await.unwrap().unwrap().ready
     };
     assert!(!ready(there).await && ready(beside).await);
-    let (Some(other), None) = claim(there, 4).await else { panic!("only the run without a folder") };
+    let (Some(other), None) = claim(there, 4).await else {
+        panic!("only the run without a folder")
+    };
     assert_eq!((other.run_id.as_u128(), other.host_label), (2, None));
     let (Some(row), None) = claim(beside, 5).await else { panic!("the run on the folder") };
     assert_eq!((row.run_id.as_u128(), row.host_label.as_deref()), (1, Some("one")));
@@ -522,7 +524,8 @@ async fn an_orphan_that_does_not_read_is_named_and_can_be_passed_by(pool: PgPool
         .await
         .unwrap();
     let gone = [Owner { id: Uuid::from_u128(21), heartbeat_at: None }];
-    let orphans = async |except: &[Uuid]| store::orphans(&pool, Uuid::nil(), &gone, 1, except).await.unwrap();
+    let orphans =
+        async |except: &[Uuid]| store::orphans(&pool, Uuid::nil(), &gone, 1, except).await.unwrap();
     let met = orphans(&[]).await;
     assert!(met.runs.is_empty(), "the first one in the way");
     assert!(met.unread[0].why.to_string().contains("column limits"), "{:?}", met.unread);
