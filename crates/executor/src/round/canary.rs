@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 use surety_common::domain::canary::{
-    facts_of, hosts, language_of_runner, narrow, not_run, plant, reported,
+    facts_of, hosts, language_of_runner, language_that_runs, narrow, not_run, plant, reported,
 };
 use surety_common::domain::check_inputs::{InputKind, convention_of};
 use surety_common::domain::manifest::{Entry, Kind};
@@ -57,7 +57,8 @@ impl Round {
         let Ok(opening) = self.opening() else { return false };
         let memory = self.memory();
         let Some(ran) = memory.runs.get(&(probe.check_id.clone(), base)) else { return false };
-        let languages = ran.runners.iter().filter_map(|runner| language_of_runner(*runner));
+        // Where no canary is known for a runner, the caution says so.
+        let languages = ran.runners.iter().map(|runner| language_that_runs(*runner));
         let languages: Vec<_> = languages.collect();
         let is_installed = base == Inputs::OriginalWithIgnored;
         match self.setup.additions.canary {
@@ -164,6 +165,10 @@ impl Round {
         let workspace = self.setup.folder.workspace()?;
         let languages: BTreeSet<_> =
             runners.iter().filter_map(|runner| language_of_runner(*runner)).collect();
+        if languages.is_empty() {
+            let names: Vec<_> = runners.iter().map(|runner| runner.as_str()).collect();
+            return Ok(Err(format!("no canary is known for {}", names.join(", "))));
+        }
         let files = self.test_files(&workspace, &probe.overlay, &languages)?;
         let files: Vec<(&str, &str)> =
             files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();

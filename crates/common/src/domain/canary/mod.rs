@@ -25,6 +25,18 @@ pub use ruling::{
 
 use super::tests_seen::Runner;
 
+/// The language that a runner's tests load.
+pub const fn language_that_runs(runner: Runner) -> &'static str {
+    match (language_of_runner(runner), runner) {
+        (Some(language), _) => language,
+        (None, Runner::Maven | Runner::Gradle) => "jvm",
+        (None, Runner::DotnetTest) => "dotnet",
+        (None, Runner::Rspec) => "ruby",
+        (None, Runner::Phpunit) => "php",
+        (None, _) => "c",
+    }
+}
+
 /// The language of a runner's tests; none where no canary is known for it.
 pub const fn language_of_runner(runner: Runner) -> Option<&'static str> {
     match runner {
