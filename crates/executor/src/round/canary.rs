@@ -169,7 +169,17 @@ impl Round {
             let names: Vec<_> = runners.iter().map(|runner| runner.as_str()).collect();
             return Ok(Err(format!("no canary is known for {}", names.join(", "))));
         }
-        let files = self.test_files(&workspace, &probe.overlay, &languages)?;
+        let mut files = self.test_files(&workspace, &probe.overlay, &languages)?;
+        // The view has no source that is gone, so its tests would be missing without any patch.
+        let stands = |path: &str| {
+            let entry = opening.now.as_ref().and_then(|now| now.get(path.as_bytes()));
+            convention_of(path) == Some(InputKind::Test)
+                || opening.now.is_none()
+                || entry.is_some_and(|entry| entry.kind == Kind::File)
+        };
+        let overlay = self.setup.additions.overlays.get(&probe.overlay);
+        let is_covered = |path: &str| overlay.is_some_and(|it| it.iter().any(|(it, _)| it == path));
+        files.retain(|(path, _)| stands(path) || is_covered(path));
         let files: Vec<(&str, &str)> =
             files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         let changed: Vec<&str> = changed_paths(opening);
