@@ -1,6 +1,7 @@
 //! What a round finds out before its first command: what steps changed since the start.
 
 use super::ended::Ended;
+use super::merge::mergeable;
 use super::opening::{Given, Merged, Opening, line_with_originals};
 use super::{Originals, Round, Start};
 use crate::blocking::blocking;
@@ -12,16 +13,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::check_inputs::{
-    Assumed, Exam, InputRules, KeysBack, StartInputs, ecosystem_of, installs, is_installed,
-    is_merged, language_of, merged,
+    Assumed, Exam, InputRules, StartInputs, adds_dependency, ecosystem_of, installs, is_installed,
+    is_mixed, language_of,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
-use surety_common::domain::source_tests::{Comparison, compare, may_have_tests};
 use surety_common::domain::verification::{Observation, Probe};
 
-/// The largest manifest that is merged, in bytes.
-const MAX_MERGED: u64 = 8 << 20;
-
+/// The largest manifest of a package manager that is compared, in bytes.
+const MAX_MANIFEST: u64 = 64 << 20;
 /// Paths that are named where the workspace changed during a round.
 const MAX_MOVED: usize = 5;
 
@@ -51,6 +50,7 @@ impl Round {
         };
         let answer = opening.as_ref().map_err(Clone::clone).map(|opening| {
             !opening.mergeable.is_empty()
+                || !opening.dependencies.is_empty()
                 || opening.exams.values().any(|exam| !exam.put_back.is_empty())
         });
         // Without resources of the machine it is tried again.
@@ -75,15 +75,7 @@ impl Round {
         let ignored_unknown = known.boot.is_empty() || known.mount == 0 || *known != now.place;
         let changed = changed(&start.manifest, &now);
         let rules = &self.setup.rules;
-        let mergeable = changes(&start.manifest, &now).filter_map(|change| {
-            let path = change.path();
-            let is_one = is_merged(&String::from_utf8_lossy(path)) && is_file(&change)
-                || may_have_tests(path) && inputs.kind_of(path).is_none();
-            let is_changed =
-                change.is_of_content() && !change.is_ignored() && change.before.is_some();
-            (is_one && is_changed && !rules.may_change(path)).then(|| path.to_vec())
-        });
-        let mergeable = mergeable.collect();
+        let mergeable = mergeable(&inputs, &start.manifest, &now);
         let ignored = if ignored_unknown { Vec::new() } else { ignored(&start.manifest, &now) };
         let dependencies = dependencies(&start.manifest, &now);
         Ok(Opening {
@@ -92,7 +84,6 @@ impl Round {
             imported: imported(&inputs, lines),
             git,
             changed,
-            installed: installed(&ignored, &dependencies),
             ignored,
             ignored_unknown: ignored_unknown && now.entries().iter().any(|entry| entry.ignored),
             loadable: products(rules, &start.manifest, &now)
@@ -116,33 +107,12 @@ impl Round {
         let round = Arc::clone(self);
         blocking(move || {
             let merged = round.merge(&originals)?;
-            drop(round.originals.set(Given { originals, merged }));
+            let added = round.added_dependencies(&originals)?;
+            let installed = installed(&round.opening()?.ignored, &added);
+            drop(round.originals.set(Given { originals, merged, added, installed }));
             Ok(())
         })
         .await?
-    }
-
-    fn merge(&self, originals: &Originals) -> Result<BTreeMap<Vec<u8>, Merged>, ToolError> {
-        let workspace = self.setup.folder.workspace()?;
-        let merge = |path: &Vec<u8>| {
-            let place = RelPath::root().join(OsStr::from_bytes(path));
-            let now = workspace.read(&place, MAX_MERGED).unwrap_or_default();
-            let now = String::from_utf8(now).unwrap_or_default();
-            let name = String::from_utf8_lossy(path);
-            let before = originals.text(path)?;
-            let merged = if is_merged(&name) {
-                let notes = vec![format!("changed {name} (test keys)")];
-                let text = match merged(&name, before, &now)? {
-                    KeysBack::Merged(text) => Some(text),
-                    KeysBack::Lost => None,
-                };
-                Merged { text, notes }
-            } else {
-                with_tests(path, before, &now)?
-            };
-            Some((path.clone(), merged))
-        };
-        Ok(self.opening()?.mergeable.iter().filter_map(merge).collect())
     }
 
     /// Whether the originals were taken: the canary with the code of the start needs them.
@@ -175,6 +145,27 @@ impl Round {
         merged.map(|(path, merged)| (Path::new(OsStr::from_bytes(path)), merged))
     }
 
+    /// Manifests and lock files that name further dependencies. One that was not kept may.
+    fn added_dependencies(&self, originals: &Originals) -> Result<Vec<String>, ToolError> {
+        let (opening, workspace) = (self.opening()?, self.setup.folder.workspace()?);
+        let Some(start) = self.start()? else { return Ok(Vec::new()) };
+        let adds = |path: &&String| {
+            let place = RelPath::root().join(OsStr::new(path));
+            let Ok(now) = workspace.read(&place, MAX_MANIFEST) else { return false };
+            let now = String::from_utf8_lossy(&now);
+            let before = originals.text(path.as_bytes());
+            let was_there = start.manifest.get(path.as_bytes()).is_some();
+            was_there && before.is_none() || adds_dependency(path, before, &now)
+        };
+        Ok(opening.dependencies.iter().filter(adds).cloned().collect())
+    }
+
+    /// Changed manifests that name further dependencies, and what was installed by them.
+    pub(super) fn installed(&self) -> (&[String], &[PathBuf]) {
+        let given = self.originals.get();
+        given.map_or((&[], &[]), |given| (&given.added, &given.installed))
+    }
+
     pub(super) fn opening(&self) -> Result<&Opening, ToolError> {
         match (self.opening.get(), self.start()?) {
             (Some(opening), _) => opening.as_ref().map_err(Clone::clone),
@@ -185,16 +176,6 @@ impl Round {
             }
         }
     }
-}
-
-/// A source file with its tests of the start; none where the run left these as they were.
-fn with_tests(path: &[u8], before: &str, now: &str) -> Option<Merged> {
-    let Comparison { changed, conditions, restored } = compare(path, before, now);
-    let path = String::from_utf8_lossy(path);
-    let changed = changed.iter().map(|name| format!("changed {path}: {name} (test)"));
-    let conditions = conditions.iter().map(|name| format!("changed {path}: {name} (condition)"));
-    let notes: Vec<String> = changed.chain(conditions).collect();
-    (!notes.is_empty()).then_some(Merged { text: restored, notes })
 }
 
 /// What differs of files that are no check inputs.
@@ -248,7 +229,9 @@ fn ignored(start: &Manifest, now: &Manifest) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for change in changes(start, now).filter(Change::is_ignored) {
         let Some(after) = change.after else { continue };
-        let is_new_folder = after.kind == Kind::Folder && change.before.is_none();
+        let name = String::from_utf8_lossy(change.path());
+        let is_new_folder =
+            after.kind == Kind::Folder && change.before.is_none() && !is_mixed(&name);
         let path = Path::new(OsStr::from_bytes(change.path()));
         let is_inside = found.last().is_some_and(|folder| path.starts_with(folder));
         if !is_inside && (is_new_folder || after.kind != Kind::Folder) {

@@ -1,6 +1,7 @@
 //! The commands of checks.
 
 use super::additions::ViewOrder;
+use super::opening::Put;
 use super::view::Prepared;
 use super::{Round, may_use_shell};
 use crate::blocking::blocking;
@@ -132,6 +133,7 @@ impl Round {
         };
         let put_back = exam.map(|exam| exam.put_back.as_slice()).unwrap_or_default();
         let not_kept = put_back.iter().filter(|difference| !kept(&difference.path));
+        let unknown = self.merged().filter(|(_, merged)| merged.put == Put::Unknown);
         let start = self.start()?.map(|start| &start.manifest);
         // A program that only became executable still has the text of the start.
         let is_changed = |path: &str| {
@@ -144,14 +146,17 @@ impl Round {
         };
         let programs = scripts(line).into_iter().filter(|it| it.role == Role::Program);
         let programs = programs.map(|script| script.path);
-        let (ignored, dependencies) = match opening.installed.as_slice() {
-            [] => (opening.ignored.as_slice(), &[][..]),
-            installed => (installed, opening.dependencies.as_slice()),
+        let (ignored, dependencies) = match self.installed() {
+            (_, []) => (opening.ignored.as_slice(), &[][..]),
+            (added, installed) => (installed, added),
         };
         Ok(Notes {
             exam,
             merged: self.merged().flat_map(|(_, merged)| merged.notes.clone()).collect(),
-            not_kept: not_kept.map(|difference| text(&difference.path)).collect(),
+            not_kept: not_kept
+                .map(|difference| text(&difference.path))
+                .chain(unknown.map(|(path, _)| path.display().to_string()))
+                .collect(),
             ignored: ignored.iter().map(|path| path.display().to_string()).collect(),
             ignored_unknown: opening.ignored_unknown,
             dependencies,

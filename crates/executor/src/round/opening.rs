@@ -16,15 +16,39 @@ pub(super) struct Given {
     pub(super) originals: Arc<Originals>,
     /// Files of now with some parts of the start.
     pub(super) merged: BTreeMap<Vec<u8>, Merged>,
+    /// Changed manifests and lock files that name a dependency which they did not name at the start.
+    pub(super) added: Vec<String>,
+    /// What their package managers installed.
+    pub(super) installed: Vec<PathBuf>,
 }
 
 /// A file of which a view has some parts as they were at the start.
 #[derive(Debug)]
 pub(super) struct Merged {
-    /// The file with these parts; none where they cannot be put back.
-    pub(super) text: Option<String>,
+    /// What a view has.
+    pub(super) put: Put,
     /// What the run did to these parts.
     pub(super) notes: Vec<String>,
+}
+
+/// What a view has of a merged file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Put {
+    /// The file of now.
+    Nothing,
+    /// The same, because the file of the start was not kept.
+    Unknown,
+    /// This text.
+    Text(String),
+    /// The file of the start.
+    Original,
+}
+
+impl Merged {
+    /// Whether a view has another file than the workspace.
+    pub(super) const fn differs(&self) -> bool {
+        matches!(self.put, Put::Text(_) | Put::Original)
+    }
 }
 
 /// The workspace at the start of a round, against that of the run.
@@ -41,13 +65,11 @@ pub(super) struct Opening {
     /// Files whose content steps changed: a view gets them with a new time, so that no build answers for an
     /// older text.
     pub(super) changed: Vec<Vec<u8>>,
-    /// Changed manifests of package managers and changed or deleted sources, of which a view has some keys and
-    /// the tests as they were at the start.
+    /// Changed manifests of package managers, changed or deleted sources, and documents with examples, of which a
+    /// view has some parts as they were at the start.
     pub(super) mergeable: Vec<Vec<u8>>,
     /// Ignored files and folders that steps wrote.
     pub(super) ignored: Vec<PathBuf>,
-    /// Of these, what package managers installed whose manifests steps changed.
-    pub(super) installed: Vec<PathBuf>,
     /// Whether ignored files of the start cannot be told from later ones.
     pub(super) ignored_unknown: bool,
     /// The languages of changed, added and deleted files that are no check inputs: tests may load these.

@@ -10,15 +10,17 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 use surety_common::domain::check::{CheckKind, Owner};
-use surety_common::domain::check_inputs::{StartInputs, is_merged, language_of};
+use surety_common::domain::check_inputs::{StartInputs, ecosystem_of, is_merged, language_of};
 use surety_common::domain::manifest::{Content, Entry, Kind, Manifest};
 use surety_common::domain::plan::Plan;
 use surety_common::domain::run::Policy;
-use surety_common::domain::source_tests::{MAX_BYTES, has_tests, may_have_tests};
+use surety_common::domain::source_tests::{MAX_BYTES, has_documents, has_tests, may_have_tests};
 use surety_common::domain::verification::Verification;
 
 /// The largest file that is kept, in bytes.
 const MAX_FILE: u64 = 8 << 20;
+/// The largest manifest and lock file of a package manager that is kept, in bytes.
+const MAX_LOCK: u64 = 2 << 20;
 /// All files that are kept, in bytes.
 const MAX_ALL: u64 = 64 << 20;
 /// The largest source file whose tests are compared, in bytes.
@@ -76,7 +78,10 @@ impl Originals {
             !entry.ignored
                 && (inputs.kind_of(&entry.path).is_some()
                     || scripts.contains(entry.path.as_ref())
-                    || is_merged(&String::from_utf8_lossy(&entry.path)))
+                    || inputs.is_document(&entry.path)
+                    || is_merged(&String::from_utf8_lossy(&entry.path))
+                    || entry.size <= MAX_LOCK
+                        && ecosystem_of(&String::from_utf8_lossy(&entry.path)).is_some())
         };
         let mut originals = Self::default();
         let mut left = MAX_ALL;
@@ -279,7 +284,8 @@ fn with_tests<'e>(
         let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
         // What cannot be read has no tests to compare with.
         let text = workspace.read(&path, SOURCE_LIMIT).ok()?;
-        has_tests(&entry.path, &text).then_some((entry, text))
+        let is_one = has_tests(&entry.path, &text) || has_documents(&entry.path, &text);
+        is_one.then_some((entry, text))
     };
     let read_all = |part: &[&'e Entry]| -> Result<Vec<_>, ToolError> {
         let mut found = Vec::new();

@@ -9,6 +9,7 @@
 use super::Round;
 use super::additions::ViewOrder;
 use super::canary_memory::{Ran, base_of};
+use super::opening::Put;
 use super::tests_seen::add_counts;
 use crate::blocking::blocking;
 use crate::tool::{ErrorCode, RelPath, ToolError, ToolOutcome};
@@ -150,7 +151,14 @@ impl Round {
                 // Tests inside a source go with it.
                 if convention_of(path) != Some(InputKind::Test) && !own.is_empty() {
                     let merged = round.merged().find(|(merged, _)| *merged == Path::new(path));
-                    let merged = merged.and_then(|(_, merged)| merged.text.clone());
+                    let merged = merged.and_then(|(path, merged)| match &merged.put {
+                        Put::Text(text) => Some(text.clone()),
+                        Put::Original => {
+                            let given = round.originals.get()?;
+                            given.originals.text(path.as_os_str().as_bytes()).map(str::to_owned)
+                        }
+                        Put::Nothing | Put::Unknown => None,
+                    });
                     let now = merged.or_else(|| {
                         let place = RelPath::root().join(OsStr::from_bytes(path.as_bytes()));
                         String::from_utf8(workspace.read(&place, MAX_SOURCE).ok()?).ok()

@@ -10,9 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use surety_common::domain::check::OverlayFiles;
-use surety_common::domain::check_inputs::InputRules;
+use surety_common::domain::check_inputs::{InputRules, scripts_of_recipe};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
-use surety_common::domain::tests_seen::{Project, TestRun, count, only_command, test_runs};
+use surety_common::domain::tests_seen::{
+    Project, TestRun, count, only_command, recipe_commands, test_runs,
+};
 
 /// The largest file that is read for its recipes, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
@@ -61,6 +63,26 @@ impl Round {
             Ok(read(&files))
         })
         .await?
+    }
+}
+
+/// The scripts that the recipes of a line start at the start. It blocks.
+pub(super) fn recipe_scripts(workspace: &Workspace, line: &str) -> Vec<String> {
+    let commands = recipe_commands(line, &AtStart(workspace));
+    commands.iter().flat_map(|(folder, command)| scripts_of_recipe(folder, command)).collect()
+}
+
+/// The recipes of a workspace as it is.
+struct AtStart<'w>(&'w Workspace);
+
+impl Project for AtStart<'_> {
+    fn read(&self, path: &str) -> Option<String> {
+        let bytes = self.0.read(&self.0.locate(path).ok()?, FILE_LIMIT).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn all(&self, _: &str) -> Vec<String> {
+        Vec::new()
     }
 }
 

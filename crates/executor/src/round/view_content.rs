@@ -2,7 +2,7 @@
 
 use super::Round;
 use super::additions::{ViewOrder, mode_of};
-use super::opening::Opening;
+use super::opening::{Opening, Put};
 use super::originals::Originals;
 use super::view_changes::{Changes, write_reference};
 use super::view_layers::remove_at;
@@ -131,9 +131,10 @@ impl Round {
             changes.replace.insert(path.to_owned(), root.join(path));
         }
         // With the packages of a changed manifest a check gets nothing else that steps left.
+        let (_, installed) = self.installed();
         let kept: &[PathBuf] = match inputs {
-            Inputs::OriginalWithIgnored if opening.installed.is_empty() => &opening.ignored,
-            Inputs::OriginalWithIgnored => &opening.installed,
+            Inputs::OriginalWithIgnored if installed.is_empty() => &opening.ignored,
+            Inputs::OriginalWithIgnored => installed,
             Inputs::Original
             | Inputs::AsLeft
             | Inputs::Unstated
@@ -150,11 +151,22 @@ impl Round {
         }
         let folder = self.views()?.join("merged");
         for (path, merged) in self.merged() {
-            let Some(text) = &merged.text else { continue };
             let to = folder.join(path);
-            let written = write_merged(&root.join(path), &to, text);
-            written.map_err(|error| ToolError::io(to.display(), &error))?;
-            changes.replace.insert(path.to_owned(), to);
+            let from = match (&merged.put, self.originals.get()) {
+                (Put::Text(text), _) => {
+                    write_merged(&root.join(path), &to, text).map(|()| Some(to.clone()))
+                }
+                (Put::Original, Some(given)) => {
+                    let folder = self.views()?.join("originals");
+                    given.originals.write(path.as_os_str().as_bytes(), &folder)
+                }
+                (Put::Original | Put::Nothing | Put::Unknown, _) => continue,
+            };
+            let from = from.map_err(|error| ToolError::io(to.display(), &error))?;
+            let Some(from) = from else { continue };
+            clear_way(opening, path, &mut changes);
+            changes.remove.remove(path);
+            changes.replace.insert(path.to_owned(), from);
         }
         for difference in &exam.take_out {
             let path = Path::new(OsStr::from_bytes(&difference.path));

@@ -28,21 +28,26 @@ const NAMES: &[(&str, &str)] = &[
          .yamllint.yaml .hadolint.yaml .hadolint.yml .markdownlint.json .markdownlint.yaml \
          .markdownlint.yml .markdownlintignore .markdownlint-cli2.jsonc .vale.ini .secretlintrc.json .gitleaks.toml \
          .gitleaksignore .checkov.yml \
-         .sqlfluff .spectral.yml .spectral.yaml",
+         .sqlfluff .spectral.yml .spectral.yaml .editorconfig build.xml mise.toml .mise.toml dodo.py \
+         makefile.toml taskfile.dist.yml taskfile.dist.yaml earthfile sconstruct wscript pants.toml .bazelrc \
+         bb.edn thorfile .env.test .env.testing",
     ),
     (
         "python",
         "noxfile.py tox.ini pytest.ini .pytest.ini pytest.toml .pytest.toml conftest.py .coveragerc \
          mypy.ini .mypy.ini .flake8 .pylintrc pylintrc .pylintrc.toml pylintrc.toml ruff.toml .ruff.toml \
          pyrightconfig.json .isort.cfg .style.yapf .pycodestyle .pydocstyle .pydocstyle.ini .bandit \
-         bandit.yaml bandit.yml .pyre_configuration .importlinter .vulture.toml unittest.cfg nose2.cfg",
+         bandit.yaml bandit.yml .pyre_configuration .importlinter .vulture.toml unittest.cfg nose2.cfg \
+         behave.ini .behaverc ty.toml pyrefly.toml .pytype.cfg .docformatter .codespellrc",
     ),
     (
         "javascript",
         ".eslintignore biome.json biome.jsonc cypress.json .nycrc .npmrc .yarnrc .yarnrc.yml \
          .pnpmfile.cjs bunfig.toml tslint.json .jshintrc .jshintignore .prettierignore .stylelintignore \
          jasmine.json .taprc .taprc.yml .testcaferc.json .testcaferc.js .oxlintrc.json dprint.json \
-         .c8rc.json .c8rc .size-limit.json knip.json .htmlhintrc .lintstagedrc",
+         .c8rc.json .c8rc .size-limit.json knip.json .htmlhintrc .lintstagedrc gulpfile.js gulpfile.mjs \
+         gulpfile.cjs gulpfile.ts gruntfile.js gruntfile.cjs gruntfile.ts turbo.json nx.json lerna.json \
+         moon.yml .jscpd.json .remarkrc",
     ),
     (
         "rust",
@@ -57,7 +62,7 @@ const NAMES: &[(&str, &str)] = &[
     ),
     (
         "ruby",
-        "rakefile .rspec .rubocop.yml .rubocop_todo.yml .simplecov .reek.yml .standard.yml guardfile",
+        "rakefile rakefile.rb .rspec .rubocop.yml .rubocop_todo.yml .simplecov .reek.yml .standard.yml guardfile",
     ),
     (
         "go",
@@ -69,8 +74,14 @@ const NAMES: &[(&str, &str)] = &[
          .scalafmt.conf .scalafix.conf pmd.xml pmd-ruleset.xml spotbugs-exclude.xml testng.xml \
          junit-platform.properties lombok.config",
     ),
-    ("c", ".clang-tidy .clang-format ctestconfig.cmake .cppcheck cpplint.cfg .valgrindrc"),
-    ("dotnet", ".runsettings xunit.runner.json stylecop.json .globalconfig"),
+    (
+        "c",
+        ".clang-tidy .clang-format ctestconfig.cmake ctestcustom.cmake .cppcheck cpplint.cfg .valgrindrc",
+    ),
+    (
+        "dotnet",
+        ".runsettings xunit.runner.json stylecop.json .globalconfig directory.build.rsp msbuild.rsp",
+    ),
     ("swift", ".swiftlint.yml .swiftformat"),
     ("beam", ".credo.exs .formatter.exs .dialyzer_ignore.exs"),
     ("dart", "analysis_options.yaml dart_test.yaml"),
@@ -90,22 +101,81 @@ const STEMS: &[(&str, &str)] = &[
          ava.config. .mocharc. .nycrc. .eslintrc eslint.config. setuptests. test-setup. setup-tests. \
          .prettierrc prettier.config. .stylelintrc stylelint.config. .lintstagedrc. \
          lint-staged.config. .dependency-cruiser. stryker.conf. stryker.config. web-test-runner.config. \
-         protractor.conf.",
+         protractor.conf. cucumber.",
     ),
 ];
 
-/// Extensions that only configuration of runners has.
-const EXTENSIONS: &[&str] = &[".mk", ".runsettings", ".ruleset"];
+/// Of all these, what a runner of tests reads: added ones belong to the first tests of a project. Without the
+/// others a program does what it does by itself.
+const OF_TESTS: &str = "pytest.ini .pytest.ini pytest.toml .pytest.toml conftest.py unittest.cfg nose2.cfg behave.ini \
+     .behaverc cypress.json jasmine.json .taprc .taprc.yml .testcaferc.json .testcaferc.js bunfig.toml nextest.toml \
+     phpunit.xml phpunit.xml.dist phpunit.dist.xml behat.yml codeception.yml .rspec testng.xml \
+     junit-platform.properties ctestconfig.cmake .runsettings xunit.runner.json dart_test.yaml .busted .proverc .hspec";
+const STEMS_OF_TESTS: &str = "jest vitest karma playwright cypress wdio nightwatch ava. .mocharc setuptests test-setup \
+     setup-tests web-test-runner protractor cucumber.";
 
-/// Programs, and the recipes that they read without being given a name.
+/// Extensions that only configuration of runners has.
+const EXTENSIONS: &[&str] = &[".just", ".make", ".mk", ".ruleset", ".runsettings"];
+
+/// Programs, and the recipes that they read without being given a name. They do nothing without one.
 const RECIPES: &[(&[&str], &[&str])] = &[
     (&["make", "gmake"], &["makefile", "gnumakefile"]),
     (&["just"], &["justfile", ".justfile"]),
-    (&["task"], &["taskfile.yml", "taskfile.yaml"]),
-    (&["rake"], &["rakefile"]),
+    (&["task"], &["taskfile.yml", "taskfile.yaml", "taskfile.dist.yml", "taskfile.dist.yaml"]),
+    (&["rake"], &["rakefile", "rakefile.rb"]),
     (&["tox"], &["tox.ini"]),
     (&["nox"], &["noxfile.py"]),
+    (&["ant"], &["build.xml"]),
+    (&["mise"], &["mise.toml", ".mise.toml"]),
+    (&["doit"], &["dodo.py"]),
+    (&["invoke", "inv"], &["tasks.py"]),
+    (&["gulp"], &["gulpfile.js", "gulpfile.mjs", "gulpfile.cjs", "gulpfile.ts"]),
+    (&["grunt"], &["gruntfile.js", "gruntfile.cjs", "gruntfile.ts"]),
+    (&["turbo"], &["turbo.json"]),
+    (&["nx"], &["nx.json"]),
+    (&["scons"], &["sconstruct"]),
+    (&["waf"], &["wscript"]),
+    (&["earthly"], &["earthfile"]),
+    (&["bb"], &["bb.edn"]),
+    (&["thor"], &["thorfile"]),
+    (&["pre-commit"], &[".pre-commit-config.yaml"]),
+    (
+        &["eslint"],
+        &[
+            "eslint.config.js",
+            "eslint.config.mjs",
+            "eslint.config.cjs",
+            ".eslintrc",
+            ".eslintrc.json",
+        ],
+    ),
 ];
+
+/// The recipes that a program reads, and that are products' names too: they are check inputs of its lines alone.
+pub(super) fn recipes_of_program(program: &str) -> &'static [&'static str] {
+    match program {
+        "invoke" | "inv" => &["tasks.py"],
+        _ => &[],
+    }
+}
+
+/// Whether a runner of tests reads a configuration.
+pub(super) fn runs_tests(path: &str) -> bool {
+    let lower = name_of(path).to_ascii_lowercase();
+    OF_TESTS.split_ascii_whitespace().any(|name| name == lower)
+        || STEMS_OF_TESTS.split_ascii_whitespace().any(|stem| lower.starts_with(stem))
+        || lower.ends_with(".runsettings")
+}
+
+/// Whether a path is configuration by its folder.
+pub(super) fn is_of_folder(path: &str) -> bool {
+    let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
+    FOLDERS.split(' ').any(|known| in_folder(folders, known))
+}
+
+fn in_folder(folders: &str, known: &str) -> bool {
+    folders.split('/').any(|folder| folder == known) || folders == known
+}
 
 /// The language whose tests a configuration belongs to; none where its name does not say.
 pub(super) fn language_of_configuration(path: &str) -> Option<&'static str> {
@@ -124,14 +194,19 @@ pub(super) fn recipe_of(path: &str) -> Option<(&'static [&'static str], &'static
 
 /// Whether a path is configuration by its name or by its folder.
 pub(super) fn is_configuration(folders: &str, path: &str, lower: &str) -> bool {
-    let in_folder =
-        |known: &str| folders.split('/').any(|folder| folder == known) || folders == known;
     group_of(lower).is_some()
         || EXTENSIONS.iter().any(|end| lower.ends_with(end))
-        || FOLDERS.split(' ').any(in_folder)
+        || is_included(lower)
+        || FOLDERS.split(' ').any(|known| in_folder(folders, known))
         || path == ".cargo/config"
         || path.ends_with("/.cargo/config")
         || path.ends_with(".cargo/config.toml")
+}
+
+/// Whether recipes of make include such a file. Those of Automake list the sources of products.
+fn is_included(lower: &str) -> bool {
+    let rest = lower.strip_prefix("makefile.");
+    rest.is_some_and(|rest| !rest.ends_with("am") && !rest.ends_with("in"))
 }
 
 /// The group of a name in lower case.

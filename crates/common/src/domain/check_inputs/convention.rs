@@ -2,7 +2,7 @@
 
 use super::InputKind;
 use super::configuration::is_configuration;
-use super::language::{extension, language_of};
+use super::language::{extension, language_of, name_of};
 use super::shadow::shadows;
 
 /// Folders that hold nothing but tests and what belongs to them.
@@ -35,7 +35,7 @@ const TEST_FOLDERS: &[&str] = &[
 ];
 
 /// Extensions that only tests and snapshots have.
-const TEST_EXTENSIONS: &[&str] = &["bats", "golden", "phpt", "snap"];
+const TEST_EXTENSIONS: &[&str] = &["bats", "feature", "golden", "hurl", "phpt", "robot", "snap"];
 
 /// Why a path is a check input by convention.
 pub fn convention_of(path: &str) -> Option<InputKind> {
@@ -54,6 +54,22 @@ fn is_test(folders: &str, name: &str, lower: &str) -> bool {
     folders.split('/').any(is_test_folder)
         || extension(lower).is_some_and(|extension| TEST_EXTENSIONS.contains(&extension))
         || is_test_name(name, lower)
+        || is_of_features(folders, lower)
+        || matches!(folders.split('/').next(), Some("t" | "xt")) && is_of_perl(folders, lower)
+}
+
+/// The steps of features in natural language, and what they share. Features of a product have such a folder too.
+fn is_of_features(folders: &str, lower: &str) -> bool {
+    let mut parts = folders.split('/').skip_while(|part| *part != "features").skip(1);
+    match parts.next() {
+        Some(part) => matches!(part, "steps" | "step_definitions" | "support"),
+        None => lower == "environment.py" && name_of(folders) == "features",
+    }
+}
+
+/// The folder of Perl's tests holds their modules and data as well.
+fn is_of_perl(folders: &str, lower: &str) -> bool {
+    language_of(lower).is_none_or(|language| language == "perl") && !folders.is_empty()
 }
 
 /// A folder by its exact name, and by an ending where the name says what is tested, as in

@@ -43,22 +43,31 @@ const ECOSYSTEMS: &[Ecosystem] = &[
     ("go", &["go.mod", "go.sum", "go.work"], &["vendor"]),
     ("rust", &["Cargo.toml", "Cargo.lock"], &["vendor"]),
     ("beam", &["mix.exs", "mix.lock", "rebar.config", "rebar.lock"], &["deps"]),
-    ("dart", &["pubspec.yaml", "pubspec.lock"], &[".dart_tool", ".packages"]),
-    (
-        "swift",
-        &["Package.swift", "Package.resolved", "Podfile", "Podfile.lock"],
-        &["Pods", ".build"],
-    ),
+    ("dart", &["pubspec.yaml", "pubspec.lock"], &[".packages"]),
+    ("swift", &["Package.swift", "Package.resolved", "Podfile", "Podfile.lock"], &["Pods"]),
     (
         "dotnet",
         &["packages.lock.json", "packages.config", "Directory.Packages.props", "paket.lock"],
-        &["packages", "obj"],
+        &["packages"],
     ),
     ("jvm", &["pom.xml", "build.gradle", "build.gradle.kts", "libs.versions.toml"], &[".m2"]),
     ("perl", &["cpanfile", "cpanfile.snapshot"], &["local"]),
     ("lua", &["rockspec"], &["lua_modules"]),
-    ("haskell", &["stack.yaml", "stack.yaml.lock", "cabal.project"], &[".stack-work"]),
+    ("haskell", &["stack.yaml", "stack.yaml.lock", "cabal.project"], &[]),
 ];
+
+/// Folders of builds in which package managers keep some files of their own, and what begins the names of these.
+const MIXED: &[(&str, &str, &[&str])] = &[
+    ("dotnet", "obj", &["project.assets.json", "project.nuget.cache", "project.packagespec.json"]),
+    ("swift", ".build", &["artifacts", "checkouts", "repositories", "workspace-state.json"]),
+    ("dart", ".dart_tool", &["package_config.json", "package_graph.json", "version"]),
+];
+
+/// Whether a folder holds both what a build made and what a package manager installed.
+pub fn is_mixed(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    MIXED.iter().any(|(_, folder, _)| *folder == name)
+}
 
 /// The ecosystem whose packages a manifest or a lock file names.
 pub fn ecosystem_of(path: &str) -> Option<&'static str> {
@@ -78,7 +87,18 @@ pub fn ecosystem_of(path: &str) -> Option<&'static str> {
 /// Whether a package manager of an ecosystem installs to a path.
 pub fn installs(ecosystem: &str, path: &str) -> bool {
     let of = ECOSYSTEMS.iter().find(|(known, ..)| *known == ecosystem);
+    let is_of_build = || {
+        let parts: Vec<&str> = path.split('/').collect();
+        MIXED.iter().filter(|(known, ..)| *known == ecosystem).any(|(_, folder, names)| {
+            parts.windows(2).any(|pair| {
+                matches!(pair, [a, b] if a == folder && {
+                    names.contains(b) || b.contains(".nuget.")
+                })
+            })
+        })
+    };
     of.is_some_and(|(.., folders)| path.split('/').any(|part| folders.contains(&part)))
+        || is_of_build()
 }
 
 /// Whether any package manager installs to a path.
@@ -100,6 +120,10 @@ mod tests {
             ("Cargo.toml", "target/debug/a", false),
             ("composer.json", "vendor/a", true),
             ("App/App.csproj", "App/obj/project.assets.json", true),
+            ("App/App.csproj", "App/obj/App.csproj.nuget.g.props", true),
+            ("App/App.csproj", "App/obj/Debug/net8.0/App.dll", false),
+            ("Package.swift", ".build/checkouts/a/a.swift", true),
+            ("Package.swift", ".build/debug/a", false),
             ("pom.xml", "node_modules/a", false),
         ] {
             let ecosystem = ecosystem_of(manifest).unwrap();

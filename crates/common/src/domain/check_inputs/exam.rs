@@ -1,10 +1,9 @@
 //! What a run did to the check inputs of one check, and how a view gets the originals back.
 
-use super::configuration::{language_of_configuration, recipe_of};
 use super::git::GitChange;
-use super::language::language_of;
-use super::line::{names, scripts, starts};
-use super::{InputKind, StartInputs, convention_of};
+use super::line::scripts;
+use super::start_tests::StartTests;
+use super::{InputKind, StartInputs};
 use crate::domain::manifest::{Aspect, Change, Kind, Manifest, changes};
 use std::collections::BTreeSet;
 
@@ -66,7 +65,11 @@ impl Exam {
             if was_there {
                 exam.put_back.push(difference);
             } else if kind != InputKind::Shadow
-                && is_new(line, &difference, start, tests.get_or_insert_with(|| Tests::of(start)))
+                && tests.get_or_insert_with(|| StartTests::of(inputs, start)).is_new(
+                    line,
+                    (&String::from_utf8_lossy(path), kind),
+                    start,
+                )
             {
                 exam.new.push(difference);
             } else {
@@ -104,61 +107,4 @@ impl Exam {
         all.sort_by(|a, b| a.path.cmp(&b.path));
         all
     }
-}
-
-/// What the start has of tests.
-struct Tests {
-    languages: BTreeSet<&'static str>,
-    any: bool,
-}
-
-impl Tests {
-    fn of(start: &Manifest) -> Self {
-        let mut tests = Self { languages: BTreeSet::new(), any: false };
-        for entry in start.entries().iter().filter(|entry| !entry.ignored) {
-            if entry.kind == Kind::Folder {
-                continue;
-            }
-            let path = String::from_utf8_lossy(&entry.path);
-            let Some(kind) = convention_of(&path) else { continue };
-            tests.any |= matches!(kind, InputKind::Test | InputKind::Configuration);
-            if kind == InputKind::Test {
-                tests.languages.extend(language_of(&path));
-            }
-        }
-        tests
-    }
-}
-
-/// Whether an added check input replaces nothing of the start.
-fn is_new(line: &str, added: &Difference, start: &Manifest, tests: &Tests) -> bool {
-    let path = String::from_utf8_lossy(&added.path);
-    if names(line, &path) {
-        return true;
-    }
-    match added.kind {
-        InputKind::Shadow | InputKind::Protected | InputKind::Git => false,
-        InputKind::Script => true,
-        InputKind::Test => match language_of(&path) {
-            Some(language) => !tests.languages.contains(language),
-            None => !tests.any,
-        },
-        InputKind::Configuration => match (recipe_of(&path), language_of_configuration(&path)) {
-            (Some((programs, recipes)), _) => {
-                starts(line, programs) && !has_recipe(start, &path, recipes)
-            }
-            (None, Some(language)) => !tests.languages.contains(language),
-            (None, None) => !tests.any,
-        },
-    }
-}
-
-/// Whether the start has a recipe of the same program in the same folder.
-fn has_recipe(start: &Manifest, path: &str, recipes: &[&str]) -> bool {
-    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    start.entries().iter().any(|entry| {
-        let path = String::from_utf8_lossy(&entry.path);
-        let (above, name) = path.rsplit_once('/').unwrap_or(("", &path));
-        above == folder && recipes.contains(&name.to_ascii_lowercase().as_str())
-    })
 }

@@ -3,6 +3,7 @@
 
 use super::language::{language_of, name_of};
 use super::shadow::is_standard_module;
+use super::texts::Texts;
 use crate::domain::path::Workspace;
 use std::collections::BTreeSet;
 
@@ -55,13 +56,14 @@ pub struct Imports {
     by_products: BTreeSet<String>,
     /// Standard modules of Python.
     modules: BTreeSet<String>,
+    texts: Texts,
 }
 
 impl Imports {
     /// Whether the text of a file can say anything about these files.
     pub fn reads(path: &str, wanted: &BTreeSet<String>) -> bool {
         match language_of(path) {
-            Some("python") => true,
+            _ if Texts::reads(path) => true,
             Some(language) => wanted.iter().any(|it| language_of(it) == Some(language)),
             None => false,
         }
@@ -70,6 +72,7 @@ impl Imports {
     /// Adds what one file imports of the wanted files, and which standard modules.
     pub fn add(&mut self, path: &str, text: &str, wanted: &BTreeSet<String>, is_check_input: bool) {
         let mut found = Vec::new();
+        self.texts.add(path, text);
         if language_of(path) == Some("python") {
             let mut modules = Vec::new();
             for module in python(text) {
@@ -109,13 +112,24 @@ impl Imports {
         self.modules.contains(module)
     }
 
+    /// What else the texts say.
+    pub(super) const fn texts(&self) -> &Texts {
+        &self.texts
+    }
+
+    /// Adds a script that a recipe of a line starts.
+    pub fn add_recipe(&mut self, line: &str, script: String) {
+        self.texts.add_recipe(line, script);
+    }
+
     /// The stored form: lines of a kind and a name.
     pub fn encode(&self) -> Vec<u8> {
         let kinds = [("f", &self.files), ("p", &self.by_products), ("m", &self.modules)];
         let line = |(kind, names): (&str, &BTreeSet<String>)| {
             names.iter().map(|name| format!("{kind}{name}\0")).collect::<String>()
         };
-        kinds.into_iter().map(line).collect::<String>().into_bytes()
+        let texts = self.texts.encode().into_iter().map(|(kind, name)| format!("{kind}{name}\0"));
+        kinds.into_iter().map(line).chain(texts).collect::<String>().into_bytes()
     }
 
     /// Reads the stored form; what does not read is left out.
@@ -123,6 +137,9 @@ impl Imports {
         let mut imports = Self::default();
         for line in String::from_utf8_lossy(bytes).split('\0') {
             let Some((kind, name)) = line.split_at_checked(1) else { continue };
+            if imports.texts.decode(kind, name) {
+                continue;
+            }
             let names = match kind {
                 "f" => &mut imports.files,
                 "p" => &mut imports.by_products,

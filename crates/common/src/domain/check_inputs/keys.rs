@@ -1,43 +1,31 @@
 //! The keys of a package manager's manifest that decide how tests run. A run may change the other keys, such
 //! as dependencies, so such a manifest is no check input as a whole: it is merged key by key.
 
-use super::keys_back::{KeysBack, put};
+use super::cargo_keys::{added_cargo, merged_cargo};
+use super::keys_back::{KeysBack, Now, Paths, beside, put, with_all};
 use super::parts::{merged_go, merged_gradle, merged_net, merged_pom};
-use super::tsconfig::{is_tsconfig, merged_tsconfig};
+use super::python_keys::{Tools, merged_pyproject, merged_setup};
+use super::selection::{is_selection, merged_modules, merged_selection};
+use super::statements::{has_statements, merged_statements};
+use super::tsconfig::{is_tsconfig, merged_tsconfig, plain};
 use crate::domain::json::{self, Value};
+use toml::Table;
 
-/// Keys of a `package.json`, beside its scripts.
-const NODE_KEYS: &[&str] =
-    &["ava", "c8", "eslintConfig", "jest", "mocha", "nyc", "standard", "tap", "vitest", "xo"];
-/// Sections of a `Cargo.toml`, and of a `pyproject.toml` or a `setup.cfg`; a section below one belongs to it.
-const CARGO_SECTIONS: &[&str] = &["test", "profile.test", "lints", "workspace.lints"];
-const PYTHON_SECTIONS: &[&str] = &[
-    "tool.pytest",
-    "tool.coverage",
-    "tool.tox",
-    "tool.nox",
-    "tool.ruff",
-    "tool.mypy",
-    "tool.pyright",
-    "tool.pylint",
-    "tool.flake8",
-    "tool.black",
-    "tool.hatch.envs",
-    "tool.poe",
-    "tool.pdm.scripts",
-    "tool.taskipy",
-    "tool:pytest",
-    "coverage",
-    "flake8",
-    "mypy",
-    "pylint",
-    "pytest",
-    "tox",
+/// Keys of a `package.json`, beside its scripts: of runners, and of linters.
+const NODE_RUNNERS: &[&str] = &["ava", "jest", "mocha", "nx", "tap", "vitest", "wireit"];
+const NODE_LINTERS: &[&str] = &[
+    "c8",
+    "commitlint",
+    "eslintConfig",
+    "eslintIgnore",
+    "nyc",
+    "prettier",
+    "remarkConfig",
+    "size-limit",
+    "standard",
+    "stylelint",
+    "xo",
 ];
-/// Keys by which tests are switched off, and the sections of a `Cargo.toml` that may have them.
-const CARGO_TARGETS: &[&str] = &["package", "lib", "bin", "bench", "example"];
-const CARGO_SWITCHES: &[&str] =
-    &["test", "doctest", "harness", "autotests", "bench", "autobenches", "autoexamples"];
 
 /// Which form a manifest has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,26 +34,32 @@ enum Form {
     Composer,
     Deno,
     Cargo,
-    Python,
+    Pyproject,
+    Setup,
     TypeScript,
     Maven,
     Gradle,
     Go,
     Net,
+    Selection,
+    Statements,
 }
 
 fn form_of(path: &str) -> Option<Form> {
     match path.rsplit('/').next().unwrap_or(path) {
         "package.json" => Some(Form::Node),
         "composer.json" => Some(Form::Composer),
-        "deno.json" => Some(Form::Deno),
+        "deno.json" | "deno.jsonc" => Some(Form::Deno),
         "Cargo.toml" => Some(Form::Cargo),
-        "pyproject.toml" | "setup.cfg" => Some(Form::Python),
+        "pyproject.toml" => Some(Form::Pyproject),
+        "setup.cfg" => Some(Form::Setup),
         "pom.xml" => Some(Form::Maven),
         "build.gradle" | "build.gradle.kts" => Some(Form::Gradle),
         "go.mod" => Some(Form::Go),
         "Directory.Build.props" | "Directory.Build.targets" => Some(Form::Net),
         name if is_tsconfig(name) => Some(Form::TypeScript),
+        name if is_selection(name) => Some(Form::Selection),
+        name if has_statements(name) => Some(Form::Statements),
         name => {
             let projects = [".csproj", ".fsproj", ".vbproj"];
             projects.iter().any(|end| name.ends_with(end)).then_some(Form::Net)
@@ -78,28 +72,136 @@ pub fn is_merged(path: &str) -> bool {
     form_of(path).is_some()
 }
 
-/// The manifest of now with the test keys of the start; none where these are the same, or where one of the two
-/// does not read.
-pub fn merged(path: &str, start: &str, now: &str) -> Option<KeysBack> {
-    let text = match form_of(path)? {
-        Form::Node => merged_json(start, now, "scripts", NODE_KEYS),
-        Form::Composer => merged_json(start, now, "scripts", &[]),
-        Form::Deno => merged_json(start, now, "tasks", &["lint", "test"]),
-        Form::Cargo => merged_sections(start, now, CARGO_SECTIONS, CARGO_SWITCHES),
-        Form::Python => merged_sections(start, now, PYTHON_SECTIONS, &[]),
-        Form::TypeScript => return merged_tsconfig(start, now),
-        Form::Maven => return merged_pom(start, now),
-        Form::Gradle => return merged_gradle(start, now),
-        Form::Go => return merged_go(start, now),
-        Form::Net => return merged_net(start, now),
-    };
-    text.map(KeysBack::Merged)
+/// What a view has of a manifest that a run changed; none where its test keys are those of the start.
+pub fn merged(path: &str, start: &str, now: Now<'_>, paths: &dyn Paths) -> Option<KeysBack> {
+    let form = form_of(path)?;
+    let start = without_mark(start);
+    match now {
+        Now::Text(now) => merged_text(form, path, (start, without_mark(now)), paths),
+        Now::Unreadable => Some(KeysBack::Original),
+        Now::Gone => match merged_text(form, path, (start, form.empty()), paths)? {
+            KeysBack::Merged(_) | KeysBack::Original => Some(KeysBack::Original),
+            KeysBack::Lost => None,
+        },
+    }
 }
 
-fn merged_json(start: &str, now: &str, scripts: &str, keys: &[&str]) -> Option<String> {
-    let (start, mut now) = (json::parse(start).ok()?.value, json::parse(now).ok()?.value);
+/// What a view has of a manifest that was not there at the start. Its keys about tests stay where the start has
+/// no tests in their language, and never those about linters.
+pub fn merged_added(path: &str, now: &str, has_tests: bool, shadows: bool) -> Option<KeysBack> {
+    let now = without_mark(now);
+    let tools = if has_tests { Tools::All } else { Tools::Linters };
+    match form_of(path)? {
+        Form::Node => {
+            let runners = NODE_RUNNERS.iter().filter(|_| has_tests);
+            let scripts = shadows.then_some(&"scripts");
+            let keys: Vec<&str> =
+                NODE_LINTERS.iter().chain(runners).chain(scripts).copied().collect();
+            without_members(now, &keys)
+        }
+        Form::Deno => without_members(now, if has_tests { &["lint", "test"] } else { &["lint"] }),
+        Form::Cargo => added_cargo(&now.parse().ok()?),
+        Form::Pyproject => merged_pyproject(&Table::new(), &now.parse().ok()?, tools),
+        Form::Setup => merged_setup("", now, tools),
+        Form::Net if path.contains("Directory.Build.") => merged_net("<Project></Project>", now),
+        Form::Composer
+        | Form::TypeScript
+        | Form::Maven
+        | Form::Gradle
+        | Form::Go
+        | Form::Net
+        | Form::Selection
+        | Form::Statements => None,
+    }
+}
+
+impl Form {
+    /// A manifest of this form that says nothing.
+    const fn empty(self) -> &'static str {
+        match self {
+            Self::Node | Self::Composer | Self::Deno | Self::TypeScript => "{}",
+            Self::Net => "<Project></Project>",
+            Self::Cargo
+            | Self::Pyproject
+            | Self::Setup
+            | Self::Maven
+            | Self::Gradle
+            | Self::Go
+            | Self::Selection
+            | Self::Statements => "",
+        }
+    }
+}
+
+/// Programs that read a manifest skip a mark of the byte order.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+fn merged_text(
+    form: Form,
+    path: &str,
+    (start, now): (&str, &str),
+    paths: &dyn Paths,
+) -> Option<KeysBack> {
+    let keys: Vec<&str> = NODE_RUNNERS.iter().chain(NODE_LINTERS).copied().collect();
+    match form {
+        Form::Node => {
+            let workspaces =
+                |start: &Value, now: &mut Value| merge_workspaces(path, start, now, paths);
+            merged_json((start, now), "scripts", &keys, &workspaces)
+        }
+        Form::Composer => merged_json((start, now), "scripts", &[], &|_, _| {}),
+        Form::Deno => {
+            merged_json((&plain(start), &plain(now)), "tasks", &["lint", "test"], &|_, _| {})
+        }
+        Form::Cargo => both(start, now, |start, now| merged_cargo(path, start, now, paths)),
+        Form::Pyproject => both(start, now, |start, now| merged_pyproject(start, now, Tools::All)),
+        Form::Setup => merged_setup(start, now, Tools::All),
+        Form::TypeScript => merged_tsconfig(start, now),
+        Form::Maven => merged_modules(path, start, now, paths).or_else(|| merged_pom(start, now)),
+        Form::Gradle => merged_gradle(start, now),
+        Form::Go => merged_go(start, now),
+        Form::Net => merged_net(start, now),
+        Form::Selection => merged_selection(path, start, now, paths),
+        Form::Statements => merged_statements(path.rsplit('/').next().unwrap_or(path), start, now),
+    }
+}
+
+fn both(
+    start: &str,
+    now: &str,
+    merge: impl FnOnce(&Table, &Table) -> Option<KeysBack>,
+) -> Option<KeysBack> {
+    match (start.parse::<Table>(), now.parse::<Table>()) {
+        (Ok(start), Ok(now)) => merge(&start, &now),
+        (Ok(_), Err(_)) => Some(KeysBack::Original),
+        (Err(_), _) => Some(KeysBack::Lost),
+    }
+}
+
+fn without_members(now: &str, keys: &[&str]) -> Option<KeysBack> {
+    let mut value = json::parse(&plain(now)).ok()?.value;
+    let Value::Object(members) = &mut value else { return None };
+    let before = members.len();
+    members.retain(|(key, _)| !keys.contains(&key.as_str()));
+    (members.len() < before).then(|| KeysBack::Merged(value.to_compact()))
+}
+
+fn merged_json(
+    (start, now): (&str, &str),
+    scripts: &str,
+    keys: &[&str],
+    more: &dyn Fn(&Value, &mut Value),
+) -> Option<KeysBack> {
+    let Ok(start) = json::parse(start).map(|parsed| parsed.value) else {
+        return Some(KeysBack::Lost);
+    };
+    let Ok(mut now) = json::parse(now).map(|parsed| parsed.value) else {
+        return Some(KeysBack::Original);
+    };
     let before = now.clone();
-    let Value::Object(members) = &mut now else { return None };
+    let Value::Object(members) = &mut now else { return Some(KeysBack::Original) };
     for key in keys {
         put(members, key, start.get(key).cloned());
     }
@@ -116,89 +218,75 @@ fn merged_json(start: &str, now: &str, scripts: &str, keys: &[&str]) -> Option<S
     }
     let merged = (!merged.is_empty()).then_some(Value::Object(merged));
     put(members, scripts, merged);
+    more(&start, &mut now);
     let canonical = |value: &Value| value.to_canonical();
-    (canonical(&now) != canonical(&before)).then(|| now.to_compact())
+    (canonical(&now) != canonical(&before)).then(|| KeysBack::Merged(now.to_compact()))
 }
 
-/// A section of a manifest: its name, and its lines with the header. The first has no name.
-struct Section<'t> {
-    name: String,
-    lines: Vec<&'t str>,
-}
-
-fn sections(text: &str) -> Vec<Section<'_>> {
-    let mut sections = vec![Section { name: String::new(), lines: Vec::new() }];
-    for line in text.lines() {
-        if let Some(name) = header(line) {
-            sections.push(Section { name, lines: Vec::new() });
-        }
-        if let Some(section) = sections.last_mut() {
-            section.lines.push(line);
-        }
-    }
-    sections
-}
-
-/// The name in a header, as in `[a.b]` and `[[a]]`. A line of an array is none.
-fn header(line: &str) -> Option<String> {
-    let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
-    let name = line.strip_prefix('[')?.strip_suffix(']')?;
-    let name =
-        name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name).trim();
-    let is_name = |letter: char| letter.is_alphanumeric() || "_-.:\"' ".contains(letter);
-    let is_one = name.starts_with(char::is_alphabetic) && name.chars().all(is_name);
-    is_one.then(|| name.replace(['"', '\'', ' '], ""))
-}
-
-fn merged_sections(start: &str, now: &str, names: &[&str], switches: &[&str]) -> Option<String> {
-    let (start, now) = (sections(start), sections(now));
-    let is_of_tests = |section: &&Section<'_>| {
-        names.iter().any(|name| {
-            let rest = section.name.strip_prefix(name);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':', '-', '_']))
-        })
+/// The packages whose scripts run with those of the root: all of the start, and those that are new.
+fn merge_workspaces(path: &str, start: &Value, now: &mut Value, paths: &dyn Paths) {
+    const KEY: &str = "workspaces";
+    let list = |value: &Value| -> Vec<Value> {
+        let found = value.get(KEY);
+        let inside = found.and_then(|it| it.get("packages")).or(found);
+        inside.and_then(Value::as_array).unwrap_or_default().to_vec()
     };
-    let lines = |sections: &[Section<'_>]| {
-        let lines = sections.iter().filter(is_of_tests).flat_map(|section| &section.lines);
-        lines.map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect::<Vec<_>>()
-    };
-    let switched = |section: &Section<'_>| {
-        let lines = section.lines.iter().filter(|line| is_switch(section, line, switches));
-        lines.map(|line| line.trim().to_owned()).collect::<Vec<_>>()
-    };
-    let of_start = |name: &str| start.iter().find(|section| section.name == name);
-    let same_switches = now.iter().filter(|section| !is_of_tests(section)).all(|section| {
-        of_start(&section.name).map(switched).unwrap_or_default() == switched(section)
-    });
-    if lines(&start) == lines(&now) && same_switches {
-        return None;
+    let (old, own) = (list(start), list(now));
+    if old.is_empty() {
+        return;
     }
-    let mut merged: Vec<String> = Vec::new();
-    for section in now.iter().filter(|section| !is_of_tests(section)) {
-        let own = section.lines.iter().filter(|line| !is_switch(section, line, switches));
-        merged.extend(own.map(|line| (*line).to_owned()));
-        merged.extend(of_start(&section.name).map(switched).unwrap_or_default());
+    let is_dropped =
+        |value: &Value| value.as_str().is_none_or(|folder| paths.is_dropped(&beside(path, folder)));
+    let mut all = with_all(&old, &own, is_dropped);
+    // One with this mark takes packages away.
+    all.retain(|it| old.contains(it) || it.as_str().is_none_or(|it| !it.starts_with('!')));
+    if all.len() == own.len() && own.iter().all(|it| all.contains(it)) {
+        return;
     }
-    let kept = start.iter().filter(is_of_tests).flat_map(|section| &section.lines);
-    merged.extend(kept.map(|line| (*line).to_owned()));
-    merged.push(String::new());
-    Some(merged.join("\n"))
-}
-
-fn is_switch(section: &Section<'_>, line: &str, switches: &[&str]) -> bool {
-    let key = line.split_once('=').map(|(key, _)| key.trim());
-    CARGO_TARGETS.contains(&section.name.as_str()) && key.is_some_and(|key| switches.contains(&key))
+    let Value::Object(members) = now else { return };
+    let own = members.iter_mut().find(|(key, _)| key == KEY).map(|(_, value)| value);
+    match own {
+        Some(Value::Object(inside)) => put(inside, "packages", Some(Value::Array(all))),
+        Some(_) | None => put(members, KEY, Some(Value::Array(all))),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::toml_text::document;
     use super::*;
 
-    fn text_of(path: &str, start: &str, now: &str) -> Option<String> {
-        match merged(path, start, now)? {
-            KeysBack::Merged(text) => Some(text),
-            KeysBack::Lost => None,
+    /// What was there at the start, and what a run dropped.
+    struct Known(&'static [&'static str], &'static [&'static str]);
+
+    impl Paths for Known {
+        fn was_there(&self, path: &str) -> bool {
+            self.0.contains(&path)
         }
+
+        fn is_dropped(&self, folder: &str) -> bool {
+            self.1.contains(&folder)
+        }
+    }
+
+    const NOTHING: Known = Known(&[], &[]);
+
+    fn back(path: &str, start: &str, now: &str) -> Option<KeysBack> {
+        merged(path, start, Now::Text(now), &NOTHING)
+    }
+
+    fn text_of(found: Option<KeysBack>) -> Option<String> {
+        match found? {
+            KeysBack::Merged(text) => Some(text),
+            KeysBack::Original => Some("original".to_owned()),
+            KeysBack::Lost => Some("lost".to_owned()),
+        }
+    }
+
+    /// The merged manifest of Cargo, in one form.
+    fn cargo(start: &str, now: &str, known: &Known) -> Option<Table> {
+        let text = text_of(merged("a/Cargo.toml", start, Now::Text(now), known))?;
+        Some(text.parse().unwrap())
     }
 
     #[test]
@@ -206,37 +294,128 @@ mod tests {
         let start = r#"{"name":"a","scripts":{"test":"jest","build":"tsc"},"jest":{"x":1}}"#;
         let now = r#"{"name":"a","scripts":{"test":"true","pretest":"exit 0","lint":"eslint"},
             "dependencies":{"b":"1"}}"#;
-        assert_eq!(
-            text_of("web/package.json", start, now).as_deref(),
-            Some(
-                r#"{"name":"a","scripts":{"test":"jest","build":"tsc","lint":"eslint"},"dependencies":{"b":"1"},"jest":{"x":1}}"#
-            )
-        );
+        let expected = r#"{"name":"a","scripts":{"test":"jest","build":"tsc","lint":"eslint"},"dependencies":{"b":"1"},"jest":{"x":1}}"#;
+        let marked = format!("\u{feff}{now}");
+        for now in [now, &marked] {
+            assert_eq!(text_of(back("web/package.json", start, now)).as_deref(), Some(expected));
+        }
         let honest = r#"{"name":"b","scripts":{"test":"jest","build":"tsc"},"jest":{"x":1}}"#;
-        assert_eq!(merged("package.json", start, honest), None);
-        assert_eq!(merged("package.json", start, "no json"), None);
-        assert_eq!(merged("other.json", start, now), None);
+        assert_eq!(back("package.json", start, honest), None);
+        assert_eq!(back("package.json", start, "no json"), Some(KeysBack::Original));
+        assert_eq!(back("package.json", "no json", now), Some(KeysBack::Lost));
+        for (now, expected) in [(Now::Unreadable, true), (Now::Gone, true)] {
+            let found = merged("package.json", start, now, &NOTHING);
+            assert_eq!(found == Some(KeysBack::Original), expected);
+        }
+        assert_eq!(merged("package.json", r#"{"name":"a"}"#, Now::Gone, &NOTHING), None);
+        assert_eq!(back("other.json", start, now), None);
+        let start = r#"{"workspaces":["a","b","c"]}"#;
+        let now = r#"{"workspaces":["a","d","!a"]}"#;
+        let found = merged("package.json", start, Now::Text(now), &Known(&[], &["c"]));
+        assert_eq!(text_of(found).as_deref(), Some(r#"{"workspaces":["a","b","d"]}"#));
+    }
+
+    #[test]
+    fn an_added_manifest_has_no_keys_about_what_the_start_tests() {
+        let node = r#"{"name":"a","scripts":{"test":"jest"},"jest":{},"eslintConfig":{}}"#;
+        for (has_tests, shadows, expected) in [
+            (false, false, r#"{"name":"a","scripts":{"test":"jest"},"jest":{}}"#),
+            (true, false, r#"{"name":"a","scripts":{"test":"jest"}}"#),
+            (true, true, r#"{"name":"a"}"#),
+        ] {
+            let found = text_of(merged_added("package.json", node, has_tests, shadows));
+            assert_eq!(found.as_deref(), Some(expected));
+        }
+        let cargo =
+            "[profile.test]\noverflow-checks = false\n[[bench]]\nname = \"b\"\nharness = false\n";
+        let found = text_of(merged_added("Cargo.toml", cargo, true, false)).unwrap();
+        assert!(found.contains("harness") && !found.contains("overflow"), "{found}");
+        assert_eq!(merged_added("setup.cfg", "[metadata]\nname = a\n", true, false), None);
     }
 
     #[test]
     fn the_test_sections_of_a_manifest_are_those_of_the_start() {
+        let read = |text: &str| text.parse::<Table>().unwrap();
         let start = "[package]\nname = \"a\"\n\n[[test]]\nname = \"it\"\n";
         let now = "[package]\nname = \"a\"\nautotests = false\n\n[dependencies]\nb = \"1\"\n\n\
                    [[test]]\nname = \"it\"\nharness = false\n\n[profile.test]\noverflow-checks = false\n";
-        assert_eq!(
-            text_of("Cargo.toml", start, now).as_deref(),
-            Some(
-                "[package]\nname = \"a\"\n\n[dependencies]\nb = \"1\"\n\n[[test]]\nname = \"it\"\n"
-            )
-        );
-        let honest =
-            "[package]\nname = \"a\"\n[dependencies]\nb = \"1\"\n[[test]]\nname = \"it\"\n";
-        assert_eq!(merged("Cargo.toml", start, honest), None);
+        let expected = format!("{start}[dependencies]\nb = \"1\"\n[profile]\n");
+        assert_eq!(cargo(start, now, &NOTHING), Some(read(&expected)));
+        let honest = format!("{start}[dependencies]\nb = \"1\"\n");
+        assert_eq!(cargo(start, &honest, &NOTHING), None);
+        // However it is written.
+        let plain = "[package]\nname = \"a\"\n";
+        for now in [
+            "package.name = \"a\"\npackage.\"autotests\" = false\n",
+            "lib = { \"test\" = false }\n[package]\nname = \"a\"\n",
+            "[package]\nname = \"a\"\n[profile]\ntest = { opt-level = 3 }\n",
+            "[package]\nname = \"a\"\n[profile.dev]\noverflow-checks = false\n",
+            "[package]\nname = \"a\"\n[profile.dev.package.a]\noverflow-checks = false\n",
+            "[package]\nname = \"a\"\n[lints.rust]\nunused = \"allow\"\n",
+            "[package]\nname = \"a\"\n[[bin]]\nname = \"a\"\ntest = false\n",
+            "[package]\nname = \"a\"\n[[test]]\nname = \"x\"\nharness = false\n",
+        ] {
+            let known = Known(&["a/src/main.rs"], &[]);
+            let found = cargo(plain, now, &known).unwrap_or_else(|| panic!("{now}"));
+            let text = document(&found);
+            for word in ["autotests", "test", "false", "opt-level", "allow"] {
+                assert!(!text.contains(word), "{now}: {text}");
+            }
+        }
+        let dev = format!("{plain}[profile.dev]\nopt-level = 1\n");
+        assert_eq!(cargo(plain, &dev, &NOTHING), None);
         let start = "[project]\nname = \"a\"\n[tool.pytest.ini_options]\naddopts = \"-q\"\n";
         let now = "[project]\nname = \"a\"\ndependencies = [\n  \"b\",\n]\n\
                    [tool.pytest.ini_options]\naddopts = \"--ignore=tests\"\n";
         let expected = "[project]\nname = \"a\"\ndependencies = [\n  \"b\",\n]\n\
                         [tool.pytest.ini_options]\naddopts = \"-q\"\n";
-        assert_eq!(text_of("pyproject.toml", start, now).as_deref(), Some(expected));
+        let found = text_of(back("pyproject.toml", start, now)).unwrap();
+        assert_eq!(read(&found), read(expected));
+        assert_eq!(back("pyproject.toml", start, "[tool"), Some(KeysBack::Original));
+    }
+
+    #[test]
+    fn targets_keep_their_own_switches_in_any_order() {
+        let target =
+            |kind: &str, name: &str, more: &str| format!("[[{kind}]]\nname = \"{name}\"\n{more}");
+        let off = "test = false\n";
+        let start = target("bin", "a", off)
+            + &target("bin", "b", "")
+            + &target("bench", "c", "harness = false\n");
+        let turned = target("bin", "b", "")
+            + &target("bench", "c", "harness = false\n")
+            + &target("bin", "a", off);
+        assert_eq!(cargo(&start, &turned, &NOTHING), None);
+        // A new target has the keys that it needs.
+        let added =
+            target("bench", "d", "harness = false\n") + &target("example", "e", off) + &start;
+        assert_eq!(cargo(&start, &added, &NOTHING), None);
+        let moved = target("bin", "a", "")
+            + &target("bin", "b", off)
+            + &target("bench", "c", "harness = false\n");
+        let expected: Table = start.parse().unwrap();
+        assert_eq!(cargo(&start, &moved, &NOTHING), Some(expected));
+        let by_path = "[[bin]]\nname = \"old\"\npath = \"x.rs\"\n";
+        let renamed = "[[bin]]\nname = \"new\"\npath = \"x.rs\"\ntest = false\n";
+        let found = document(&cargo(by_path, renamed, &NOTHING).unwrap());
+        assert!(found.contains("new") && !found.contains("false"), "{found}");
+    }
+
+    #[test]
+    fn no_member_of_a_workspace_leaves_the_selection() {
+        let read = |text: &str| text.parse::<Table>().unwrap();
+        let start = "[workspace]\nmembers = [\"a\", \"b\", \"gone\"]\nexclude = [\"x\"]\n";
+        let now = "[workspace]\nmembers = [\"a\", \"new\"]\nexclude = [\"b\", \"fuzz\"]\ndefault-members = [\"a\"]\n";
+        let known = Known(&["a/b"], &["a/gone"]);
+        let expected = "[workspace]\nmembers = [\"a\", \"b\", \"new\"]\nexclude = [\"fuzz\"]\n";
+        assert_eq!(cargo(start, now, &known), Some(read(expected)));
+        let more = start.replace("\"gone\"", "\"gone\", \"c\"");
+        assert_eq!(cargo(start, &more, &known), None);
+        let lints = format!("{start}[workspace.lints.rust]\nunused = \"allow\"\n");
+        let expected = read(&format!("{start}[workspace.lints]\n"));
+        assert_eq!(cargo(start, &lints, &known), Some(expected));
+        let features = "[features]\ndefault = [\"x\"]\nx = []\n";
+        let fewer = features.replace("[\"x\"]", "[]");
+        assert_eq!(cargo(features, &fewer, &NOTHING), Some(read(features)));
     }
 }

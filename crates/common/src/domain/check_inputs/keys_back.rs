@@ -7,8 +7,53 @@ use crate::domain::json::Value;
 pub enum KeysBack {
     /// The text of now with the keys of the start.
     Merged(String),
-    /// The text of now: the keys of the start have no place in it.
+    /// The file of the start: the keys of the start have no place in that of now, or that one does not read.
+    Original,
+    /// The text of now: the file of the start does not read.
     Lost,
+}
+
+/// A manifest as the run left it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Now<'t> {
+    /// Its text.
+    Text(&'t str),
+    /// It is no text, too large, or no file.
+    Unreadable,
+    /// It is gone.
+    Gone,
+}
+
+/// What a manifest has to know of the folders and files that it names, by their paths from the workspace's root.
+pub trait Paths {
+    /// Whether it was there at the start.
+    fn was_there(&self, path: &str) -> bool;
+
+    /// Whether a run removed this package, which had no tests.
+    fn is_dropped(&self, folder: &str) -> bool;
+}
+
+/// A path of a manifest, from the workspace's root.
+pub(super) fn beside(manifest: &str, path: &str) -> String {
+    let folder = manifest.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let path = path.trim_start_matches("./").trim_end_matches('/');
+    match (folder, path) {
+        ("", path) => path.to_owned(),
+        (folder, "" | ".") => folder.to_owned(),
+        (folder, path) => format!("{folder}/{path}"),
+    }
+}
+
+/// The list of the start, and what the run added to it. A package that the run removed and that had no tests
+/// may be missing.
+pub(super) fn with_all<T: Clone + PartialEq>(
+    start: &[T],
+    now: &[T],
+    is_dropped: impl Fn(&T) -> bool,
+) -> Vec<T> {
+    let kept = start.iter().filter(|item| now.contains(item) || !is_dropped(item));
+    let added = now.iter().filter(|item| !start.contains(item));
+    kept.chain(added).cloned().collect()
 }
 
 /// Sets a member of an object, or takes it out.

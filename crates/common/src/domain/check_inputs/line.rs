@@ -1,6 +1,7 @@
 //! The files that a check's line names: the scripts that it starts, and the words that name files to be
 //! made.
 
+use super::configuration::recipes_of_program;
 use crate::domain::path::Workspace;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -57,6 +58,10 @@ const CONFIGURATION_OPTIONS: &[&str] = &[
 ];
 /// The same for a script, whose short options may name data.
 const LONG_OPTIONS: &[&str] = &["--config", "--config-file", "--configuration", "--rcfile"];
+/// Options by which programs of JavaScript load a file before all others.
+const LOADING_OPTIONS: &[&str] = &["-r", "--import", "--loader", "--require"];
+/// Programs that have them.
+const LOADERS: &[&str] = &["bun", "mocha", "node", "nodejs", "ts-node", "tsx"];
 /// Folders whose files are products.
 const PRODUCT_FOLDERS: &[&str] = &["src", "lib", "app", "cmd", "pkg"];
 /// Names of products.
@@ -107,7 +112,11 @@ pub fn scripts(line: &str) -> BTreeSet<Script> {
         if is_path {
             add(program, Role::Program);
         }
+        recipes_of_program(program).iter().for_each(|recipe| add(recipe, Role::Configuration));
         let name = program.rsplit('/').next().unwrap_or(program).to_ascii_lowercase();
+        let loaded =
+            LOADERS.contains(&name.as_str()).then(|| configurations(arguments, LOADING_OPTIONS));
+        loaded.into_iter().flatten().for_each(|path| add(path, Role::Configuration));
         let script = script_of(arguments).filter(|_| is_interpreter(&name));
         script.into_iter().for_each(|script| add(script, Role::Script));
         // A script of the check is a runner of its own; what a product reads is its own data.
@@ -127,7 +136,11 @@ pub fn scripts(line: &str) -> BTreeSet<Script> {
 /// Whether a line starts one of these programs.
 pub(super) fn starts(line: &str, programs: &[&str]) -> bool {
     commands(line).iter().any(|words| {
-        let words = without_starters(words);
+        let mut words = without_starters(words);
+        if words.first().is_some_and(|first| ["bunx", "npx", "pnpx"].contains(&first.as_str())) {
+            words.remove(0);
+            words.drain(..words.iter().take_while(|word| word.starts_with('-')).count());
+        }
         let name = words.first().map_or("", |first| first.rsplit('/').next().unwrap_or(first));
         let module = match words.iter().position(|word| word == "-m") {
             Some(at) if name.starts_with("python") => words.get(at + 1).map_or("", String::as_str),
@@ -154,42 +167,92 @@ pub fn is_product(path: &str) -> bool {
         || PRODUCT_NAMES.contains(&stem.as_str())
 }
 
+/// How a line names a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Named {
+    /// By itself.
+    File,
+    /// By this folder above it.
+    Below(String),
+}
+
 /// Whether a line names a path, or a folder above it: then what is to be made there is asked for.
 pub fn names(line: &str, path: &str) -> bool {
+    words_of(line).any(|(folder, _, word)| word_names(&folder, &word, path).is_some())
+}
+
+/// Whether a line names a file by itself.
+pub(super) fn names_file(line: &str, path: &str) -> bool {
+    words_of(line).any(|(folder, _, word)| word_names(&folder, &word, path) == Some(Named::File))
+}
+
+/// How the operands of a line name a path. The targets of recipes are no paths.
+pub(super) fn named(line: &str, path: &str) -> Vec<Named> {
+    let operands =
+        words_of(line).filter(|(_, program, word)| word.contains('/') || !takes_targets(program));
+    operands.filter_map(|(folder, _, word)| word_names(&folder, &word, path)).collect()
+}
+
+fn takes_targets(program: &str) -> bool {
+    const PROGRAMS: &[&str] = &[
+        "ant", "bazel", "bun", "doit", "gmake", "gradle", "gradlew", "inv", "invoke", "just",
+        "make", "mise", "moon", "mvn", "mvnw", "ninja", "nox", "npm", "nx", "pnpm", "rake", "task",
+        "tox", "turbo", "yarn",
+    ];
+    PROGRAMS.contains(&program)
+}
+
+/// The words of a line, each with the folder and the name of the program that it belongs to.
+fn words_of(line: &str) -> impl Iterator<Item = (String, String, String)> {
     let mut folder = String::new();
-    commands(line).iter().any(|words| {
+    let mut found = Vec::new();
+    for words in commands(line) {
         if let [cd, to, ..] = words.as_slice()
             && cd == "cd"
         {
             folder = join(&folder, to);
-            return false;
+            continue;
         }
-        words.iter().any(|word| word_names(&folder, word, path))
-    })
+        let own = without_starters(&words);
+        let program = own.first().map_or("", |first| first.rsplit('/').next().unwrap_or(first));
+        let word = |word: String| (folder.clone(), program.to_owned(), word);
+        found.extend(words.into_iter().map(word));
+    }
+    found.into_iter()
 }
 
-fn word_names(folder: &str, word: &str, path: &str) -> bool {
+fn word_names(folder: &str, word: &str, path: &str) -> Option<Named> {
     let word = word.split_once("::").map_or(word, |(file, _)| file);
     let word = word.split_once('=').map_or(word, |(_, value)| value);
     let word = word.strip_suffix("/...").unwrap_or(word);
     if word.is_empty() || word.starts_with('-') {
-        return false;
+        return None;
     }
-    let whole = join(folder, word);
-    let is_at = |named: &str| {
-        !named.is_empty()
-            && path.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let at = |named: String| {
+        let rest = path.strip_prefix(&named).filter(|_| !named.is_empty())?;
+        match rest.chars().next() {
+            None => Some(Named::File),
+            Some('/') => Some(Named::Below(named)),
+            Some(_) => None,
+        }
     };
-    if is_at(&whole) {
-        return true;
+    if let Some(found) = at(join(folder, word)) {
+        return Some(found);
     }
     // A module's name, and a test target of cargo.
     let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
-    let dotted = join(folder, &word.replace('.', "/"));
-    !word.contains('/') && word.contains('.') && (is_at(&dotted) || stem == dotted)
-        || stem
-            .rsplit_once('/')
-            .is_some_and(|(above, name)| name == word && above.ends_with("tests"))
+    if !word.contains('/') && word.contains('.') {
+        let dotted = join(folder, &word.replace('.', "/"));
+        if stem == dotted {
+            return Some(Named::File);
+        }
+        if let Some(found) = at(dotted) {
+            return Some(found);
+        }
+    }
+    let is_target =
+        stem.rsplit_once('/').is_some_and(|(above, name)| name == word && above.ends_with("tests"));
+    is_target.then_some(Named::File)
 }
 
 fn is_interpreter(name: &str) -> bool {

@@ -4,18 +4,36 @@
 use super::language::language_of;
 use super::line::is_product;
 use super::{Imports, InputKind, InputRules};
-use crate::domain::manifest::{Content, Kind, Manifest};
+use crate::domain::manifest::{Content, Entry, Kind, Manifest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Links behind links that are followed.
 const MAX_LINKS: usize = 40;
 
+/// Words in names of folders whose sources help tests.
+const HELPERS: &[&str] = &[
+    "assert",
+    "factories",
+    "factory",
+    "fake",
+    "fixture",
+    "harness",
+    "helper",
+    "mock",
+    "spec",
+    "stub",
+    "support",
+    "test",
+];
+
 /// The targets of links, inside the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Linked {
     files: BTreeMap<Vec<u8>, InputKind>,
-    /// Folders whose data files are check inputs.
+    /// Folders whose data files are check inputs; sources where their name says that they help tests.
     folders: BTreeMap<Vec<u8>, InputKind>,
+    /// Sources in such folders that products import.
+    products: BTreeSet<Vec<u8>>,
 }
 
 /// What a path leads to at the start, and the links on the way.
@@ -28,6 +46,7 @@ impl Linked {
     /// The targets of every link that is a check input itself.
     pub(super) fn of(rules: &InputRules, imports: &Imports, start: &Manifest, root: &[u8]) -> Self {
         let mut linked = Self::default();
+        let is_product_file = |path: &[u8]| imports.has_product(&text(path));
         for entry in start.entries().iter().filter(|entry| entry.kind == Kind::Link) {
             let Some(kind) = rules.kind_of(&entry.path).filter(|_| !entry.ignored) else {
                 continue;
@@ -39,6 +58,9 @@ impl Linked {
             linked.files.extend(links.into_iter().skip(1).map(|link| (link, kind)));
             match start.get(&target).filter(|target| !target.ignored).map(|target| target.kind) {
                 Some(Kind::Folder) if !is_product(&format!("{}/", text(&target))) => {
+                    let sources = sources_in(start, &target);
+                    let products = sources.map(|entry| entry.path.to_vec());
+                    linked.products.extend(products.filter(|path| is_product_file(path)));
                     linked.folders.insert(target, kind);
                 }
                 Some(Kind::File) if !is_linked_product(&target, imports) => {
@@ -58,8 +80,12 @@ impl Linked {
         let inside = || {
             let is_data = language_of(&text(path)).is_none();
             let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-            let mut above = ends.filter_map(|(end, _)| self.folders.get(path.get(..end)?));
-            above.next().filter(|_| is_data).copied()
+            let above = ends.filter_map(|(end, _)| self.folders.get_key_value(path.get(..end)?));
+            let is_one = |folder: &[u8]| {
+                is_data || is_helpers(&text(folder)) && !self.products.contains(path)
+            };
+            let mut found = above.filter(|(folder, _)| is_one(folder)).map(|(_, kind)| *kind);
+            found.next()
         };
         self.files.get(path).copied().or_else(inside)
     }
@@ -75,9 +101,29 @@ pub(super) fn linked_sources(
     let links = links.filter(|entry| rules.kind_of(&entry.path).is_some());
     links
         .filter_map(|entry| follow(start, root, &entry.path))
-        .map(|followed| text(&followed.target))
+        .flat_map(|followed| {
+            let inside = sources_in(start, &followed.target).map(|entry| text(&entry.path));
+            inside.chain([text(&followed.target)]).collect::<Vec<_>>()
+        })
         .filter(|target| language_of(target).is_some())
         .collect()
+}
+
+/// The sources in a folder that helps tests.
+fn sources_in<'m>(start: &'m Manifest, folder: &[u8]) -> impl Iterator<Item = &'m Entry> {
+    let (whole, helps) = ([folder, b"/"].concat(), is_helpers(&text(folder)));
+    start.entries().iter().filter(move |entry| {
+        helps
+            && entry.kind == Kind::File
+            && entry.path.starts_with(&whole)
+            && language_of(&text(&entry.path)).is_some()
+    })
+}
+
+/// Whether a folder's name says that it helps tests.
+fn is_helpers(folder: &str) -> bool {
+    let lower = folder.rsplit('/').next().unwrap_or(folder).to_ascii_lowercase();
+    HELPERS.iter().any(|word| lower.contains(word))
 }
 
 /// What tests reach a product by, such as `tests/calc.py -> ../src/calc.py`.

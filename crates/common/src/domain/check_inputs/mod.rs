@@ -13,8 +13,10 @@
 
 mod assumed;
 mod blocks;
+mod cargo_keys;
 mod configuration;
 mod convention;
+mod dependencies;
 mod ecosystem;
 mod exam;
 mod git;
@@ -25,10 +27,16 @@ mod language;
 mod line;
 mod linked;
 mod parts;
+mod python_keys;
 mod reftable;
 mod ruling;
+mod selection;
 mod shadow;
 mod start;
+mod start_tests;
+mod statements;
+mod texts;
+mod toml_text;
 mod tsconfig;
 mod xml;
 
@@ -37,17 +45,19 @@ mod tests;
 
 pub use assumed::{assumptions, assumptions_at_start};
 pub use convention::convention_of;
-pub use ecosystem::{ecosystem_of, installs, is_installed};
+pub use dependencies::adds_dependency;
+pub use ecosystem::{ecosystem_of, installs, is_installed, is_mixed};
 pub use exam::{Difference, Exam};
 pub use git::{GitChange, GitState, Moved, effective_configuration, read_packed};
 pub use imports::Imports;
-pub use keys::{is_merged, merged};
-pub use keys_back::KeysBack;
+pub use keys::{is_merged, merged, merged_added};
+pub use keys_back::{KeysBack, Now, Paths};
 pub use language::language_of;
 pub use line::{Role, Script, is_product, names as is_named, scripts};
 pub use reftable::Tables;
 pub use ruling::{CheckRun, Failure, Notes, ORIGINALS_NOT_RUN, Ruling, rule};
-pub use start::{Assumed, StartInputs, imports_wanted};
+pub use start::{Assumed, StartInputs, imports_wanted, scripts_of_recipe};
+pub use start_tests::StartTests;
 
 use super::manifest::{Entry, Manifest};
 use super::problem::{Code, Problem};

@@ -4,7 +4,7 @@
 //! ```text
 //!   start, now --parts--> the same: nothing to do
 //!                         others:   those of now are taken out, those of the start are put in
-//!                         no place: only shown
+//!                         no place: the file of the start
 //! ```
 
 use super::blocks::blocks;
@@ -71,7 +71,7 @@ impl Part {
     }
 }
 
-/// A `pom.xml` with the test parts of the start; none where they are the same, or where a text does not read.
+/// A `pom.xml` with the test parts of the start; none where they are the same.
 pub(super) fn merged_pom(start: &str, now: &str) -> Option<KeysBack> {
     merged_xml(start, now, &pom_parts, &|now, above| {
         let found: Vec<_> = now.iter().filter(|element| element.path == above).collect();
@@ -100,7 +100,8 @@ fn merged_xml(
     parts: &dyn Fn(&str, &[Element]) -> Vec<Part>,
     place: FindPlace<'_>,
 ) -> Option<KeysBack> {
-    let (old, new) = (elements(start)?, elements(now)?);
+    let Some(old) = elements(start) else { return Some(KeysBack::Lost) };
+    let Some(new) = elements(now) else { return Some(KeysBack::Original) };
     let (old, own) = (parts(start, &old), parts(now, &new));
     if old.iter().map(Part::says).eq(own.iter().map(Part::says)) {
         return None;
@@ -109,7 +110,7 @@ fn merged_xml(
         own.into_iter().map(|part| (part.span, String::new())).collect();
     for part in old {
         let Some((at, before, after)) = place_of(&new, &part.above, place) else {
-            return Some(KeysBack::Lost);
+            return Some(KeysBack::Original);
         };
         edits.push((at..at, format!("{before}{}{after}\n", part.text)));
     }
@@ -129,12 +130,12 @@ fn place_of(now: &[Element], above: &[String], place: FindPlace<'_>) -> Option<P
     Some((at, format!("{before}<{own}>"), format!("</{own}>{after}")))
 }
 
-/// A text with some places exchanged; lost where they overlap.
+/// A text with some places exchanged; the original where they overlap.
 fn edited(text: &str, mut edits: Vec<(Range<usize>, String)>) -> KeysBack {
     edits.sort_by_key(|(span, _)| (span.start, span.end));
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);
     for (span, new) in edits {
-        let Some(kept) = text.get(at..span.start) else { return KeysBack::Lost };
+        let Some(kept) = text.get(at..span.start) else { return KeysBack::Original };
         out.push_str(kept);
         out.push_str(&new);
         at = span.end;
@@ -235,10 +236,11 @@ fn go_parts(text: &str) -> Vec<Part> {
     parts
 }
 
-/// A Gradle build with the blocks about tests of the start. What says something about tests outside of such
-/// blocks is only shown.
+/// A Gradle build with the blocks about tests of the start. Where something about tests outside of such blocks
+/// changed, it is the build of the start.
 pub(super) fn merged_gradle(start: &str, now: &str) -> Option<KeysBack> {
-    let (old, own) = (gradle_parts(start)?, gradle_parts(now)?);
+    let Some(old) = gradle_parts(start) else { return Some(KeysBack::Lost) };
+    let Some(own) = gradle_parts(now) else { return Some(KeysBack::Original) };
     let says = |(blocks, others): &(Vec<Part>, Vec<String>)| {
         (blocks.iter().map(Part::says).collect::<Vec<_>>(), others.clone())
     };
@@ -247,7 +249,7 @@ pub(super) fn merged_gradle(start: &str, now: &str) -> Option<KeysBack> {
         return None;
     }
     if before.1 != after.1 {
-        return Some(KeysBack::Lost);
+        return Some(KeysBack::Original);
     }
     let mut edits: Vec<(Range<usize>, String)> =
         own.0.into_iter().map(|part| (part.span, String::new())).collect();
@@ -276,12 +278,27 @@ fn gradle_parts(text: &str) -> Option<(Vec<Part>, Vec<String>)> {
         if is_of_tests && block.has_body {
             let text = own.trim().to_owned();
             parts.push(Part { above: Vec::new(), span: block.span, text });
-        } else if head.contains("test.") || head.contains("Test>") || own.contains("ignoreFailures")
-        {
+        } else if head.contains("test.") || head.contains("Test>") || configures_tests(own) {
             others.push(own.split_whitespace().collect::<Vec<_>>().join(" "));
         }
     }
     Some((parts, others))
+}
+
+/// Whether a statement that holds others, such as `subprojects`, says something about tests.
+fn configures_tests(text: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "ignoreFailures",
+        "excludeTestsMatching",
+        "tasks.test",
+        "withType<Test>",
+        "withType(Test",
+    ];
+    let opens = |line: &str| {
+        line.split_whitespace().collect::<String>().starts_with("test{")
+            || line.contains("named") && line.contains("test")
+    };
+    WORDS.iter().any(|word| text.contains(word)) || text.lines().any(opens)
 }
 
 #[cfg(test)]
@@ -291,6 +308,7 @@ mod tests {
     fn back(found: Option<KeysBack>) -> String {
         match found {
             Some(KeysBack::Merged(text)) => text.split_whitespace().collect::<Vec<_>>().join(" "),
+            Some(KeysBack::Original) => "original".to_owned(),
             Some(KeysBack::Lost) => "lost".to_owned(),
             None => "same".to_owned(),
         }
@@ -325,7 +343,8 @@ mod tests {
         let none = "<project><properties><java>21</java></properties></project>";
         let found = back(merged_pom(&start, none));
         assert!(found.contains("<build><plugins><plugin><artifactId>maven-surefire"), "{found}");
-        assert_eq!(merged_pom(&start, "<project>"), None);
+        assert_eq!(merged_pom(&start, "<project>"), Some(KeysBack::Original));
+        assert_eq!(merged_pom("<project>", &start), Some(KeysBack::Lost));
     }
 
     #[test]
@@ -353,7 +372,10 @@ mod tests {
             .replace("java", "java-library");
         let found = back(merged_gradle(gradle, &excluded));
         assert_eq!(found, "plugins { id 'java-library' } test { useJUnitPlatform() }");
-        assert_eq!(back(merged_gradle(gradle, &format!("{gradle}test.enabled = false\n"))), "lost");
+        for more in ["test.enabled = false", "subprojects {\n  test {\n    enabled = false\n  }\n}"]
+        {
+            assert_eq!(back(merged_gradle(gradle, &format!("{gradle}{more}\n"))), "original");
+        }
         assert_eq!(back(merged_gradle(gradle, &gradle.replace("java", "application"))), "same");
     }
 }

@@ -60,6 +60,22 @@ fn conventions_say_which_files_are_check_inputs() {
         ("uuid.py", None),
         ("zoneinfo.py", Some(Shadow)),
         (".eslintrc.json", Some(Configuration)),
+        ("features/steps/calc.py", Some(Test)),
+        ("web/features/support/world.js", Some(Test)),
+        ("features/calc.feature", Some(Test)),
+        ("features/environment.py", Some(Test)),
+        ("src/features/cart/cart.js", None),
+        ("features/flags.py", None),
+        ("t/lib/Help.pm", Some(Test)),
+        ("t/data/in.txt", Some(Test)),
+        ("lib/t/a.pm", None),
+        ("behave.ini", Some(Configuration)),
+        ("cucumber.mjs", Some(Configuration)),
+        ("build.xml", Some(Configuration)),
+        ("gulpfile.js", Some(Configuration)),
+        ("tasks.py", None),
+        ("Makefile.local", Some(Configuration)),
+        ("Makefile.am", None),
         ("web/.prettierrc", Some(Configuration)),
         ("phpstan.neon", Some(Configuration)),
         (".coveragerc", Some(Configuration)),
@@ -90,6 +106,8 @@ fn a_line_names_what_it_starts_and_never_its_operands() {
         ("make -f ci/rules.make test", vec![("ci/rules.make", false)]),
         ("A=1 timeout 60 bash -x scripts/all.sh | tee log", vec![("scripts/all.sh", false)]),
         ("node src/tool.js", vec![("src/tool.js", true)]),
+        ("node --import ./init.js --test", vec![("init.js", false)]),
+        ("mocha -r tools/init.js test", vec![("tools/init.js", false)]),
         ("sort -f names.txt", vec![]),
         ("/usr/bin/env python3 check.py", vec![]),
     ] {
@@ -140,6 +158,39 @@ fn what_a_line_asks_to_be_made_and_the_first_tests_stay() {
         ("python3 -m unittest tests.test_new", &tests, "tests/test_new.py", true),
         ("cargo test --test new", &[("tests/old.rs", 1)], "tests/new.rs", true),
         ("go test ./newpkg/...", &[("a_test.go", 1)], "newpkg/b_test.go", true),
+        ("go test ./pkg/...", &[("pkg/a_test.go", 1)], "pkg/b_test.go", false),
+        ("pytest tests", &[("tests/__init__.py", 1)], "tests/test_new.py", true),
+        (
+            "pytest tests/new",
+            &[("tests/new/__init__.py", 1), ("tests/test_a.py", 1)],
+            "tests/new/test_x.py",
+            true,
+        ),
+        ("pytest tests", &[("tests/test_a.py", 1)], "tests/test_new.py", false),
+        ("pytest tests", &[("tests/test_a.py", 1)], "tests/conftest.py", false),
+        ("pytest tests new", &[("tests/test_a.py", 1)], "new/conftest.py", false),
+        ("pytest new", &[("tests/test_a.py", 1)], "new/conftest.py", true),
+        ("rspec spec", &[("spec/b_spec.rb", 1)], "spec/aaa_spec.rb", false),
+        ("npm test", &[("a.test.js", 1)], "test/.mocharc.js", false),
+        ("make -C backend test", &[("backend/Makefile", 1)], "backend/GNUmakefile", false),
+        ("make -C new test", &[("Makefile", 1)], "new/Makefile", true),
+        ("make test", &[("a.c", 1)], "rules.mk", true),
+        ("make test", &[("Makefile", 1)], "rules.mk", false),
+        ("ruff check src", &[("src/a.py", 1)], "src/ruff.toml", false),
+        ("ruff check .", &[("a.py", 1)], "ruff.toml", false),
+        ("ruff check --config ruff.toml .", &[("a.py", 1)], "ruff.toml", true),
+        ("flake8", &[("a.py", 1)], ".flake8", false),
+        ("shellcheck a.sh", &[("a.sh", 1)], ".shellcheckrc", false),
+        ("npx eslint .", &[("a.js", 1)], "eslint.config.js", true),
+        ("cargo test", &[("src/lib.rs", 1)], ".cargo/config.toml", false),
+        ("cargo test", &[("src/lib.rs", 1)], "tests/it.rs", true),
+        ("pytest --doctest-modules", &[("a.py", 1)], "conftest.py", true),
+        ("cargo test -p new", &[("a/tests/it.rs", 1)], "new/tests/it.rs", true),
+        ("cargo test", &[("tests/it.rs", 1)], "tests/more.rs", false),
+        ("npm test -w packages/new", &[("a.test.js", 1)], "packages/new/a.test.js", true),
+        ("npx jest --ci", &[("a.test.js", 1)], "__snapshots__/a.snap", false),
+        ("invoke test", &[("a.py", 1)], "tasks.py", true),
+        ("pytest tests", &[("web/a.test.js", 1)], "tests/data.json", true),
         ("cd sub && pytest t", &tests, "sub/t/test_x.py", true),
         ("pytest", &tests, "tests/test_new.py", false),
         ("pytest", &[("calc.py", 1)], "tests/test_new.py", true),
@@ -162,6 +213,46 @@ fn what_a_line_asks_to_be_made_and_the_first_tests_stay() {
 }
 
 #[test]
+fn a_project_with_examples_alone_has_tests() {
+    let (start, now) = (manifest(&[("a.py", 1)]), manifest(&[("a.py", 1), ("conftest.py", 1)]));
+    let mut imports = Imports::default();
+    imports.add("a.py", "# >>> a()\n", &BTreeSet::new(), false);
+    for (line, taken_out) in [("pytest --doctest-modules", 1), ("pytest", 0)] {
+        assert_eq!(exam_with(line, &imports, &start, &now)[1].len(), taken_out, "{line}");
+    }
+    let asks = "[tool:pytest]\naddopts = --doctest-modules\n";
+    imports.add("setup.cfg", asks, &BTreeSet::new(), false);
+    assert_eq!(exam_with("pytest", &imports, &start, &now)[1].len(), 1);
+}
+
+#[test]
+fn a_manifest_decides_about_the_tests_of_its_own_language() {
+    let (rules, imports) = (rules(&[], &[]), Imports::default());
+    let start = manifest(&[("a.test.js", 1), ("src/lib.rs", 1), ("b.py", 1)]);
+    let inputs = StartInputs::new(&rules, &imports, &start, b"/w");
+    let tests = StartTests::of(&inputs, &start);
+    for (path, decides) in [
+        ("package.json", true),
+        ("web/deno.json", true),
+        ("Cargo.toml", true),
+        ("pyproject.toml", false),
+        ("setup.cfg", false),
+        ("notes.txt", false),
+    ] {
+        assert_eq!(tests.decides(path), decides, "{path}");
+    }
+}
+
+#[test]
+fn a_module_inside_another_one_takes_no_tests_away() {
+    let start = [("go.mod", 1), ("a/a_test.go", 1), ("b/b.go", 1)];
+    for (added, taken_out) in [("a/go.mod", 1), ("b/go.mod", 0), ("c/go.mod", 0)] {
+        let now = [&start[..], &[(added, 1)]].concat();
+        assert_eq!(exam("go test ./...", &start, &now)[1].len(), taken_out, "{added}");
+    }
+}
+
+#[test]
 fn scripts_are_put_back_and_products_are_not() {
     let changed = |line, path: &str| {
         let [put_back, ..] = exam(line, &[(path, 1)], &[(path, 2)]);
@@ -169,6 +260,8 @@ fn scripts_are_put_back_and_products_are_not() {
     };
     assert!(changed("python3 verify.py", "verify.py"));
     assert!(changed("./ci.sh", "ci.sh"));
+    assert!(changed("invoke test", "tasks.py"));
+    assert!(!changed("pytest", "tasks.py"));
     assert!(!changed("python3 app.py", "app.py"));
     assert!(!changed("node src/tool.js", "src/tool.js"));
     assert!(!changed("grep -q fixed CHANGELOG.md", "CHANGELOG.md"));
@@ -217,6 +310,7 @@ fn what_links_of_check_inputs_lead_to_is_a_check_input() {
     let links = [
         ("tests/expected.txt", "../data/expected.txt"),
         ("tests/fixtures", "../shared"),
+        ("tests/support", "../support"),
         ("tests/now.txt", "../current/x.txt"),
         ("current", "v1"),
         ("tests/whole.txt", "/w/data/whole.txt"),
@@ -233,6 +327,8 @@ fn what_links_of_check_inputs_lead_to_is_a_check_input() {
             ("data/expected.txt", true),
             ("shared/a/in.json", true),
             ("shared/code.py", false),
+            ("support/help.py", true),
+            ("support/in.txt", true),
             ("v1/x.txt", true),
             ("data/whole.txt", true),
             ("calc.py", false),
@@ -245,7 +341,7 @@ fn what_links_of_check_inputs_lead_to_is_a_check_input() {
     };
     let with_links = |content| {
         let plain = manifest(&files(content).map(|(file, _)| file));
-        let folders = ["shared", "src", "v1"].map(|path| Entry {
+        let folders = ["shared", "src", "support", "v1"].map(|path| Entry {
             path: path.as_bytes().into(),
             kind: Kind::Folder,
             content: Content::None,

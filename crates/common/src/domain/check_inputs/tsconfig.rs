@@ -47,13 +47,13 @@ pub(super) fn is_tsconfig(name: &str) -> bool {
             .is_some_and(|rest| rest == ".json" || rest.starts_with('.') && rest.ends_with(".json"))
 }
 
-/// The configuration of now with these keys of the start; none where they are the same, or where one of the two
-/// does not read.
+/// The configuration of now with these keys of the start; none where they are the same.
 pub(super) fn merged_tsconfig(start: &str, now: &str) -> Option<KeysBack> {
     let read = |text: &str| json::parse(&plain(text)).ok().map(|parsed| parsed.value);
-    let (start, mut now) = (read(start)?, read(now)?);
+    let Some(start) = read(start) else { return Some(KeysBack::Lost) };
+    let Some(mut now) = read(now) else { return Some(KeysBack::Original) };
     let before = now.to_canonical();
-    let Value::Object(members) = &mut now else { return None };
+    let Value::Object(members) = &mut now else { return Some(KeysBack::Original) };
     for key in KEYS {
         put(members, key, start.get(key).cloned());
     }
@@ -89,7 +89,7 @@ pub(super) fn merged_tsconfig(start: &str, now: &str) -> Option<KeysBack> {
 }
 
 /// The text without comments, and without commas in front of a closing bracket.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut letters = text.trim_start_matches('\u{feff}').chars().peekable();
     let mut in_text = false;
@@ -144,7 +144,7 @@ mod tests {
         );
         let honest = start.replace("es2020", "es2022");
         assert_eq!(merged_tsconfig(start, &honest), None);
-        assert_eq!(merged_tsconfig(start, "{"), None);
+        assert_eq!(merged_tsconfig(start, "{"), Some(KeysBack::Original));
         for (name, is_one) in [
             ("tsconfig.json", true),
             ("tsconfig.test.json", true),

@@ -5,7 +5,7 @@ use super::language::items;
 use std::collections::BTreeMap;
 
 /// What a run did to the tests of one file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
     /// The names of tests that are changed or gone.
     pub changed: Vec<String>,
@@ -14,6 +14,16 @@ pub struct Comparison {
     /// The text of now with the original tests; none when they cannot be put back so that it reads, or
     /// where nothing is changed.
     pub restored: Option<String>,
+    /// Whether the text of now reads.
+    pub reads: bool,
+}
+
+impl Default for Comparison {
+    /// Nothing is changed.
+    fn default() -> Self {
+        let (changed, conditions) = (Vec::new(), Vec::new());
+        Self { changed, conditions, restored: None, reads: true }
+    }
 }
 
 impl Comparison {
@@ -23,9 +33,15 @@ impl Comparison {
     }
 }
 
+/// Compilers skip a mark of the byte order.
+pub(super) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 /// Compares two texts of one file. What does not read has no tests, and a file whose tests no longer read
 /// has lost them.
 pub fn compare(path: &[u8], before: &str, after: &str) -> Comparison {
+    let (before, after) = (without_mark(before), without_mark(after));
     let Some(old) = items(path, before) else { return Comparison::default() };
     let new = items(path, after);
     let none = Items::default();
@@ -37,6 +53,7 @@ pub fn compare(path: &[u8], before: &str, after: &str) -> Comparison {
     Comparison {
         changed: changed.iter().map(|item| item.name.clone()).collect(),
         conditions: conditions.map(|((key, question), _)| format!("{key} {question}")).collect(),
+        reads: new.is_some(),
         restored: match &new {
             Some(new) if !changed.is_empty() => restored(path, before, after, &changed, new),
             Some(_) | None => None,
@@ -62,7 +79,7 @@ fn stands(item: &Item, now: &Items) -> bool {
     })
 }
 
-fn restored(
+pub(super) fn restored(
     path: &[u8],
     before: &str,
     after: &str,

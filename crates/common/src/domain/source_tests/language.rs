@@ -15,9 +15,16 @@ pub fn may_have_tests(path: &[u8]) -> bool {
 /// Whether a text of this name has tests; a short test by words that every such file has.
 pub fn has_tests(path: &[u8], text: &[u8]) -> bool {
     let words: &[&[u8]] = match language(path) {
-        Some(Language::Rust) => {
-            &[b"test]", b"test)", b"test(", b"test,", b"bench]", b"quickcheck]", b"```"]
-        }
+        Some(Language::Rust) => &[
+            b"test]",
+            b"test)",
+            b"test(",
+            b"test,",
+            b"bench]",
+            b"quickcheck]",
+            b"```",
+            b"include_str!",
+        ],
         Some(Language::Python) => &[b">>>"],
         Some(Language::Zig) => &[b"test \"", b"test {", b"test "],
         Some(Language::D) => &[b"unittest"],
@@ -27,7 +34,18 @@ pub fn has_tests(path: &[u8], text: &[u8]) -> bool {
         && words.iter().any(|word| text.windows(word.len()).any(|window| window == *word))
 }
 
-#[derive(Debug, Clone, Copy)]
+/// Whether a Rust source may have a document as documentation.
+pub fn has_documents(path: &[u8], text: &[u8]) -> bool {
+    let has = |word: &[u8]| text.windows(word.len()).any(|window| window == word);
+    path.ends_with(b".rs") && text.len() <= MAX_BYTES && has(b"include_str!") && has(b"doc")
+}
+
+/// Whether two files are of one language.
+pub(super) fn is_same_language(one: &[u8], other: &[u8]) -> bool {
+    language(one).is_some() && language(one) == language(other)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Language {
     Rust,
     Python,

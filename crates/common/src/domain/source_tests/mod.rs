@@ -11,13 +11,17 @@
 
 mod block;
 mod compare;
+mod document;
+mod gone;
 mod item;
 mod language;
 mod python;
 mod rust;
 
 pub use compare::{Comparison, compare};
-pub use language::{MAX_BYTES, has_tests, may_have_tests};
+pub use document::{missing_documents, missing_examples};
+pub use gone::{Gone, compare_gone};
+pub use language::{MAX_BYTES, has_documents, has_tests, may_have_tests};
 
 #[cfg(test)]
 mod tests;

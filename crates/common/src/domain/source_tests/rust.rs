@@ -271,6 +271,11 @@ impl Reader<'_> {
     }
 }
 
+/// The examples of a document.
+pub(super) fn examples(text: &str) -> Vec<String> {
+    doc::tests_of_lines(text.lines())
+}
+
 /// A key without the keywords of its parts.
 fn readable(key: &str) -> String {
     let parts = key.split("::").map(|part| part.split_once(' ').map_or(part, |(_, name)| name));

@@ -10,6 +10,7 @@
 mod count;
 mod counts;
 mod line;
+mod quiet;
 mod recipe;
 mod runner;
 mod single;
@@ -19,7 +20,7 @@ pub use count::{count, plain};
 pub use counts::Counts;
 pub use runner::Runner;
 pub use single::{is_single, only_command};
-pub use starts::{Project, TestRun, test_runs};
+pub use starts::{Project, TestRun, recipe_commands, test_runs};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Which test runners a check's line starts.
 
 use super::line::{Segment, is_assignment, segments};
+use super::quiet::is_quiet;
 use super::recipe;
 use super::runner::Runner;
 
@@ -56,7 +57,7 @@ pub trait Project {
 
 /// The runners that a line starts itself or by a recipe of make, npm, yarn, pnpm or just.
 pub fn test_runs(line: &str, project: &dyn Project) -> Vec<TestRun> {
-    let mut search = Search { project, left: MAX_COMMANDS, found: Vec::new() };
+    let mut search = Search::new(project);
     search.line(line, &Place::default());
     let mut runs: Vec<(bool, TestRun)> = Vec::new();
     for Start { runner, by_recipe, may_be_silent } in search.found {
@@ -74,6 +75,13 @@ pub fn test_runs(line: &str, project: &dyn Project) -> Vec<TestRun> {
         }
     }
     runs.into_iter().map(|(_, run)| run).collect()
+}
+
+/// The commands that the recipes of a line come to, each with the folder that it runs in.
+pub fn recipe_commands(line: &str, project: &dyn Project) -> Vec<(String, String)> {
+    let mut search = Search::new(project);
+    search.line(line, &Place::default());
+    search.commands
 }
 
 /// One runner that is started.
@@ -114,6 +122,14 @@ struct Search<'r> {
     project: &'r dyn Project,
     left: usize,
     found: Vec<Start>,
+    /// Commands of recipes, each with its folder.
+    commands: Vec<(String, String)>,
+}
+
+impl<'r> Search<'r> {
+    fn new(project: &'r dyn Project) -> Self {
+        Self { project, left: MAX_COMMANDS, found: Vec::new(), commands: Vec::new() }
+    }
 }
 
 impl Search<'_> {
@@ -146,6 +162,11 @@ impl Search<'_> {
     }
 
     fn command(&mut self, words: &[&str], place: &Place) {
+        if place.by_recipe {
+            let quoted: Vec<String> =
+                words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+            self.commands.push((place.folder.clone(), quoted.join(" ")));
+        }
         let words = without_wrappers(words);
         let Some((program, arguments)) = words.split_first() else { return };
         let name = base_name(program);
@@ -413,76 +434,4 @@ fn maven(arguments: &[&str]) -> bool {
         |word: &&str| word.starts_with("-DskipTests") || word.starts_with("-Dmaven.test.skip");
     let tests = |word: &&str| matches!(*word, "test" | "surefire:test" | "integration-test");
     arguments.iter().any(tests) && !arguments.iter().any(skips)
-}
-
-/// Whether the arguments ask for a report without the usual summary.
-fn is_quiet(runner: Runner, arguments: &[&str]) -> bool {
-    let any = |wanted: &dyn Fn(&str) -> bool| arguments.iter().any(|word| wanted(word));
-    let short = |letter: char| {
-        let of =
-            |word: &&str| word.starts_with('-') && !word.starts_with("--") && word.contains(letter);
-        arguments
-            .iter()
-            .filter(|word| of(word))
-            .map(|word| word.matches(letter).count())
-            .sum::<usize>()
-    };
-    let long = |name: &str| {
-        any(&|word| {
-            word == name || word.strip_prefix(name).is_some_and(|rest| rest.starts_with('='))
-        })
-    };
-    match runner {
-        Runner::CargoTest => long("--format") || any(&|word| word == "-Z"),
-        Runner::Nextest => {
-            long("--message-format") || long("--final-status-level") || long("--status-level")
-        }
-        Runner::Pytest => {
-            let quiet = arguments.iter().filter(|word| **word == "--quiet").count();
-            short('q') + quiet > 1
-                || any(&|word| word.contains("no:terminal") || word == "--no-summary")
-        }
-        Runner::Unittest => false,
-        Runner::GoTest => {
-            long("-json") || long("--json") || any(&|word| word == "-c" || word == "-exec")
-        }
-        Runner::Jest => {
-            long("--json")
-                || long("--reporters")
-                || long("--outputFile")
-                || long("--config")
-                || any(&|word| word == "-c")
-        }
-        Runner::Vitest => {
-            long("--reporter")
-                || long("--reporters")
-                || long("--config")
-                || any(&|word| word == "-c")
-        }
-        Runner::Mocha => {
-            long("--reporter") || long("--config") || any(&|word| word.starts_with("-R"))
-        }
-        Runner::NodeTest => long("--test-reporter"),
-        Runner::Ctest => {
-            long("--quiet") || any(&|word| matches!(word, "-Q" | "-S" | "-D" | "-M" | "-T"))
-        }
-        Runner::Rspec => any(&|word| {
-            word.starts_with("-f")
-                || word.starts_with("-o")
-                || word.starts_with("--format")
-                || word.starts_with("--out")
-                || word.starts_with("-O")
-                || word.starts_with("--options")
-        }),
-        Runner::Phpunit => {
-            long("--testdox-text")
-                || long("--printer")
-                || long("--no-output")
-                || long("--no-results")
-                || long("--teamcity")
-                || long("--log-teamcity")
-        }
-        // What these print depends on more than their arguments.
-        Runner::Maven | Runner::Gradle | Runner::DotnetTest => true,
-    }
 }

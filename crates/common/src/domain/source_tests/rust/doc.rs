@@ -18,26 +18,33 @@ const OF_RUST: &[&str] = &[
 /// The tests in the texts of doc comments, each as written without its indentation. The texts are string
 /// literals as Rust spells them.
 pub(super) fn tests<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut open: Option<(String, bool)> = None;
-    for literal in texts {
+    let lines = texts.flat_map(|literal| {
         let text = literal.trim_start_matches('r').trim_matches('#');
         let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
-        for line in text.split("\\n") {
+        text.split("\\n").map(|line| {
             let line = line.trim();
-            let line = line.strip_prefix('*').map_or(line, str::trim_start);
-            let fence = line.strip_prefix("```").or_else(|| line.strip_prefix("~~~"));
-            match (fence, open.as_mut()) {
-                (Some(words), None) => open = Some((format!("{words}\n"), is_rust(words))),
-                (Some(_), Some(_)) => {
-                    found.extend(open.take().filter(|(_, counts)| *counts).map(|(code, _)| code));
-                }
-                (None, Some((code, _))) => {
-                    code.push_str(line);
-                    code.push('\n');
-                }
-                (None, None) => {}
+            line.strip_prefix('*').map_or(line, str::trim_start)
+        })
+    });
+    tests_of_lines(lines)
+}
+
+/// The tests in the lines of a document.
+pub(super) fn tests_of_lines<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open: Option<(String, bool)> = None;
+    for line in lines.map(str::trim) {
+        let fence = line.strip_prefix("```").or_else(|| line.strip_prefix("~~~"));
+        match (fence, open.as_mut()) {
+            (Some(words), None) => open = Some((format!("{words}\n"), is_rust(words))),
+            (Some(_), Some(_)) => {
+                found.extend(open.take().filter(|(_, counts)| *counts).map(|(code, _)| code));
             }
+            (None, Some((code, _))) => {
+                code.push_str(line);
+                code.push('\n');
+            }
+            (None, None) => {}
         }
     }
     found.extend(open.filter(|(_, counts)| *counts).map(|(code, _)| code));

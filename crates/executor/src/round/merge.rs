@@ -1,0 +1,265 @@
+//! Files of now with some parts of the start: manifests with their keys about tests, sources with their tests, and
+//! documents with their examples.
+
+use super::opening::{Merged, Put};
+use super::{Originals, Round, Start};
+use crate::tool::{RelPath, ToolError, Workspace};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use surety_common::domain::check_inputs::{
+    InputKind, KeysBack, Now, Paths, StartInputs, StartTests, is_merged, merged, merged_added,
+};
+use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
+use surety_common::domain::source_tests::{
+    Comparison, compare, compare_gone, may_have_tests, missing_documents, missing_examples,
+};
+
+/// The largest manifest and the largest source that is merged, in bytes.
+const MAX_MERGED: u64 = 8 << 20;
+/// The most added sources that are read for the tests of one that is gone.
+const MAX_ADDED: usize = 2_000;
+
+/// Changed, deleted and added files that may be merged.
+pub(super) fn mergeable(
+    inputs: &StartInputs<'_>,
+    start: &Manifest,
+    now: &Manifest,
+) -> Vec<Vec<u8>> {
+    let is_one = |change: &Change<'_>| {
+        let path = change.path();
+        let is_manifest = is_merged(&String::from_utf8_lossy(path));
+        let has_parts = is_manifest
+            || change.before.is_some() && (inputs.is_document(path) || may_have_tests(path));
+        has_parts
+            && inputs.kind_of(path).is_none()
+            && change.is_of_content()
+            && !change.is_ignored()
+            && !inputs.rules().may_change(path)
+    };
+    changes(start, now).filter(is_one).map(|change| change.path().to_vec()).collect()
+}
+
+impl Round {
+    pub(super) fn merge(
+        &self,
+        originals: &Originals,
+    ) -> Result<BTreeMap<Vec<u8>, Merged>, ToolError> {
+        let workspace = self.setup.folder.workspace()?;
+        let opening = self.opening()?;
+        let (Some(start), Some(now)) = (self.start()?, &opening.now) else {
+            return Ok(BTreeMap::new());
+        };
+        let root = workspace.root().as_os_str().as_bytes();
+        let inputs =
+            StartInputs::new(&self.setup.rules, &start.facts.imports, &start.manifest, root);
+        let files = Files { workspace: &workspace, inputs: &inputs, originals, start, now };
+        let mut found = BTreeMap::new();
+        let mut tests = None;
+        for path in &opening.mergeable {
+            let merged = if start.manifest.get(path).is_some_and(|it| it.kind != Kind::Folder) {
+                files.changed(path)
+            } else {
+                let tests = tests.get_or_insert_with(|| StartTests::of(&inputs, &start.manifest));
+                files.added(path, tests)
+            };
+            found.extend(merged.map(|merged| (path.clone(), merged)));
+        }
+        files.add_moved(&opening.mergeable, &mut found);
+        Ok(found)
+    }
+}
+
+struct Files<'f> {
+    workspace: &'f Workspace,
+    inputs: &'f StartInputs<'f>,
+    originals: &'f Originals,
+    start: &'f Start,
+    now: &'f Manifest,
+}
+
+impl Files<'_> {
+    fn text(&self, path: &[u8]) -> Option<String> {
+        let place = RelPath::root().join(OsStr::from_bytes(path));
+        String::from_utf8(self.workspace.read(&place, MAX_MERGED).ok()?).ok()
+    }
+
+    fn is_gone(&self, path: &[u8]) -> bool {
+        self.now.get(path).is_none_or(|entry| entry.kind == Kind::Folder)
+    }
+
+    /// What a view has of a file that was there at the start; none where the run left its parts as they were.
+    fn changed(&self, path: &[u8]) -> Option<Merged> {
+        let name = String::from_utf8_lossy(path);
+        if is_merged(&name) {
+            return self.manifest(path, &name);
+        }
+        let before = self.originals.text(path)?;
+        if self.is_gone(path) {
+            return None;
+        }
+        let now = self.text(path);
+        let changed =
+            |name: &str, put| Merged { put, notes: vec![format!("changed {name} (tests)")] };
+        // A text that no longer reads has no tests, whatever a compiler says.
+        let Some(now) = now else { return Some(changed(&name, Put::Original)) };
+        if self.inputs.is_document(path) {
+            let missing = missing_examples(before, &now)?;
+            return Some(changed(&name, Put::Text(format!("{now}\n\n{missing}"))));
+        }
+        let merged = with_tests(path, before, &now);
+        // A source that no longer reads is the original already.
+        if !name.ends_with(".rs") || merged.as_ref().is_some_and(|it| it.put == Put::Original) {
+            return merged;
+        }
+        let Some(items) = missing_documents(before, &now) else { return merged };
+        let mut merged = merged.unwrap_or(Merged { put: Put::Nothing, notes: Vec::new() });
+        let text = match merged.put {
+            Put::Text(text) => text,
+            Put::Nothing | Put::Unknown | Put::Original => now,
+        };
+        merged
+            .notes
+            .push(format!("changed {name}: a document is its documentation no more (test)"));
+        Some(Merged { put: Put::Text(format!("{text}{items}")), ..merged })
+    }
+
+    fn manifest(&self, path: &[u8], name: &str) -> Option<Merged> {
+        let notes = vec![format!("changed {name} (test keys)")];
+        let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+        // A whole package that had no tests may go.
+        if !folder.is_empty() && self.is_dropped(folder) {
+            return None;
+        }
+        let Some(before) = self.originals.text(path) else {
+            // A link, or no text: it can only be put back as a whole.
+            let put = if self.originals.has(path) { Put::Original } else { Put::Unknown };
+            return Some(Merged { put, notes });
+        };
+        let text = self.text(path);
+        let is_file = self.now.get(path).is_some_and(|entry| entry.kind == Kind::File);
+        let now = match &text {
+            _ if self.is_gone(path) => Now::Gone,
+            Some(text) if is_file => Now::Text(text),
+            Some(_) | None => Now::Unreadable,
+        };
+        let put = match merged(name, before, now, self) {
+            Some(KeysBack::Merged(text)) => Put::Text(text),
+            Some(KeysBack::Original) => Put::Original,
+            Some(KeysBack::Lost) => Put::Nothing,
+            None if now == Now::Gone && is_package(name) && self.has_tests_below(name, true) => {
+                Put::Original
+            }
+            None => return None,
+        };
+        Some(Merged { put, notes })
+    }
+
+    fn added(&self, path: &[u8], tests: &StartTests) -> Option<Merged> {
+        let name = String::from_utf8_lossy(path);
+        let (above, own) = name.rsplit_once('/').unwrap_or(("", &name));
+        let mut folders = above.match_indices('/').map(|(end, _)| above.get(..end).unwrap_or(""));
+        let outer = |folder: &str| format!("{folder}/{own}");
+        let has_outer = !above.is_empty()
+            && (self.was_there(own) || folders.any(|folder| self.was_there(&outer(folder))));
+        let shadows = has_outer && self.was_there(above);
+        let text = merged_added(&name, &self.text(path)?, tests.decides(&name), shadows)?;
+        let put = match text {
+            KeysBack::Merged(text) => Put::Text(text),
+            KeysBack::Original | KeysBack::Lost => return None,
+        };
+        Some(Merged { put, notes: vec![format!("added {name} (test keys)")] })
+    }
+
+    /// Adds the sources that are gone: their tests must stand in added ones, or are put into the one that has
+    /// most of the rest.
+    fn add_moved(&self, mergeable: &[Vec<u8>], found: &mut BTreeMap<Vec<u8>, Merged>) {
+        let is_gone = |path: &&Vec<u8>| {
+            may_have_tests(path) && self.is_gone(path) && self.originals.text(path).is_some()
+        };
+        let gone: Vec<&Vec<u8>> = mergeable.iter().filter(is_gone).collect();
+        if gone.is_empty() {
+            return;
+        }
+        let sources = changes(&self.start.manifest, self.now)
+            .filter(|change| change.is_of_content() && !change.is_ignored())
+            .filter(|change| change.after.is_some_and(|it| it.kind == Kind::File))
+            .filter(|change| may_have_tests(change.path()));
+        let texts: Vec<(&[u8], String, bool)> = sources
+            .take(MAX_ADDED)
+            .filter_map(|change| {
+                let is_free =
+                    change.before.is_none() && self.inputs.kind_of(change.path()).is_none();
+                Some((change.path(), self.text(change.path())?, is_free))
+            })
+            .collect();
+        for path in gone {
+            let Some(before) = self.originals.text(path) else { continue };
+            let name = String::from_utf8_lossy(path);
+            let others: Vec<(&[u8], &str, bool)> = texts
+                .iter()
+                .map(|(other, text, is_free)| {
+                    (*other, text.as_str(), *is_free && !found.contains_key(*other))
+                })
+                .collect();
+            let Some(moved) = compare_gone(path, before, &others) else { continue };
+            let notes = vec![format!("removed {name} (tests)")];
+            found.insert(path.clone(), Merged { put: Put::Nothing, notes });
+            if let Some((other, text)) = moved.restored {
+                let shown = String::from_utf8_lossy(&other).into_owned();
+                let lost = moved.lost.iter().map(|test| format!("changed {shown}: {test} (test)"));
+                found.insert(other, Merged { put: Put::Text(text), notes: lost.collect() });
+            }
+        }
+    }
+
+    /// Whether the folder of a file had tests, in files of their own or inside sources.
+    fn has_tests_below(&self, path: &str, inside: bool) -> bool {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let whole = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        self.start.manifest.entries().iter().any(|entry| {
+            let has_some =
+                || may_have_tests(&entry.path) && self.originals.text(&entry.path).is_some();
+            entry.path.starts_with(whole.as_bytes())
+                && !entry.ignored
+                && (self.inputs.kind_of(&entry.path) == Some(InputKind::Test)
+                    || inside && has_some())
+        })
+    }
+}
+
+impl Paths for Files<'_> {
+    fn was_there(&self, path: &str) -> bool {
+        self.start.manifest.get(path.as_bytes()).is_some()
+    }
+
+    fn is_dropped(&self, folder: &str) -> bool {
+        if folder.contains(['*', '?', '[', '{', '!']) {
+            return false;
+        }
+        let whole = format!("{folder}/");
+        let is_inside = |entry: &Entry| entry.path.starts_with(whole.as_bytes());
+        let is_left = self.now.entries().iter().any(|entry| !entry.ignored && is_inside(entry));
+        !is_left && !self.has_tests_below(&whole, false)
+    }
+}
+
+/// Whether a manifest makes its folder a package, so that the tests there run.
+fn is_package(name: &str) -> bool {
+    name.ends_with("Cargo.toml") || name.ends_with("package.json")
+}
+
+/// A source file with its tests of the start; none where the run left these as they were.
+fn with_tests(path: &[u8], before: &str, now: &str) -> Option<Merged> {
+    let Comparison { changed, conditions, restored, reads } = compare(path, before, now);
+    let path = String::from_utf8_lossy(path);
+    let changed = changed.iter().map(|name| format!("changed {path}: {name} (test)"));
+    let conditions = conditions.iter().map(|name| format!("changed {path}: {name} (condition)"));
+    let notes: Vec<String> = changed.chain(conditions).collect();
+    let put = match restored {
+        Some(text) => Put::Text(text),
+        None if !reads => Put::Original,
+        None => Put::Nothing,
+    };
+    (!notes.is_empty()).then_some(Merged { put, notes })
+}
