@@ -85,7 +85,7 @@ def tree(leaves: list[bytes], nodes: list[bytes], lo: int, first: int, count: in
 
 
 def recorded_by(receipt: Any) -> set[str]:
-    """What persons say, the planner records; that their time has passed, any service; the rest, the executor."""
+    """What persons say, the planner records; that time has passed, any service; the rest, the executor."""
     name, by = receipt.get("name"), any(fact.get("key") == "by" for fact in receipt.get("facts", []))
     said = receipt["source"] == "approval" or (receipt["source"], name) == ("user_reply", "ask_user")
     if not said or name == "use_grant":
