@@ -72,22 +72,6 @@ async fn the_python_example_creates_a_run_over_tls_and_reads_a_whole_output() ->
     deployment.finish().await
 }
 
-/// The plan of examples/repair for an agent: its steps carry no calls.
-fn plan_for_an_agent() -> Result<NamedTempFile> {
-    let text = std::fs::read_to_string(root().join("examples/repair/plan.yaml"))?;
-    let mut file = tempfile::Builder::new().suffix(".yaml").tempfile()?;
-    writeln!(file, "driver: remote")?;
-    let mut in_script = false;
-    for line in text.lines() {
-        // The calls of a step stand below `script:`, further to the right.
-        in_script = line.trim() == "script:" || (in_script && line.starts_with("      "));
-        if !in_script {
-            writeln!(file, "{line}")?;
-        }
-    }
-    Ok(file)
-}
-
 #[tokio::test]
 async fn the_python_agent_carries_the_repair_example_to_its_verdict() -> Result<()> {
     let Some(stubs) = generated().await? else { return Ok(()) };
@@ -113,8 +97,8 @@ async fn the_python_agent_carries_the_repair_example_to_its_verdict() -> Result<
         .stdout(std::process::Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
-    let plan = plan_for_an_agent()?;
-    let (plan, project) = (plan.path().to_string_lossy(), project.to_string_lossy());
+    let plan = root().join("examples/repair/agent-plan.yaml");
+    let (plan, project) = (plan.to_string_lossy(), project.to_string_lossy());
     let said = deployment.command_line(&["run", &*plan, "--workspace", &*project]).await?;
     drop(agent);
     ensure!(said.contains("accepted"), "{said}");
