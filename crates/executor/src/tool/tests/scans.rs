@@ -90,6 +90,8 @@ async fn a_search_records_contents_only_for_a_literal_pattern() {
     ] {
         assert!(fixture.call("grep", args).await.facts.is_empty());
     }
+    let nothing = fixture.call("grep", json!({"pattern": "no such text"})).await;
+    assert!(nothing.summary.contains("try a shorter pattern"), "{}", nothing.summary);
 }
 
 #[tokio::test]
@@ -105,6 +107,8 @@ async fn a_glob_finds_files_by_their_paths() {
         let outcome = fixture.call("glob", args.clone()).await;
         assert_eq!(output(&outcome), expected, "{args}");
         assert!(outcome.success);
+        let says_what_next = outcome.summary.contains("searches all folders");
+        assert_eq!(says_what_next, expected.is_empty(), "{args}: {}", outcome.summary);
     }
     for pattern in ["../*", "/etc/*", "src/../../*"] {
         let outcome = fixture.call("glob", json!({"pattern": pattern})).await;
