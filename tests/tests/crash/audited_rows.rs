@@ -198,3 +198,49 @@ async fn the_auditor_names_leases_of_dead_executors_and_of_those_that_shut_down(
     assert!(found.contains(&run.id) && found.contains("kept leases"), "{found}");
     deployment.database.drop().await
 }
+
+#[tokio::test]
+async fn the_auditor_holds_the_rows_of_waits_against_their_runs() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let pool = deployment.database.pool().await?;
+    let policy =
+        v1::Policy { confirm_tools: vec!["write_file".to_owned()], ..v1::Policy::default() };
+    let asking = plan(&[step("only", &[], &[script::write("a.txt", "a")])]);
+    let request = v1::CreateRunRequest { policy: Some(policy), ..script::request(&asking, "") };
+    let run = deployment.create_run(request).await?;
+    deployment.wait_for(&run.id, "asking", |run| run.blocked.is_some()).await?;
+    let run_id = Uuid::parse_str(&run.id)?;
+    audit_all(&pool).await?;
+    let copy = "insert into wait (id, run_id, kind, namespace, priority, opened_at, withheld)
+                select gen_random_uuid(), RUN, kind, namespace, priority, opened_at, withheld
+                from wait where run_id = $1";
+    let (of_none, second) =
+        (copy.replace("RUN", "gen_random_uuid()"), copy.replace("RUN", "run_id"));
+    for (what, said, statement) in [
+        ("a wait without its run", "are left without their runs", of_none.as_str()),
+        ("a second wait", "the rows of waits are", &second),
+        ("no wait", "the rows of waits are", "delete from wait where run_id = $1"),
+        (
+            "an answer",
+            "the rows of waits are",
+            "update wait set answered_at = now() where run_id = $1",
+        ),
+        ("a withheld wait", "is withheld", "update wait set withheld = true where run_id = $1"),
+        (
+            "a wait of another namespace",
+            "is of the namespace",
+            "update wait set namespace = 'other' where run_id = $1",
+        ),
+    ] {
+        sqlx::query("create table kept as select * from wait").execute(&pool).await?;
+        forged(&pool, run_id, statement).await?;
+        named(&pool, what, said).await;
+        for restoring in
+            ["delete from wait", "insert into wait select * from kept", "drop table kept"]
+        {
+            sqlx::query(restoring).execute(&pool).await?;
+        }
+        audit_all(&pool).await?;
+    }
+    deployment.database.drop().await
+}
