@@ -111,7 +111,8 @@ pub fn table(runs: &[v1::Run]) -> String {
 pub fn waits_for(run: &v1::Run) -> String {
     let Some(blocked) = &run.blocked else { return String::new() };
     let since = day_and_time(blocked.since.as_ref());
-    let is_blocked = run.state() == v1::RunState::Blocked;
+    // What keeps a run outside of BLOCKED from going on is no wait that a call ends.
+    let is_blocked = run.state() == v1::RunState::Blocked || !blocked.wait_id.is_empty();
     let how = if is_blocked { "BLOCKED" } else { "waits" };
     let mut text = format!("{how} on {} since {since}", waiting_on(blocked.waiting_on()));
     push(&mut text, "question", &harmless(&blocked.question));

@@ -1,8 +1,8 @@
 //! The agents that act on tasks.
 
-use super::event::Role;
 use super::forge::Forge;
 use super::language::Language;
+use super::role::Role;
 use super::words::words;
 use crate::domain::problem::{Code, Problem};
 use std::fmt;

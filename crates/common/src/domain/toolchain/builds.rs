@@ -1,8 +1,9 @@
 //! Builds and deployments that fail.
 
 use super::action::EventType;
-use super::event::{Assignee, Ignored, MAX_SUMMARY, Reading, Role};
+use super::event::{Assignee, Ignored, MAX_SUMMARY, Reading};
 use super::payload::{Payload, cut};
+use super::role::Role;
 use super::source::{Occurrence, Source, context};
 use super::subject::Subject;
 use crate::domain::problem::Problem;

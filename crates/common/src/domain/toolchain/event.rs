@@ -6,6 +6,7 @@ use super::intent::Intent;
 use super::language::Language;
 use super::payload::{cut, one_line};
 use super::risk::RiskRules;
+use super::role::Role;
 use super::steps::steps;
 use super::subject::Subject;
 use super::task::TaskPayload;
@@ -146,20 +147,6 @@ impl fmt::Display for Assignee {
             Self::Account(login) => write!(f, "account {login}"),
             Self::Role(role) => write!(f, "role {role}"),
         }
-    }
-}
-
-words! {
-    /// What an agent can be asked for without being named.
-    Role {
-        /// Reviews pull requests.
-        Reviewer = "reviewer",
-        /// Writes code.
-        Developer = "developer",
-        /// Gets what no other agent can take.
-        Coordinator = "coordinator",
-        /// Runs builds and deployments.
-        Infra = "infra",
     }
 }
 

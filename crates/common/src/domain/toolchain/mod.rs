@@ -29,6 +29,7 @@ mod probe;
 mod pulls;
 mod report;
 mod risk;
+mod role;
 mod source;
 mod steps;
 mod subject;
@@ -44,8 +45,7 @@ pub use agent::{Agent, AgentDriver, MAX_CONCURRENCY};
 pub use brief::{MAX_BRIEF, brief};
 pub use delivery::{Delivery, MAX_DELIVERY};
 pub use event::{
-    Assignee, FailedCheck, Ignored, MAX_CHANGED_FILES, MAX_FAILED_CHECKS, Reading, Role,
-    ToolchainEvent,
+    Assignee, FailedCheck, Ignored, MAX_CHANGED_FILES, MAX_FAILED_CHECKS, Reading, ToolchainEvent,
 };
 pub use failure::{
     FailureClass, MAX_BUSINESS_FAILURES, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, TaskFailure, TaskOutcome,
@@ -67,6 +67,7 @@ pub use report::{
     TaskEntry, TaskFacts, judge,
 };
 pub use risk::{RiskLevel, RiskRules};
+pub use role::Role;
 pub use source::Rules;
 pub use subject::Subject;
 pub use task::{EntryKind, INFRASTRUCTURE_ROLE, MAX_STEPS, SYSTEM, TaskPayload};

@@ -1,9 +1,10 @@
 //! Pull requests and their reviews.
 
 use super::action::EventType;
-use super::event::{Assignee, Ignored, Reading, Role, ToolchainEvent};
+use super::event::{Assignee, Ignored, Reading, ToolchainEvent};
 use super::mention::Said;
 use super::payload::Payload;
+use super::role::Role;
 use super::source::{Occurrence, Source, context};
 use super::subject::Subject;
 use crate::domain::json::sha256_hex;

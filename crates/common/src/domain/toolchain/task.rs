@@ -1,8 +1,8 @@
 //! The payload of a task: what its assignee is handed instructions from.
 
 use super::action::EventType;
-use super::event::Role;
 use super::language::Language;
+use super::role::Role;
 use super::steps::steps as steps_of;
 use super::subject::Subject;
 use super::words::words;
