@@ -202,8 +202,8 @@ function receiptOf(receipt: EvidenceReceipt): Row {
     digest: receipt.digest,
     key_id: receipt.keyId,
     signature: signatureOf(receipt.signature),
-    started_at: receipt.startedAt && (toJson(TimestampSchema, receipt.startedAt) as string),
-    finished_at: receipt.finishedAt && (toJson(TimestampSchema, receipt.finishedAt) as string),
+    started_at: receipt.startedAt && toJson(TimestampSchema, receipt.startedAt),
+    finished_at: receipt.finishedAt && toJson(TimestampSchema, receipt.finishedAt),
   });
   found.set("step_index", new Numeral((receipt.stepIndex ?? 0n).toString()));
   if (receipt.planRevision) found.set("plan_revision", new Numeral(receipt.planRevision));
