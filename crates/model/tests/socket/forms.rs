@@ -99,15 +99,18 @@ async fn messages_out_of_form_are_sent_in_form_and_that_is_said() -> Result<()> 
             (Role::User, "B"),
             (Role::System, "Two."),
             (Role::Assistant, " "),
+            (Role::Assistant, "I go on."),
+            (Role::User, "C"),
         ];
         let messages = messages.map(|(role, text)| Message::new(role, text)).to_vec();
         let reply = bench.ask_for(&ChatRequest { messages, ..ChatRequest::default() }).await?;
         assert!(reply.messages_normalized);
         let asked = &bench.server.asked()[0];
         assert_eq!(asked.system, "One.\n\nTwo.");
-        let roles: Vec<&str> = asked.messages.iter().map(|(role, _)| role.as_str()).collect();
-        assert_eq!(roles, ["user", "assistant", "user"]);
-        assert_eq!(asked.last(), "A\n\nB");
+        let said: Vec<(&str, &str)> =
+            { asked.messages.iter() }.map(|(role, text)| (role.as_str(), text.as_str())).collect();
+        let wanted = [("user", "A\n\nB"), ("assistant", "I begin.\n\nI go on."), ("user", "C")];
+        assert_eq!(said, wanted);
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::redact::SHORTEST_SECRET;
 use surety_common::domain::toolchain::Hook;
 use surety_common::store::{self, DeliveryLog};
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::{Mutex, Notify, OnceCell};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +41,8 @@ pub(crate) struct Hooks {
     pub(super) retention_days: u32,
     /// None until the hooks were read for the first time.
     known: RwLock<Option<KnownHooks>>,
+    /// Held while they are read: an older reading must not replace a newer one.
+    reading: Mutex<()>,
     log: OnceCell<DeliveryLog>,
     pub(super) in_flight: Arc<InFlight>,
     /// Notified when a delivery was stored.
@@ -73,6 +75,7 @@ impl Hooks {
             takes_unsigned: config.unsigned_hooks,
             retention_days: config.delivery_retention_days,
             known: RwLock::new(None),
+            reading: Mutex::new(()),
             log: OnceCell::new(),
             in_flight: InFlight::new(MAX_BYTES_IN_FLIGHT),
             arrived: Notify::new(),
@@ -153,6 +156,7 @@ impl Hooks {
     /// `database_unavailable`; `internal` where the files could not be read. The known hooks stay.
     pub(crate) async fn refresh(&self) -> Result<BTreeMap<String, String>, Fault> {
         let planner = self.planner().await?;
+        let _reading = self.reading.lock().await;
         let hooks = store::list_hooks(&planner.pool).await?;
         let named: Vec<String> = hooks.iter().flat_map(|hook| hook.hook.secrets.clone()).collect();
         let listed: Vec<NamedSecret> =
