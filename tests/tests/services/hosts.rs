@@ -64,6 +64,16 @@ async fn a_run_on_a_folder_goes_on_at_its_host_and_says_when_no_executor_is_ther
     let shown = deployment.command_line(&["show", &run.id]).await?;
     ensure!(shown.contains("SURETY_HOST_LABEL=one"), "{shown}");
 
+    // An executor that died holds its lease still; none of its host takes the run over.
+    let lease =
+        "update execution set lease_owner = $2, updated_at = updated_at - interval '2 minutes'
+                 where run_id = $1";
+    let run_id: uuid::Uuid = run.id.parse()?;
+    let dead = Some(uuid::Uuid::now_v7());
+    sqlx::query(lease).bind(run_id).bind(dead).execute(&pool).await?;
+    let absent = deployment.run(&run.id).await?.blocked.context("what the run waits for")?;
+    ensure!(absent.unblocks.contains("SURETY_HOST_LABEL=one"), "{absent:#?}");
+
     deployment.add_executor(&[(LABEL, "one")]).await?;
     let ended = deployment.wait_for_end(&run.id).await?;
     ensure!(ended.state() == v1::RunState::Done, "{ended:#?}");

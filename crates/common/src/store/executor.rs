@@ -60,8 +60,8 @@ pub struct Pulse {
 }
 
 /// Records a heartbeat, and reads in the same statement whether the process has work that no
-/// notification named. Runs in `except` and runs on folders of other hosts do not count. Returns none when the process is no longer
-/// registered.
+/// notification named. Runs in `except` and runs on folders of other hosts do not count. Returns none when
+/// the process is no longer registered.
 ///
 /// # Errors
 /// [`StoreError`]

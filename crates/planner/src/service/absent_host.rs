@@ -21,11 +21,11 @@ pub(super) async fn blocked_by_absent_host(
 ) -> Result<Option<v1::Blocked>, Fault> {
     let execution = &record.execution;
     let heard_since = planner.now() - SILENCE;
-    let (Some(host), Some(ready_at)) = (&execution.host_label, execution.ready_at) else {
-        return Ok(None);
-    };
-    let is_claimed = execution.lease_owner.is_some();
-    if is_claimed || ready_at > heard_since || execution.state.is_terminal() {
+    let Some(host) = &execution.host_label else { return Ok(None) };
+    // The lease of an executor that died stays until one of its host takes the run over.
+    let claimed_at = execution.lease_owner.map(|_| execution.updated_at);
+    let Some(since) = claimed_at.or(execution.ready_at) else { return Ok(None) };
+    if since > heard_since || execution.state.is_terminal() {
         return Ok(None);
     }
     if store::is_host_served(&planner.pool, host, heard_since).await? {
@@ -34,7 +34,7 @@ pub(super) async fn blocked_by_absent_host(
     let folder = &record.spec.workspace;
     Ok(Some(v1::Blocked {
         waiting_on: v1::WaitingOn::Operator.into(),
-        since: Some(timestamp(ready_at)),
+        since: Some(timestamp(since)),
         unblocks: format!(
             "start an executor with SURETY_HOST_LABEL={host}, where the folder {folder} is; none was heard for {} s",
             SILENCE.num_seconds()
