@@ -5,7 +5,7 @@ use crate::check::{Answer, action_report, forge_state};
 use crate::evidence::RunEvidence;
 use crate::gate::Gate;
 use crate::question::wait_for_answer;
-use crate::remedy::remedies;
+use crate::remedy::{failures, remedies};
 use crate::stateless::beside;
 use crate::verdict::{Judgement, Question};
 use chrono::{DateTime, Utc};
@@ -366,16 +366,5 @@ fn move_run(draft: &mut Draft, bundle: &EvidenceBundle, decided: Decided) -> Res
 fn message(bundle: &EvidenceBundle, verdict: &Verdict) -> String {
     let checks = bundle.run.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
     let needed = remedies(verdict, checks, &bundle.evidence.receipts);
-    format!("Not accepted: {}. {needed}", failures(verdict))
-}
-
-/// The required results that failed, each with its reason.
-fn failures(verdict: &Verdict) -> String {
-    verdict
-        .results
-        .iter()
-        .filter(|result| !result.passed && !result.optional)
-        .map(|result| format!("{} ({})", result.name, result.reason))
-        .collect::<Vec<_>>()
-        .join(", ")
+    format!("Not accepted: {}. {needed}", failures(verdict, checks))
 }

@@ -7,19 +7,46 @@ use surety_common::domain::check::{
 use surety_common::domain::receipt::{EvidenceReceipt, exit_code};
 use surety_common::domain::toolchain::FORGE_TARGET;
 use surety_common::domain::verdict::{CheckResult, Verdict};
-use surety_common::domain::verification::{PREPARE_FAILED, probed};
+use surety_common::domain::verification::{PREPARE_FAILED, UNNAMED_HIDDEN_CHECK, probed};
 
 /// The most characters of a check's own text in a sentence.
 const LONGEST_TEXT: usize = 120;
 /// The most sentences; a reader repairs these first.
 const MOST: usize = 20;
 
+/// The required results that failed, each with its check where it is one of the plan.
+fn failed<'a>(
+    verdict: &'a Verdict,
+    checks: &'a [AcceptCheck],
+) -> impl Iterator<Item = (&'a CheckResult, Option<(usize, &'a AcceptCheck)>)> {
+    // Results of the system come first.
+    let first = verdict.results.len().saturating_sub(checks.len());
+    let own = move |place: usize| {
+        place.checked_sub(first).and_then(|place| Some((place, checks.get(place)?)))
+    };
+    let placed = verdict.results.iter().enumerate().map(move |(at, result)| (result, own(at)));
+    placed.filter(|(result, _)| !result.passed && !result.optional)
+}
+
+fn shown<'a>(result: &'a CheckResult, own: Option<(usize, &AcceptCheck)>) -> &'a str {
+    match own {
+        Some((_, check)) if check.is_hidden() => UNNAMED_HIDDEN_CHECK,
+        Some(_) | None => &result.name,
+    }
+}
+
+/// The required results that failed, each with its reason.
+#[must_use]
+pub fn failures(verdict: &Verdict, checks: &[AcceptCheck]) -> String {
+    let named = failed(verdict, checks)
+        .map(|(result, own)| format!("{} ({})", shown(result, own), result.reason));
+    named.collect::<Vec<_>>().join(", ")
+}
+
 /// One sentence for each required result that failed.
 #[must_use]
 pub fn remedies(verdict: &Verdict, checks: &[AcceptCheck], receipts: &[EvidenceReceipt]) -> String {
-    let first = verdict.results.len().saturating_sub(checks.len());
-    let sentence = |(place, result): (usize, &CheckResult)| {
-        let own = place.checked_sub(first).and_then(|place| Some((place, checks.get(place)?)));
+    let sentence = |(result, own): (&CheckResult, Option<(usize, &AcceptCheck)>)| {
         let needed = match own {
             Some((_, check)) if check.is_hidden() => {
                 "to hold; its output is for its owner".to_owned()
@@ -30,11 +57,9 @@ pub fn remedies(verdict: &Verdict, checks: &[AcceptCheck], receipts: &[EvidenceR
             }
             None => of_system(result),
         };
-        format!("{} needs {needed}.", result.name)
+        format!("{} needs {needed}.", shown(result, own))
     };
-    let failed = verdict.results.iter().enumerate();
-    let failed = failed.filter(|(_, result)| !result.passed && !result.optional);
-    failed.take(MOST).map(sentence).collect::<Vec<_>>().join(" ")
+    failed(verdict, checks).take(MOST).map(sentence).collect::<Vec<_>>().join(" ")
 }
 
 #[expect(clippy::too_many_lines, reason = "a table with a line for each kind of check")]

@@ -9,7 +9,9 @@ use super::check::{AcceptCheck, Evidence, Reason, check_key, evaluate};
 use super::check_inputs::{CheckRun, Failure, rule};
 use super::receipt::{EvidenceReceipt, EvidenceSource, Inputs};
 use super::verdict::CheckResult;
-use super::verification::{HIDDEN_CHECK_FAILED, is_commanded, is_probed, not_started};
+use super::verification::{
+    HIDDEN_CHECK_FAILED, UNNAMED_HIDDEN_CHECK, is_commanded, is_probed, not_started,
+};
 
 /// What a step's checks are decided by.
 #[derive(Debug, Clone, Copy)]
@@ -46,9 +48,12 @@ pub fn step_results(checks: &[AcceptCheck], evidence: &StepEvidence<'_>) -> Vec<
         };
         // The driver, which is told, learns no more of a hidden check.
         let is_concealed = check.is_hidden() && !reason.is_empty();
-        let reason = if is_concealed { HIDDEN_CHECK_FAILED.to_owned() } else { reason };
+        let (name, reason) = match is_concealed {
+            true => (UNNAMED_HIDDEN_CHECK, HIDDEN_CHECK_FAILED.to_owned()),
+            false => (check.name(), reason),
+        };
         CheckResult {
-            name: check.name().to_owned(),
+            name: name.to_owned(),
             passed: reason.is_empty(),
             reason,
             optional: !check.required,

@@ -138,10 +138,10 @@ async fn a_failed_hidden_check_refuses_a_models_run_and_says_no_more_than_that()
         let found = with(&requests, text);
         ensure!(found.is_empty(), "{text} is in a request: {found:#?}");
     }
-    // Its id is named where it refused the verdict, and nowhere before.
-    let asked = stage.asked("careless");
-    let early = asked.iter().take(4).find(|asked| asked.body.to_string().contains(HIDDEN));
-    ensure!(early.is_none(), "{early:#?}");
+    // The repair is told that a hidden check failed, and not which one.
+    let named = with(&requests, HIDDEN);
+    ensure!(named.is_empty(), "the id of the hidden check is in a request: {named:#?}");
+    ensure!(!with(&requests, "a hidden check (hidden_check_failed)").is_empty(), "{requests:#?}");
 
     stage.plays.add("wrong", |number, asked| match (is_planning(asked), number) {
         (true, _) => say(&weak_plan()),

@@ -9,6 +9,8 @@ pub(super) const HIDDEN_CHECK: &str = "hidden_check";
 pub(super) const OPERATORS_HIDDEN_CHECK: &str = "hidden_operator_check";
 /// The reason of a hidden check that does not hold, whatever it failed by.
 pub const HIDDEN_CHECK_FAILED: &str = "hidden_check_failed";
+/// How a hidden check is called where the author of what it examines may read: its id can say what it examines.
+pub const UNNAMED_HIDDEN_CHECK: &str = "a hidden check";
 
 /// Which hidden checks a reader sees whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

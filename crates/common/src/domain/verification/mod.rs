@@ -12,7 +12,7 @@ mod probe;
 mod project_tests;
 mod recorded;
 
-pub use hidden::{HIDDEN_CHECK_FAILED, Sight, concealed, is_hidden_name};
+pub use hidden::{HIDDEN_CHECK_FAILED, Sight, UNNAMED_HIDDEN_CHECK, concealed, is_hidden_name};
 pub use named::{Verification, check_verifications};
 pub use probe::{
     Observation, PREPARE_CHECK, Probe, is_commanded, is_probed, probes, wants_project_tests,
