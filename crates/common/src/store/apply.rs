@@ -293,8 +293,19 @@ const APPLY_WITH_WAITS: &str = concat!(
     include_str!("sql/apply_end.sql"),
 );
 
-/// The statement for changes that store verdicts, which only the gate may.
+/// The statement for changes that store verdicts, which only the gate may, and leave waits as they are.
 const APPLY_WITH_VERDICTS: &str = concat!(
+    "with ",
+    include_str!("sql/apply_change.sql"),
+    "),\n",
+    include_str!("sql/apply_moved.sql"),
+    ",\n",
+    include_str!("sql/apply_verdicts.sql"),
+    include_str!("sql/apply_end.sql"),
+);
+
+/// The statement for changes that store verdicts and open, close or answer waits too.
+const APPLY_WITH_VERDICTS_AND_WAITS: &str = concat!(
     "with ",
     include_str!("sql/apply_fenced.sql"),
     ",\n",
@@ -333,7 +344,8 @@ pub(super) async fn apply(
     columns.sign(chains, signing)?;
     let deciding = !verdicts.run_id.is_empty();
     let statement = match (deciding, waiting) {
-        (true, _) => APPLY_WITH_VERDICTS,
+        (true, true) => APPLY_WITH_VERDICTS_AND_WAITS,
+        (true, false) => APPLY_WITH_VERDICTS,
         (false, true) => APPLY_WITH_WAITS,
         (false, false) => APPLY,
     };

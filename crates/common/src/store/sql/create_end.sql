@@ -2,4 +2,4 @@
 select id,
        (select count(pg_notify(channel, text))
         from unnest($31::text[], $32::text[]) as notice (channel, text))
-from new join made using (id)
+from made

@@ -28,11 +28,14 @@ made as (
     on conflict do nothing
     returning id
 ),
+-- What follows is for new runs only. It is not joined with them, which would compare each with each: `is true` keeps
+-- their list a hashed one.
 planned as (
     insert into plan (run_id, revision, digest, parent_digest, reason, body, created_at)
     select id, 1, plan_digest, '', plan_reason, plan_body::json, created_at
-    from new join made using (id)
+    from new
     where plan_digest is not null
+      and (id in (select id from made)) is true
 ),
 executing as (
     insert into execution (run_id, namespace, state, blocked_from, version, sequence, priority,
@@ -41,7 +44,8 @@ executing as (
     select id, namespace, state, blocked_from, version, sequence, priority,
            ready_at, null, 0, plan_revision, step_states,
            progress::json, wait::json, wait_ids::uuid[], terminal::json, deadline_at, created_at
-    from new join made using (id)
+    from new
+    where (id in (select id from made)) is true
 ),
 -- Content that plans name by its digest.
 content as (
@@ -62,5 +66,6 @@ used as (
 written as (
     insert into journal (run_id, sequence, at, actor, entries, signature)
     select id, sequence, created_at, actor, entries, signature
-    from new join made using (id)
+    from new
+    where (id in (select id from made)) is true
 )
