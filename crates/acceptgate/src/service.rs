@@ -157,14 +157,20 @@ impl Gate {
     }
 }
 
-/// The report of a chain that came without signatures.
+/// The report of a chain that came without signatures: unsigned at best.
 fn unsigned(chain: ChainReport) -> EvidenceReport {
-    let status = SignatureStatus::Unsigned("the receipts came without signatures".to_owned());
+    let status = match chain.findings.first() {
+        Some(ChainFinding { seq: 0, message }) => SignatureStatus::Broken(message.clone()),
+        Some(ChainFinding { seq, message }) => {
+            SignatureStatus::Broken(format!("receipt {seq}: {message}"))
+        }
+        None => SignatureStatus::Unsigned("the receipts came without signatures".to_owned()),
+    };
     EvidenceReport { chain, signed_receipt_count: 0, status, anchors: Vec::new() }
 }
 
 fn verified(report: EvidenceReport) -> v1::VerifyReceiptsResponse {
-    let EvidenceReport { chain, signed_receipt_count, .. } = report;
+    let EvidenceReport { chain, signed_receipt_count, status, .. } = report;
     let valid = chain.is_whole();
     let ChainReport { receipt_count, chain_digest, findings } = chain;
     let finding = |ChainFinding { seq, message }| v1::ReceiptFinding { seq, message };
@@ -174,6 +180,7 @@ fn verified(report: EvidenceReport) -> v1::VerifyReceiptsResponse {
         chain_digest,
         findings: findings.into_iter().map(finding).collect(),
         signed_receipt_count,
+        signatures: Some(status.into()),
     }
 }
 

@@ -28,6 +28,13 @@ async fn verify(deployment: &Deployment, source: Source) -> Result<v1::VerifyRec
     Ok(deployment.gate()?.verify_receipts(request).await?.into_inner())
 }
 
+#[track_caller]
+fn signed_as(response: &v1::VerifyReceiptsResponse, state: v1::SignatureState, detail: &str) {
+    let report = response.signatures.as_ref().expect("a report on the signatures");
+    assert_eq!(report.state(), state, "{response:?}");
+    assert!(report.detail.contains(detail), "{detail}: {response:?}");
+}
+
 #[tokio::test]
 async fn what_a_run_exports_holds_and_every_change_of_it_is_found() -> Result<()> {
     let deployment = Deployment::start().await?;
@@ -40,6 +47,7 @@ async fn what_a_run_exports_holds_and_every_change_of_it_is_found() -> Result<()
     let stored = verify(&deployment, Source::RunId(run.id.clone())).await?;
     let receipts = lines.iter().filter(|line| line.contains("\"prev_digest\":")).count() + 1;
     assert!(stored.valid && stored.receipt_count as usize == receipts, "{stored:?}");
+    signed_as(&stored, v1::SignatureState::Unsigned, "no trusted keys are named");
     let exported = verify(&deployment, Source::Export(lines.concat())).await?;
     assert_eq!(exported, stored);
     assert!(check_export(&lines.concat(), None).chain.is_whole());
@@ -50,6 +58,7 @@ async fn what_a_run_exports_holds_and_every_change_of_it_is_found() -> Result<()
     *second = second.replacen("true", "false", 1);
     let found = verify(&deployment, Source::Export(changed.concat())).await?;
     assert!(!found.valid);
+    signed_as(&found, v1::SignatureState::Broken, "receipt 2: ");
     assert_eq!(found.findings.iter().map(|finding| finding.seq).collect::<Vec<_>>(), [2]);
 
     let mut cut = lines;
@@ -69,6 +78,7 @@ async fn receipts_with_their_fields_are_checked_to_the_letter() -> Result<()> {
     let chain = |receipts| Source::Receipts(v1::ReceiptChain { receipts });
     let whole = verify(&deployment, chain(receipts.clone())).await?;
     assert!(whole.valid, "{whole:?}");
+    signed_as(&whole, v1::SignatureState::Unsigned, "the receipts came without signatures");
     assert_eq!(whole.receipt_count as usize, receipts.len());
 
     type Change = fn(&mut v1::EvidenceReceipt);
@@ -83,6 +93,7 @@ async fn receipts_with_their_fields_are_checked_to_the_letter() -> Result<()> {
         change(receipts.first_mut().context("a receipt")?);
         let found = verify(&deployment, chain(receipts)).await?;
         assert!(!found.valid, "{message}");
+        signed_as(&found, v1::SignatureState::Broken, message);
         let first = found.findings.first().context("a finding")?;
         assert!(first.seq == 1 && first.message.contains(message), "{found:?}");
     }

@@ -35,16 +35,29 @@ fn approval(wait: &v1::Wait) -> v1::ResolveConfirmationRequest {
 }
 
 /// Rewrites a run's row as the owner of the database can.
-async fn rewrite(pool: &PgPool, statement: &'static str, run_id: &str) -> Result<()> {
+pub(super) async fn rewrite(pool: &PgPool, statement: &'static str, run_id: &str) -> Result<()> {
     let done = sqlx::query(statement).bind(run_id.parse::<Uuid>()?).execute(pool).await?;
     ensure!(done.rows_affected() == 1, "{statement}");
     Ok(())
 }
 
-async fn signatures(deployment: &Deployment, run_id: &str) -> Result<v1::SignatureReport> {
+pub(super) async fn signatures(
+    deployment: &Deployment,
+    run_id: &str,
+) -> Result<v1::SignatureReport> {
     let request = v1::GetRunRequest { run_id: run_id.to_owned(), view: v1::RunView::Full.into() };
     let response = deployment.runs()?.get_run(request).await?.into_inner();
     response.signatures.context("a report on the signatures")
+}
+
+/// What `VerifyReceipts` says of the signatures of a stored run.
+pub(super) async fn verified(deployment: &Deployment, run_id: &str) -> Result<v1::SignatureReport> {
+    let source = Some(v1::verify_receipts_request::Source::RunId(run_id.to_owned()));
+    let request = v1::VerifyReceiptsRequest { source };
+    let response = deployment.gate()?.verify_receipts(request).await?.into_inner();
+    let signed = response.signatures.context("a report on the signatures")?;
+    ensure!(response.valid == (signed.state() != v1::SignatureState::Broken), "{signed:#?}");
+    Ok(signed)
 }
 
 #[tokio::test]
@@ -56,6 +69,7 @@ async fn the_gate_gives_no_verdict_on_evidence_that_was_rewritten() -> Result<()
     let (run, wait) = asking(&deployment).await?;
     let report = signatures(&deployment, &run.id).await?;
     ensure!(report.state() == v1::SignatureState::Signed, "{report:#?}");
+    ensure!(report == verified(&deployment, &run.id).await?, "{report:#?}");
 
     rewrite(&pool, "update run set goal = goal || ' or less' where id = $1", &run.id).await?;
     deployment.runs()?.resolve_confirmation(approval(&wait)).await?;
@@ -74,6 +88,7 @@ async fn the_gate_gives_no_verdict_on_evidence_that_was_rewritten() -> Result<()
     let report = signatures(&deployment, &run.id).await?;
     ensure!(report.state() == v1::SignatureState::Broken, "{report:#?}");
     ensure!(report.detail.contains("run.goal"), "{report:#?}");
+    ensure!(report == verified(&deployment, &run.id).await?, "{report:#?}");
     let shown = deployment.command_line(&["show", &run.id]).await?;
     ensure!(shown.contains("broken: run.goal: it is not what the planner signed"), "{shown}");
 

@@ -7,10 +7,22 @@ use crate::domain::receipt::{
     CheckProbe, Command, Conditions, EvidenceReceipt, EvidenceSource, Fact, Inputs,
     PresentedReceipt, probe_of,
 };
+use crate::domain::signature::SignatureStatus;
 use crate::domain::tests_seen::Counts;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use v1::fact as wire;
+
+impl From<SignatureStatus> for v1::SignatureReport {
+    fn from(status: SignatureStatus) -> Self {
+        let (state, detail) = match status {
+            SignatureStatus::Signed => (v1::SignatureState::Signed, String::new()),
+            SignatureStatus::Unsigned(why) => (v1::SignatureState::Unsigned, why),
+            SignatureStatus::Broken(place) => (v1::SignatureState::Broken, place),
+        };
+        Self { state: state.into(), detail }
+    }
+}
 
 /// The length of an Ed25519 signature.
 const SIGNATURE_BYTES: usize = 64;

@@ -16,7 +16,6 @@ use surety_common::domain::identity::Object;
 use surety_common::domain::journal::{Entry, Wanted};
 use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::run::RunRecord;
-use surety_common::domain::signature::{EvidenceReport, SignatureStatus};
 use surety_common::domain::verification::Sight;
 use surety_common::store::{self, RunFilter, RunOwner, SignedRun, StoreError};
 use surety_common::wire::caller::Caller;
@@ -377,7 +376,20 @@ fn kind_of_line(line: String) -> Line {
     if line.starts_with("{\"payload\":") {
         return Line::EnvelopeJson(line);
     }
-    let others = ["{\"proof\":", "{\"run\":", "{\"plan\":", "{\"commit\":", "{\"verdict\":"];
+    if line.starts_with("{\"chain_end\":") {
+        return Line::EndJson(line);
+    }
+    let others = [
+        "{\"proof\":",
+        "{\"run\":",
+        "{\"task\":",
+        "{\"plan\":",
+        "{\"commit\":",
+        "{\"verdict\":",
+        "{\"anchor\":",
+        "{\"entry\":",
+        "{\"state\":",
+    ];
     match others.iter().any(|other| line.starts_with(other)) {
         true => Line::EvidenceJson(line),
         false => Line::ReceiptJson(line),
@@ -418,17 +430,8 @@ async fn full_view(
     });
     let keys = planner.keys.trust.as_ref().map(|trust| trust.trusted());
     let report = planner.signed(record).await?.check(keys.as_deref(), |_| ()).await?;
-    let signatures = Some(signature_report(report));
+    let signatures = Some(report.status.into());
     Ok(v1::GetRunResponse { run: None, plan, receipts, turns, signatures })
-}
-
-fn signature_report(report: EvidenceReport) -> v1::SignatureReport {
-    let (state, detail) = match report.status {
-        SignatureStatus::Signed => (v1::SignatureState::Signed, String::new()),
-        SignatureStatus::Unsigned(why) => (v1::SignatureState::Unsigned, why),
-        SignatureStatus::Broken(place) => (v1::SignatureState::Broken, place),
-    };
-    v1::SignatureReport { state: state.into(), detail }
 }
 
 /// A settled step's counters are no longer in the run's row, so they are computed from the turns.
