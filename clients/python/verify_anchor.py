@@ -16,6 +16,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding
 
+from verify_rules import canonical, need, sha256
+
 CONTENT_TYPE, MESSAGE_DIGEST = "2a864886f70d010903", "2a864886f70d010904"
 CERTIFICATE, CERTIFICATE_V2 = "2a864886f70d010910020c", "2a864886f70d010910022f"
 SHA256 = "608648016503040201"
@@ -29,11 +31,6 @@ ECDSA: dict[str, hashes.HashAlgorithm] = {
     "2a8648ce3d040303": hashes.SHA384(),
 }
 TIME_STAMPING = x509.ObjectIdentifier("1.3.6.1.5.5.7.3.8")
-
-
-def need(holds: object, otherwise: str) -> None:
-    if not holds:
-        raise ValueError(otherwise)
 
 
 def elements(data: bytes) -> list[tuple[int, bytes, bytes]]:
@@ -134,14 +131,13 @@ def check(line: Any, run: str, signature: str, certificate: str | None, tree: Ca
     """Checks the anchor behind a verdict in an export."""
     anchor = line["anchor"]
     need(set(line) == {"anchor"} and set(anchor) == {"first", "leaf_count", "nodes", "token"}, "no anchor")
-    leaf = {"anchored": {"run_id": run, "signature": signature}}
-    text = json.dumps(leaf, sort_keys=True, separators=(",", ":"))
+    leaf = canonical({"anchored": {"run_id": run, "signature": signature}})
     nodes, token = [bytes.fromhex(node) for node in anchor["nodes"]], base64.b64decode(anchor["token"])
     again = (
         base64.b64encode(token).decode() == anchor["token"] and [n.hex() for n in nodes] == anchor["nodes"]
     )
     need(again, "the anchor is not in the canonical form")
-    leaves = [hashlib.sha256(b"\0" + text.encode()).digest()]
+    leaves = [sha256(b"\0", leaf)]
     root = tree(leaves, nodes, anchor["first"], 0, anchor["leaf_count"])
     need(not nodes, "the anchor's inclusion proof does not fit the verdict")
     return time_stamp(token, root, certificate)
@@ -153,7 +149,7 @@ def main() -> None:
     head, *lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
     anchors = json.loads(head)["anchors"]
     need(anchors["form"] == "surety anchor 1" and lines, "it is no anchor")
-    leaves = [hashlib.sha256(b"\0" + line.encode()).digest() for line in lines]
+    leaves = [sha256(b"\0", line) for line in lines]
     certificate = Path(sys.argv[2]).read_text(encoding="utf-8")
     token = base64.b64decode(anchors["token"])
     said = time_stamp(token, tree(leaves, [], 0, 0, len(leaves)), certificate)

@@ -5,71 +5,19 @@ KEYS is what `surety keys export` wrote; TSA_CERTIFICATE (PEM) is that of the ti
 PyPI's `cryptography`. Exit code 0: signed; 1: the first problem is printed. docs/receipts.md has the format.
 """
 
-import base64
-import hashlib
 import json
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 import verify_anchor
+from verify_rules import STATES, Lines, canonical, compare_columns, may_sign, need, opened, owners, sha256
 
-KIND, STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
-ROOT, VSA = "urn:surety:predicate:receipts-root:v1", "https://slsa.dev/verification_summary/v1"
+FORM, ROOT = "surety receipts 4", "urn:surety:predicate:receipts-root:v1"
+VSA = "https://slsa.dev/verification_summary/v1"
 TESTS = "https://in-toto.io/attestation/test-result/v0.1"
-STATES = {"INTAKE", "PLANNING", "EXECUTING", "VERIFYING", "RECOVERING", "BLOCKED"}
-STATES |= {"DONE", "FAILED", "CANCELLED"}
-
-
-def need(holds: object, otherwise: str) -> None:
-    if not holds:
-        raise ValueError(otherwise)
-
-
-def canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def sha256(*parts: str | bytes) -> bytes:
-    return hashlib.sha256(b"".join(p.encode() if isinstance(p, str) else p for p in parts)).digest()
-
-
-def instant(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
-
-
-def opened(line: Any, keys: Any, at: str | None = None) -> tuple[Any, set[str]]:
-    """The statement of an envelope, and the services for which its key signs."""
-    payload, [signature] = base64.b64decode(line["payload"]).decode(), line["signatures"]
-    statement, sig = json.loads(payload), base64.b64decode(signature["sig"])
-    time = instant(at or statement["predicate"].get("signed_at") or statement["predicate"]["timeVerified"])
-    named = [key for key in keys if key["key_id"] == signature["keyid"]]
-    need(named, "its key is not trusted")
-    public = base64.b64decode(named[0]["public_key"])
-    Ed25519PublicKey.from_public_bytes(public).verify(
-        sig, f"DSSEv1 {len(KIND)} {KIND} {len(payload.encode())} {payload}".encode()
-    )
-    again = {"keyid": sha256(public).hex()[:32], "sig": base64.b64encode(sig).decode()}
-    again = {
-        "payload": base64.b64encode(payload.encode()).decode(),
-        "payloadType": KIND,
-        "signatures": [again],
-    }
-    need(
-        line == again and canonical(statement) == payload and statement["_type"] == STATEMENT,
-        "it is not in the canonical form",
-    )
-    valid = [
-        k
-        for k in named
-        if instant(k["valid_from"]) <= time < instant(k.get("valid_until") or "9999-12-31T00:00:00Z")
-    ]
-    need(valid, "its key was not valid then")
-    return statement, {key["service"] for key in valid}
 
 
 def tree(leaves: list[bytes], nodes: list[bytes], lo: int, first: int, count: int) -> bytes:
@@ -79,151 +27,154 @@ def tree(leaves: list[bytes], nodes: list[bytes], lo: int, first: int, count: in
     if count == 1:
         return leaves[first - lo]
     left = 1 << (count - 1).bit_length() - 1
-    return sha256(
-        b"\1", tree(leaves, nodes, lo, first, left), tree(leaves, nodes, lo, first + left, count - left)
-    )
+    sides = tree(leaves, nodes, lo, first, left), tree(leaves, nodes, lo, first + left, count - left)
+    return sha256(b"\1", *sides)
 
 
-def recorded_by(receipt: Any) -> set[str]:
-    """What persons say, the planner records; that time has passed, any service; the rest, the executor."""
-    name, by = receipt.get("name"), any(fact.get("key") == "by" for fact in receipt.get("facts", []))
-    said = receipt["source"] == "approval" or (receipt["source"], name) == ("user_reply", "ask_user")
-    if not said or name == "use_grant":
-        return {"executor"}
-    return {"planner"} if by else set() if not receipt.get("success") else {"executor"}
+class Check:
+    """What the lines so far say of one run."""
 
+    def __init__(self, text: str, keys: Any, authority: str | None) -> None:
+        self.lines, self.keys, self.authority = Lines(text), keys, authority
+        self.receipts, self.last, self.event, self.after = 0, "", 0, {"state": ""}
+        self.columns: dict[Any, Any] = {}  # by "run", "task", or the revision of a plan
+        self.verdict: dict[str, Any] = {}
+        self.entries: list[str] = []  # the digests of the task's entries
+        self.histories: list[Any] = []  # what verdicts name of them
 
-def check(text: str, keys: Any, authority: str | None, place: list[int]) -> list[str]:
-    """What is to be said of a file that holds; `place` is the number of the line that is looked at."""
-    lines = text.split("\n")
-    need(lines.pop() == "", "the file does not end with a line end")
-
-    def following() -> tuple[str, Any]:
-        place[0] += 1
-        need(place[0] <= len(lines), "the file is cut")
-        value = json.loads(lines[place[0] - 1])
-        need(canonical(value) == lines[place[0] - 1], "it is not in the canonical form")
-        return lines[place[0] - 1], value
-
-    head, stored, (line, value) = following()[1], following()[1]["stored"], following()
-    run, signed, plans, anchors = head["export"]["run_id"], None, {}, []
-    need(head == {"export": {"form": "surety receipts 3", "run_id": run}}, "its form is unknown")
-    seq, event, last, verdict, after = 0, 0, "", {}, {}
-    while "payload" in value:  # a journal row: its signed root, its proof, its leaves, and its verdicts
-        (root, services), proof = opened(value, keys), following()[1]["proof"]
-        leaves, owners, commit = [], set(), None
-        while commit is None:
-            line, value = following()
-            commit = value.get("commit")
-            if "seq" in value:
-                digest, seq = value.pop("digest"), seq + 1
-                links = value["seq"] == seq and value.get("prev_digest", "") == last
-                need(
-                    links and sha256(canonical(value)).hex() == digest, f"receipt {seq} was changed or moved"
-                )
-                leaves, last = [*leaves, sha256(b"\0", f"{run}\n{seq}\n{digest}")], digest
-                owners |= recorded_by(value)
+    def file(self) -> None:
+        lines = self.lines
+        self.run = lines.read()["export"]["run_id"]
+        lines.must_be({"export": {"form": FORM, "run_id": self.run}}, "its form is unknown")
+        self.stored = lines.read()["stored"]
+        lines.must_be({"stored": self.stored}, "it is not in the canonical form")
+        lines.read()
+        while "payload" in lines.value:
+            kind, said = self.group()
+            lines.read()
+            if kind == "entry":
                 continue
-            leaves.append(sha256(b"\0", run, "\n", line))
-            for kind in {"run", "plan"} & set(value):
-                now, owners = value[kind], owners | {"planner"}
-                found = (
-                    [stored["run"]]
-                    if kind == "run"
-                    else [p for p in stored["plans"] if p["revision"] == now["revision"]]
-                )
-                changed = [column for column in now if not found or found[0].get(column) != now[column]]
-                need(not changed, f"{kind}: {', '.join(changed)}: not what was signed")
-                signed, plans = (now, plans) if kind == "run" else (signed, plans | {now["revision"]: now})
-        owners |= {"gate"} if commit["verdicts"] else set()
-        count, nodes = root["predicate"]["leaf_count"], [bytes.fromhex(node) for node in proof["nodes"]]
-        need([node.hex() for node in nodes] == proof["nodes"], "it is not in the canonical form")
-        subject = [
-            {"digest": {"sha256": tree(leaves, nodes, proof["first"], 0, count).hex()}, "name": "receipts"}
-        ]
-        again = {"leaf_count": count, "signed_at": root["predicate"]["signed_at"]}
-        again = {"_type": STATEMENT, "predicate": again, "predicateType": ROOT, "subject": subject}
-        need(
-            root == again and not nodes and set(proof) == {"first", "nodes"},
-            f"journal row {commit['sequence']} is not what was signed",
+            need(kind == "commit" and not self.entries, "it is not in the canonical form")
+            need(said["sequence"] - said["entries"] == self.event, "rows are missing, added or moved")
+            self.event, self.after = said["sequence"], {key: said[key] for key in ("progress", "state")}
+            for _ in range(said["verdicts"]):
+                self.gave_verdict()
+        self.end()
+
+    def group(self) -> tuple[str, Any]:
+        """The lines under one signed root: the last one is a journal row or an entry of the task."""
+        (root, services), lines = opened(self.lines.value, self.keys), self.lines
+        proof, kind, leaves, signers = lines.read()["proof"], "", [], []
+        while kind not in ("commit", "entry"):
+            said = lines.read()
+            kind, said = ("receipt", said) if "seq" in said else next(iter(said.items()))
+            signers.append(owners(kind, said))
+            leaves.append(self.leaf(kind, said))
+        need(kind == "commit" or len(leaves) == 1, "an entry of the task stands alone under its root")
+        nodes, count = [bytes.fromhex(node) for node in proof["nodes"]], root["predicate"]["leaf_count"]
+        again = {"first": int(proof["first"]), "nodes": [node.hex() for node in nodes]}
+        need(canonical(proof) == canonical(again), "it is not in the canonical form")
+        digest = tree(leaves, nodes, proof["first"], 0, count).hex()
+        is_signed = root["predicateType"] == ROOT and root["subject"][0]["digest"]["sha256"] == digest
+        need(is_signed and not nodes, f"the {kind} that ends here is not what was signed")
+        need(may_sign(services, signers), "its key may not sign that")
+        return kind, said
+
+    def leaf(self, kind: str, said: Any) -> bytes:
+        if kind == "receipt":
+            digest, self.receipts = said["digest"], self.receipts + 1
+            follows = said["seq"] == self.receipts and said.get("prev_digest", "") == self.last
+            whole = canonical({name: said[name] for name in said if name != "digest"})
+            is_whole = follows and sha256(whole).hex() == digest
+            need(is_whole, f"receipt {self.receipts} was changed or moved")
+            self.last = digest
+            return sha256(b"\0", f"{self.run}\n{self.receipts}\n{digest}")
+        leaf = sha256(b"\0", self.run, "\n", self.lines.line)
+        if kind == "entry":
+            before = (len(self.entries) + 1, self.entries[-1] if self.entries else "")
+            need((said["number"], said["previous"]) == before, "entries of the task are missing or moved")
+            self.entries.append(leaf.hex())
+        elif kind != "commit":
+            compare_columns(self.stored, kind, said)
+            name = said["revision"] if kind == "plan" else kind
+            need(name not in self.columns, f"{kind}: it was signed twice")
+            self.columns[name] = said
+        return leaf
+
+    def gave_verdict(self) -> None:
+        """The gate's statements about a verdict, and the anchor behind them."""
+        (given, services), lines = opened(self.lines.value, self.keys), self.lines
+        said, signature = given["predicate"]["surety"], lines.value["signatures"][0]["sig"]
+        need(given["predicateType"] == VSA and "gate" in services, "the gate gave no such verdict")
+        need(given["predicate"]["resourceUri"] == f"urn:surety:run:{self.run}", "it is of another run")
+        rests_on = (said["receipts"], said.get("last_receipt_digest", ""))
+        need(rests_on == (self.receipts, self.last), "it rests on other receipts")
+        plan = self.columns.get(said["plan_revision"], {})
+        need(plan.get("digest") == sha256(said["plan_digest"]).hex(), "it is about another plan")
+        self.verdict, self.histories = said, self.histories + [said[key] for key in said if key == "history"]
+        lines.read()
+        if any(result["name"] != "output_only" for result in said["results"]):
+            tests, services = opened(lines.value, self.keys, given["predicate"]["timeVerified"])
+            fits = tests["predicateType"] == TESTS and tests["subject"] == given["subject"]
+            need(fits and "gate" in services, "the test result fits no verdict")
+            lines.read()
+        if "anchor" in lines.value:
+            verify_anchor.check(lines.value, self.run, signature, self.authority, tree)
+            lines.read()
+
+    def end(self) -> None:
+        """The run's state and the end of its chain, against what the rows say."""
+        need("proof" not in self.lines.value, "a row has no signature")
+        for history in self.histories:
+            named = self.entries[history["entries"] - 1 : history["entries"]]
+            need(named == [history["last_digest"]], "a verdict rests on other entries of the task")
+        plans = sorted(name for name in self.columns if isinstance(name, int))
+        last = plans[-1] if plans else 0
+        state = {"plan_revision": last, "sequence": self.event, **self.after}
+        self.lines.must_be(
+            {"state": state}, "state, todos, grants, round, start, answer or end are not what was signed"
         )
-        need(len(owners) < 2 and owners <= services and services - {"user"}, "its key may not sign that")
-        need(commit["sequence"] - commit["entries"] == event, "rows are missing, added or moved")
-        event, (line, value) = commit["sequence"], following()
-        after = {"progress": commit["progress"], "state": commit["state"]}
-        for _ in range(commit["verdicts"]):
-            (given, services), sig = opened(value, keys), value["signatures"][0]["sig"]
-            verdict, (line, value) = given["predicate"]["surety"], following()
-            need(given["predicateType"] == VSA and "gate" in services, "the gate gave no such verdict")
-            need(given["predicate"]["resourceUri"] == f"urn:surety:run:{run}", "it is of another run")
-            need(
-                (verdict["receipts"], verdict.get("last_receipt_digest", "")) == (seq, last),
-                "it rests on other receipts",
-            )
-            plan = plans.get(verdict["plan_revision"], {})
-            need(plan.get("digest") == sha256(verdict["plan_digest"]).hex(), "it is about another plan")
-            if any(result["name"] != "output_only" for result in verdict["results"]):
-                tests, services = opened(value, keys, given["predicate"]["timeVerified"])
-                need(
-                    tests["predicateType"] == TESTS
-                    and "gate" in services
-                    and tests["subject"] == given["subject"],
-                    "the test result fits no verdict",
-                )
-                line, value = following()
-            if "anchor" in value:
-                anchors.append(verify_anchor.check(value, run, sig, authority, tree))
-                line, value = following()
-    need("proof" not in value, "a row has no signature")
-    state, end = value["state"], following()[1]["chain_end"]
-    need(
-        end == {"chain_digest": last, "receipt_count": seq, "run_id": run} and place[0] == len(lines),
-        "the chain does not end there",
-    )
-    keys_of_state = {"plan_revision", "progress", "sequence", "state"}
-    need(
-        set(value) == {"state"} and set(state) == keys_of_state and state["state"] in STATES,
-        "the run's state is unknown",
-    )
-    need(
-        (state["state"] == "DONE") == verdict.get("accepted", False)
-        and state["sequence"] == event
-        and state["state"] == after.get("state")
-        and signed,
-        "the run's state is not what its evidence says",
-    )
-    need(
-        state["progress"] == after.get("progress"),
-        "todos, grants, the verification round, the start, the answer or the end are not what was signed",
-    )
-    need(
-        not verdict.get("accepted") or verdict["plan_revision"] == state["plan_revision"],
-        "the accepting verdict is about another plan",
-    )
-    need(
-        state["plan_revision"] == max(plans, default=0) and len(stored["plans"]) == len(plans),
-        "a plan was added, or is missing",
-    )
-    return anchors
+        accepted = self.verdict.get("accepted", False)
+        fits = state["state"] in STATES and (state["state"] == "DONE") == accepted
+        need(fits, "the run's state is not what its last verdict says")
+        need(
+            not accepted or self.verdict["plan_revision"] == last,
+            "the accepting verdict is about another plan",
+        )
+        need(len(self.stored["plans"]) == len(plans), "a plan was added, or is missing")
+        rows = {name for name in self.columns if isinstance(name, str)}
+        need("run" in rows and rows == set(self.stored) - {"plans"}, "the run or its task was not signed")
+        end = {"chain_digest": self.last, "receipt_count": self.receipts, "run_id": self.run}
+        self.lines.read()
+        self.lines.must_be({"chain_end": end}, "the chain does not end there")
+        need(self.lines.is_at_end(), "there are more lines after the chain's end")
 
 
 def problems(text: str, keys: Any, authority: str | None = None) -> list[str]:
-    place = [0]
+    number = 0
     try:
-        check(text, keys, authority, place)
+        check = Check(text, keys, authority)
+        try:
+            check.file()
+        finally:
+            number = check.lines.number
     except InvalidSignature:
-        return [f"line {place[0]}: it is not what was signed"]
+        return [f"line {number}: it is not what was signed"]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        return [f"line {place[0]}: {error or type(error).__name__}"]
+        return [f"line {number}: {error or type(error).__name__}"]
     return []
 
 
-if __name__ == "__main__":
+def main() -> None:
     with (
         open(sys.argv[1], encoding="utf-8", newline="") as export,
         open(sys.argv[2], encoding="utf-8") as trusted,
     ):
         certificate = Path(sys.argv[3]).read_text(encoding="utf-8") if len(sys.argv) > 3 else None
-        everything = problems(export.read(), json.load(trusted)["keys"], certificate)
-    print("\n".join(everything) or "signed")
-    sys.exit(1 if everything else 0)
+        found = problems(export.read(), json.load(trusted)["keys"], certificate)
+    print("\n".join(found) or "signed")
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -29,7 +29,7 @@ use surety_common::domain::signature::{Service, SignatureStatus};
 use surety_common::domain::toolchain::{ReportResult, THIN_REPORT};
 use surety_common::domain::verdict::{Caution, Verdict};
 use surety_common::domain::verification::{probes, wrote_files};
-use surety_common::store::{self, Commit, EvidenceBundle, Outcome, Topic};
+use surety_common::store::{self, Commit, EvidenceBundle, JudgedTask, Outcome, Topic};
 use surety_common::telemetry::trace;
 use surety_common::wire::caller::Caller;
 use surety_common::wire::run::DatedVerdict;
@@ -159,10 +159,10 @@ impl Gate {
     async fn decide(&self, bundle: &Arc<EvidenceBundle>) -> Result<Decided, Fault> {
         let record = &bundle.run;
         let checks = record.plan.as_ref().map_or(&[][..], |plan| &plan.verify);
-        let reports = action_report::results(&self.pool, record.spec.id, checks).await?;
+        let task = bundle.task.as_ref();
+        let reports = action_report::results(task, record.spec.created_at, checks);
         let mut answers = self.probes.answers(checks).await?;
-        let run_id = record.spec.id;
-        answers.extend(forge_state::answers(&self.pool, &self.forges, run_id, checks).await?);
+        answers.extend(forge_state::answers(&self.pool, &self.forges, task, checks).await?);
         let refuses_thin = record.spec.policy.refuse_on.iter().any(|code| code == THIN_REPORT);
         answers
             .extend(reports.iter().map(|(index, result)| (*index, answer(*result, refuses_thin))));
@@ -184,6 +184,7 @@ impl Gate {
             receipts: record.execution.counters.receipts,
             last_receipt_digest: record.execution.counters.last_receipt_digest.clone(),
             plan_digest: record.plan_digest.clone(),
+            history: bundle.task.as_ref().and_then(JudgedTask::history),
         };
         Ok(Decided { verdict, question })
     }

@@ -42,6 +42,7 @@ mod remote_drivers;
 mod replans;
 mod reports;
 mod rewritten_evidence;
+mod rewritten_task;
 mod secrets;
 mod shards;
 mod signed_evidence;

@@ -164,6 +164,7 @@ fn stored(plan: &Plan) -> Result<NewRun> {
         submitter: "test".to_owned(),
         request_digest: String::new(),
         plan: Some(revision),
+        task: None,
         artifacts: Vec::new(),
         write: draft.into_write(),
     })

@@ -2,41 +2,32 @@
 //!
 //! Only runs that a planner made for tasks have a task's row, so in any other run nothing was reported.
 
-use sqlx::PgPool;
+use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 use surety_common::domain::check::{AcceptCheck, CheckKind};
 use surety_common::domain::toolchain::{Compatibility, ReportResult, TaskEntry, TaskFacts, judge};
-use surety_common::store::{self, StoreError};
-use uuid::Uuid;
+use surety_common::store::JudgedTask;
 
-/// The results of the `action_report` checks, by their index in the list. None of a run that is no task.
-///
-/// # Errors
-/// [`StoreError`]; then there is no verdict, and none is refused for it.
-pub async fn results(
-    pool: &PgPool,
-    run_id: Uuid,
+/// The results of the `action_report` checks, by their index in the list. None of a run that is no task. A report counts
+/// from `began_at`, the time of the run, which is signed.
+pub fn results(
+    task: Option<&JudgedTask>,
+    began_at: DateTime<Utc>,
     checks: &[AcceptCheck],
-) -> Result<BTreeMap<usize, ReportResult>, StoreError> {
-    let asked = || checks.iter().enumerate().filter(|(_, check)| is_asked(check));
-    if asked().next().is_none() {
-        return Ok(BTreeMap::new());
-    }
-    let Some((action_type, assignee, began_at, rows)) = store::task_facts(pool, run_id).await?
-    else {
-        return Ok(BTreeMap::new());
-    };
+) -> BTreeMap<usize, ReportResult> {
+    let asked = checks.iter().enumerate().filter(|(_, check)| is_asked(check));
+    let Some(JudgedTask { task, entries: rows, .. }) = task else { return BTreeMap::new() };
     let outputs = rows.iter().filter(|row| !row.attachment.is_empty()).count();
-    let entries: Vec<TaskEntry> = rows.into_iter().map(|row| row.entry).collect();
+    let entries: Vec<TaskEntry> = rows.iter().map(|row| row.entry.clone()).collect();
     let facts = TaskFacts {
-        action_type: &action_type,
-        assignee: &assignee,
+        action_type: &task.judged.action_type,
+        assignee: &task.assignee,
         began_at,
         entries: &entries,
         outputs,
     };
     let result = |check: &AcceptCheck| judge(&facts, Compatibility::of_params(&check.params));
-    Ok(asked().map(|(index, check)| (index, result(check))).collect())
+    asked.map(|(index, check)| (index, result(check))).collect()
 }
 
 fn is_asked(check: &AcceptCheck) -> bool {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use surety_common::domain::check::{AcceptCheck, CheckKind};
 use surety_common::domain::toolchain::{FORGE_TARGET, NotAsked, TaskFailure};
-use surety_common::store::{self, StoreError};
+use surety_common::store::{self, JudgedTask, StoreError};
 use surety_forge::{Forges, ProbeAnswer, Probed};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -30,15 +30,16 @@ pub fn is_asked(check: &AcceptCheck) -> bool {
 pub async fn answers(
     pool: &PgPool,
     forges: &Forges,
-    run_id: Uuid,
+    task: Option<&JudgedTask>,
     checks: &[AcceptCheck],
 ) -> Result<BTreeMap<usize, Answer>, StoreError> {
     let asked = || checks.iter().enumerate().filter(|(_, check)| is_asked(check));
     if asked().next().is_none() {
         return Ok(BTreeMap::new());
     }
-    let Some(task) = store::find_task(pool, run_id).await? else { return Ok(BTreeMap::new()) };
-    let (_, account) = store::account_of_task(pool, &task).await?;
+    let Some(JudgedTask { task, .. }) = task else { return Ok(BTreeMap::new()) };
+    let run_id = task.run_id;
+    let (_, account) = store::account_of_task(pool, task).await?;
     let asking = forges.probe(&task.payload, &account, task.happened_at);
     let answer = match timeout(LIMIT, asking).await {
         Ok(probed) => answer(&probed, run_id),

@@ -11,6 +11,7 @@ use crate::domain::execution::Execution;
 use crate::domain::execution::draft::Write;
 use crate::domain::execution::wait_rows::WaitChanges;
 use crate::domain::journal::{Entry, Recorded, VerdictRecord, write_changes};
+use crate::domain::signature::SignedColumns;
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgArguments;
 use sqlx::query::QueryScalar;
@@ -381,8 +382,10 @@ impl Columns {
                 actor: &chain.first.write.actor.0,
                 text,
                 entries: chain.events(),
-                run: None,
-                plan: chain.plan.map(plan_columns),
+                columns: SignedColumns {
+                    plans: chain.plan.map(plan_columns).into_iter().collect(),
+                    ..SignedColumns::default()
+                },
                 after: signed_state(chain.row())?,
             })
         });

@@ -12,7 +12,7 @@ use super::wake::{Notices, Topic, Waker};
 use crate::crash;
 use crate::domain::execution::draft::Write;
 use crate::domain::run::RunSpec;
-use crate::domain::signature::{RunColumns, instant};
+use crate::domain::signature::{RunColumns, SignedColumns, TaskColumns, instant};
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool};
 use std::collections::{HashSet, VecDeque};
@@ -32,6 +32,8 @@ pub struct NewRun {
     pub request_digest: String,
     /// The plan that came with the request.
     pub plan: Option<StoredPlan>,
+    /// The columns of its task that feed a verdict; none for a run that is no task.
+    pub task: Option<TaskColumns>,
     /// Content that the plan names by its digest: the digest, and the bytes.
     pub artifacts: Vec<(String, Vec<u8>)>,
     /// The run's first transitions.
@@ -245,7 +247,7 @@ const CREATE_WAITING: &str = concat!(
 
 impl NewColumns {
     fn push(&mut self, new: &NewRun, span_id: Option<&str>) -> Result<(), StoreError> {
-        let NewRun { spec, submitter, request_digest, plan, artifacts, write } = new;
+        let NewRun { spec, submitter, request_digest, plan, task: _, artifacts, write } = new;
         self.rows.push(&Change { write, span_id }.into())?;
         self.waits.push(spec.id, &write.waits);
         self.namespace.push(spec.namespace.clone());
@@ -280,7 +282,7 @@ impl NewColumns {
             return Ok(());
         }
         let rows = jobs.iter().enumerate().map(|(place, job)| {
-            let NewRun { spec, plan, write, submitter, .. } = &*job.new;
+            let NewRun { spec, plan, task, write, submitter, .. } = &*job.new;
             let text = |column: &[String]| column.get(place).cloned().unwrap_or_default();
             let optional = |column: &[Option<String>]| {
                 column.get(place).cloned().flatten().unwrap_or_default()
@@ -313,8 +315,11 @@ impl NewColumns {
                 actor: &write.actor.0,
                 text: self.rows.entries.get(place).map_or("", String::as_str),
                 entries: write.entries.iter().collect(),
-                run: Some(run),
-                plan: first,
+                columns: SignedColumns {
+                    run: Some(run),
+                    task: task.clone(),
+                    plans: first.into_iter().collect(),
+                },
                 after: signed_state(&write.execution)?,
             })
         });

@@ -8,14 +8,17 @@ use super::query_batcher::QueryBatcher;
 use super::run_row::RunRow;
 use super::signed_run::{SignedRun, counted};
 use super::signing::plan_columns;
+use super::task::{JudgedTask, SignedTask, judged_task};
 use crate::domain::journal::{Evidence, Extent, StoredError, StoredRow, Turn};
 use crate::domain::json::sha256;
 use crate::domain::machine::run::RunState;
 use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::run::RunRecord;
 use crate::domain::signature::{
-    CommitLine, EvidenceReport, Row, RowSignature, StoredState, TrustedKeys, Verifier,
+    CommitLine, EvidenceReport, FoundColumns, Row, RowSignature, SignatureStatus, StoredState,
+    TaskColumns, TrustedKeys, Verifier,
 };
+use crate::domain::toolchain::TASK_NAMESPACES;
 use chrono::{DateTime, Utc};
 use sqlx::{FromRow, PgPool};
 use std::sync::Arc;
@@ -49,7 +52,12 @@ struct CaseRow {
 
 impl CaseRow {
     /// A check of the signatures of a run with at most one plan, whose rows are all in the bundle.
-    fn verifier<'k>(&self, keys: &'k TrustedKeys, run_id: Uuid) -> Verifier<'k> {
+    fn verifier<'k>(
+        &self,
+        keys: &'k TrustedKeys,
+        run_id: Uuid,
+        task: Option<TaskColumns>,
+    ) -> Verifier<'k> {
         let plan = self.run.plan().and_then(|(body, digest)| {
             Some(plan_columns(&StoredPlan {
                 revision: 1,
@@ -61,7 +69,8 @@ impl CaseRow {
             }))
         });
         let run = self.run.signed_columns(&self.submitter);
-        Verifier::new(Some(keys), run_id.to_string(), run, plan)
+        let plans = plan.into_iter().collect();
+        Verifier::new(Some(keys), run_id.to_string(), FoundColumns { run, task, plans })
     }
 
     fn rows(&self) -> impl Iterator<Item = StoredRow<'_>> {
@@ -82,10 +91,20 @@ pub struct EvidenceBundle {
     pub run: RunRecord,
     /// Its receipts, and the last turn of the requested kind.
     pub evidence: Evidence,
+    /// Its task with the history; none of a run that is no task, or is not being verified.
+    pub task: Option<JudgedTask>,
     /// What the signatures of its rows say; none where no keys are trusted.
     pub signatures: Option<EvidenceReport>,
     /// The permit for a large bundle, released when it is dropped.
     permit: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+impl EvidenceBundle {
+    /// Whether its rows are not what was signed.
+    fn is_broken(&self) -> bool {
+        let status = self.signatures.as_ref().map(|report| &report.status);
+        matches!(status, Some(SignatureStatus::Broken(_)))
+    }
 }
 
 /// Where the trusted keys are read from: not from the database that is judged.
@@ -144,7 +163,14 @@ impl EvidenceBundles {
         let Some(row) = self.beginnings.ask(run_id).await?.pop() else { return Ok(None) };
         let row = CaseRow::from_row(&row)?;
         let keys = self.trust.as_ref().map(|trust| trust.trusted());
-        let mut check = keys.as_deref().map(|keys| row.verifier(keys, run_id));
+        // Only runs in these namespaces are tasks: other runs make no further query.
+        let (task, unreadable) = match TASK_NAMESPACES.contains(&row.run.namespace()) {
+            // On the heap, so that the futures of many other runs stay small.
+            true => Box::pin(self.read_task(run_id)).await?,
+            false => (None, None),
+        };
+        let columns = || task.as_ref().and_then(|task| task.signed.columns.clone());
+        let mut check = keys.as_deref().map(|keys| row.verifier(keys, run_id, columns()));
         let mut evidence = Evidence::default();
         let mut signatures = row.signatures.iter();
         let bytes = evidence.read_on(row.rows(), wanted, |stored, extent, receipts| {
@@ -154,7 +180,7 @@ impl EvidenceBundles {
         let bytes = bytes.map_err(|error| unread(run_id, error))?;
         let read = row.sequences.last().copied().unwrap_or_default();
         let run = row.run.into_record()?;
-        let mut bundle = EvidenceBundle { run, evidence, signatures: None, permit: None };
+        let mut bundle = EvidenceBundle { run, evidence, task, signatures: None, permit: None };
         if bundle.run.execution.state != RunState::Verifying {
             return Ok(Some(bundle));
         }
@@ -164,27 +190,46 @@ impl EvidenceBundles {
         bundle.signatures = match (check, keys.as_deref()) {
             // Earlier plans and verdicts are rows of their own.
             (Some(_), Some(keys))
-                if bundle.run.execution.plan_revision > 1 || counters.verdict_sequence > 0 =>
+                if bundle.run.execution.plan_revision > 1
+                    || counters.verdict_sequence > 0
+                    || unreadable.is_some() =>
             {
-                match SignedRun::find(&self.pool, run_id).await? {
-                    Some(signed) => Some(signed.check(Some(keys), |_| ()).await?),
-                    None => None,
-                }
+                let task = bundle.task.as_ref().map(|task| task.signed.clone());
+                Box::pin(checked_as_a_whole(&self.pool, run_id, task, keys)).await?
             }
-            (Some(check), Some(_)) => {
+            (Some(mut check), Some(_)) => {
+                let entries = bundle.task.iter().flat_map(|task| &task.signed.entries);
+                entries.for_each(|entry| check.entry(entry));
                 let execution = &bundle.run.execution;
                 let after = signed_state(execution)?;
                 let state = StoredState {
-                    state: after.state.to_owned(),
+                    state: after.state.as_str().to_owned(),
                     plan_revision: execution.plan_revision,
                     sequence: execution.sequence,
                     progress: after.progress,
+                    history: counters.history.as_deref().cloned(),
                 };
                 Some(check.finish(&state, (counted.receipt_count, &counted.chain_digest)))
             }
             _ => None,
         };
-        Ok(Some(bundle))
+        // A task that does not read was rewritten where its signature is broken, which the gate refuses.
+        match unreadable.filter(|_| !bundle.is_broken()) {
+            Some(error) => Err(error),
+            None => Ok(Some(bundle)),
+        }
+    }
+
+    /// The task of a run, or why its rows do not read.
+    async fn read_task(
+        &self,
+        run_id: Uuid,
+    ) -> Result<(Option<JudgedTask>, Option<StoreError>), StoreError> {
+        match judged_task(&self.pool, run_id).await {
+            Ok(task) => Ok((task, None)),
+            Err(error @ StoreError::Corrupt { .. }) => Ok((None, Some(error))),
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads the journal after the rows that the common statement returned, which were `read`
@@ -220,6 +265,21 @@ impl EvidenceBundles {
         }
         Ok(())
     }
+}
+
+/// Checks all rows of a run, with its task as it was read.
+async fn checked_as_a_whole(
+    pool: &PgPool,
+    run_id: Uuid,
+    task: Option<SignedTask>,
+    keys: &TrustedKeys,
+) -> Result<Option<EvidenceReport>, StoreError> {
+    let Some(signed) = SignedRun::find(pool, run_id).await? else { return Ok(None) };
+    let signed = match task {
+        Some(task) => signed.with_task(task),
+        None => signed,
+    };
+    signed.check(Some(keys), |_| ()).await.map(Some)
 }
 
 /// Checks the signature of one row.

@@ -4,8 +4,9 @@ use super::StoreError;
 use super::partition::time_of;
 use crate::domain::execution::{Counters, Execution, Paused, StepProgress};
 use crate::domain::grant::CallGrant;
+use crate::domain::journal::TaskHistory;
 use crate::domain::machine::run::RunState;
-use crate::domain::signature::{Digest, SignedState, progress_digest};
+use crate::domain::signature::{Digest, SignedState, StateName, progress_digest};
 use crate::domain::step::StepState;
 use crate::domain::stop::Terminal;
 use crate::domain::todo::RunTodos;
@@ -200,6 +201,8 @@ struct SignedRest<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     final_answer: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<&'a TaskHistory>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<(&'a str, &'a str)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     terminal: Option<&'a Terminal>,
@@ -219,7 +222,7 @@ const fn is_zero(value: &i64) -> bool {
 pub(super) fn signed_state(execution: &Execution) -> Result<SignedState, StoreError> {
     let Execution { counters, todos, grants, terminal, state, .. } = execution;
     let progress = digest_of(counters, (todos, grants), (blocked_from(*state), terminal.as_ref()))?;
-    Ok(SignedState { state: state.as_str(), progress })
+    Ok(SignedState { state: StateName::from(*state), progress })
 }
 
 fn digest_of(
@@ -227,13 +230,15 @@ fn digest_of(
     (todos, grants): (&RunTodos, &[CallGrant]),
     (blocked_from, terminal): (Option<&str>, Option<&Terminal>),
 ) -> Result<Digest, StoreError> {
-    let Counters { base_snapshot, final_answer, repository, verdict_sequence, .. } = counters;
+    let Counters { base_snapshot, final_answer, repository, verdict_sequence, history, .. } =
+        counters;
     // The commit is resolved before anything is journaled, and it counts from the snapshot of its files on.
     let start = repository.as_deref().filter(|_| !base_snapshot.is_empty());
     let rest = to_text(&SignedRest {
         base_snapshot,
         blocked_from,
         final_answer,
+        history: history.as_deref(),
         start: start.map(|start| (start.commit.as_str(), start.branch.as_str())),
         terminal,
         verdict_sequence: *verdict_sequence,

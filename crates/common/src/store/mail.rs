@@ -8,6 +8,7 @@
 
 use super::StoreError;
 use super::pool::within;
+use super::signing::Signing;
 use super::task::{NewEntry, NewTask, insert_entry, insert_task};
 use crate::crash;
 use crate::domain::mail::{MailKind, MailState, Message};
@@ -159,6 +160,7 @@ pub async fn send_mail(
 /// [`StoreError`]
 pub async fn reply_mail(
     pool: &PgPool,
+    signing: &Signing,
     new: &NewMail,
     report: &NewEntry,
     max_unread: i64,
@@ -177,7 +179,7 @@ pub async fn reply_mail(
         if answered.is_none() {
             return commit(transaction, SentMail::Closed).await;
         }
-        accept(&mut transaction, report).await?;
+        accept(&mut transaction, signing, report).await?;
         commit(transaction, SentMail::New).await
     })
     .await
@@ -187,7 +189,11 @@ pub async fn reply_mail(
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn read_mail(pool: &PgPool, report: &NewEntry) -> Result<bool, StoreError> {
+pub async fn read_mail(
+    pool: &PgPool,
+    signing: &Signing,
+    report: &NewEntry,
+) -> Result<bool, StoreError> {
     within(async {
         let mut transaction = pool.begin().await?;
         let accepts: Option<bool> = sqlx::query_scalar(include_str!("sql/mail_read.sql"))
@@ -196,7 +202,7 @@ pub async fn read_mail(pool: &PgPool, report: &NewEntry) -> Result<bool, StoreEr
             .fetch_optional(&mut *transaction)
             .await?;
         if accepts == Some(true) {
-            accept(&mut transaction, report).await?;
+            accept(&mut transaction, signing, report).await?;
         }
         transaction.commit().await?;
         Ok(accepts == Some(true))
@@ -324,8 +330,12 @@ async fn find_by_request(
 }
 
 /// Stores the report of a message's task.
-async fn accept(transaction: &mut PgTransaction<'_>, report: &NewEntry) -> Result<(), StoreError> {
-    insert_entry(transaction, report).await?;
+async fn accept(
+    transaction: &mut PgTransaction<'_>,
+    signing: &Signing,
+    report: &NewEntry,
+) -> Result<(), StoreError> {
+    insert_entry(transaction, signing, report).await?;
     sqlx::query(include_str!("sql/report_task.sql"))
         .bind(report.run_id)
         .bind(report.at)

@@ -46,6 +46,11 @@ impl RunRow {
         ])
     }
 
+    /// The namespace, which the signed columns contain.
+    pub(super) fn namespace(&self) -> &str {
+        self.execution.namespace()
+    }
+
     /// The plan's text and its digest.
     pub(super) fn plan(&self) -> Option<(&str, &str)> {
         self.plan_body.as_deref().zip(self.plan_digest.as_deref())

@@ -7,14 +7,15 @@ use super::pages::Pages;
 use super::plan::StoredPlan;
 use super::pool::within;
 use super::signing::plan_columns;
+use super::task::SignedTask;
 use crate::domain::execution::Counters;
 use crate::domain::journal::{Entry, VerdictRecord, Wanted, read_changes};
 use crate::domain::json::sha256;
 use crate::domain::receipt::ChainEnd;
 use crate::domain::signature::{
-    Commit, CommitLine, EvidenceReport, KeyId, PlanColumns, RangeProof, RowSignature, RunColumns,
-    SIGNATURE_BYTES, SignedVerdict, StoredState, TrustedKeys, VerdictAnchor, Verifier, header_line,
-    instant, state_line, stored_line,
+    Commit, CommitLine, EvidenceReport, FoundColumns, KeyId, PlanColumns, RangeProof, RowSignature,
+    RunColumns, SIGNATURE_BYTES, SignedVerdict, StoredState, TrustedKeys, VerdictAnchor, Verifier,
+    header_line, instant, state_line, stored_line,
 };
 use crate::domain::stop::Terminal;
 use chrono::{DateTime, Utc};
@@ -72,6 +73,7 @@ pub struct SignedRun {
     run_id: Uuid,
     run: RunColumns,
     plans: Vec<PlanColumns>,
+    task: SignedTask,
     verdicts: BTreeMap<i64, VerdictRow>,
     state: StoredState,
     /// The receipts that the run's own row counts, and the digest of the last.
@@ -106,12 +108,14 @@ impl SignedRun {
             let plans: Vec<SignedPlanRow> = plans.fetch_all(&mut *snapshot).await?;
             let verdicts = sqlx::query_as(include_str!("sql/signed_verdicts.sql")).bind(run_id);
             let verdicts: Vec<VerdictRow> = verdicts.fetch_all(&mut *snapshot).await?;
+            let task = SignedTask::find(&mut snapshot, run_id).await?;
             snapshot.commit().await?;
             let counted = counted(run_id, row.progress.0.counters());
             let plans = plans.into_iter().map(SignedPlanRow::columns);
             let state = row.stored_state()?;
             Ok(Some(Self {
                 run_id,
+                task,
                 plans: plans.collect::<Result<_, _>>()?,
                 verdicts: verdicts.into_iter().map(|verdict| (verdict.sequence, verdict)).collect(),
                 pages: Pages::new(pool.clone(), run_id, 0, i64::MAX),
@@ -207,13 +211,13 @@ impl SignedRun {
         keys: Option<&TrustedKeys>,
         mut seen: impl FnMut(&SignedRow) + Send,
     ) -> Result<EvidenceReport, StoreError> {
-        let (run, plans) = (self.run.clone(), self.plans.clone());
-        let mut verifier = Verifier::new(keys, self.run_id.to_string(), run, plans);
+        let mut verifier = Verifier::new(keys, self.run_id.to_string(), self.found());
         while let Some(row) = self.next().await? {
             verifier.commit(&row.commit.as_row());
             row.verdicts.iter().for_each(|verdict| verifier.verdict(verdict));
             seen(&row);
         }
+        self.task.entries.iter().for_each(|entry| verifier.entry(entry));
         for verdict in self.verdicts.values() {
             let sequence = verdict.sequence;
             verifier.find(
@@ -226,14 +230,27 @@ impl SignedRun {
         Ok(verifier.finish(&self.state, (self.counted.receipt_count, &self.counted.chain_digest)))
     }
 
-    /// The first lines of an export.
-    pub fn head(&self) -> [String; 2] {
-        [header_line(&self.run_id.to_string()), stored_line(&self.run, &self.plans)]
+    fn found(&self) -> FoundColumns {
+        let (run, task, plans) = (&self.run, &self.task.columns, &self.plans);
+        FoundColumns { run: run.clone(), task: task.clone(), plans: plans.clone() }
     }
 
-    /// The last lines of an export, once every row was read.
-    pub fn tail(&self) -> [String; 2] {
-        [state_line(&self.state), self.counted.to_line()]
+    /// The same run with its task as a caller read it, so that what is checked is what the caller judges.
+    pub(super) fn with_task(self, task: SignedTask) -> Self {
+        Self { task, ..self }
+    }
+
+    /// The first lines of an export.
+    pub fn head(&self) -> [String; 2] {
+        [header_line(&self.run_id.to_string()), stored_line(&self.found())]
+    }
+
+    /// The last lines of an export, once every row was read: the history of the run's task, its state and its chain's
+    /// end.
+    pub fn tail(&self) -> Vec<String> {
+        let run_id = self.run_id.to_string();
+        let entries = self.task.entries.iter().flat_map(|entry| entry.to_lines(&run_id));
+        entries.chain([state_line(&self.state), self.counted.to_line()]).collect()
     }
 
     /// The lines of a row in an export.
@@ -266,6 +283,7 @@ impl SignedRunRow {
             state: self.state.clone(),
             plan_revision: revision(self.plan_revision)?,
             sequence: self.sequence,
+            history: self.progress.0.counters().history.as_deref().cloned(),
             progress: self
                 .progress
                 .0

@@ -8,8 +8,8 @@ use crate::clock;
 use crate::domain::journal::{Entry, VerdictRecord};
 use crate::domain::json::sha256;
 use crate::domain::signature::{
-    CommitLine, KeyId, PlanColumns, PublicKey, RowLeaves, RowSignature, RunColumns, SecretKey,
-    Service, SignedState, SignedVerdict, instant,
+    CommitLine, EntryLine, EntrySignature, KeyId, PlanColumns, PublicKey, RowLeaves, RowSignature,
+    SecretKey, Service, SignedColumns, SignedState, SignedVerdict, instant,
 };
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -34,8 +34,7 @@ pub(super) struct RowToSign<'a> {
     pub(super) actor: &'a str,
     pub(super) text: &'a str,
     pub(super) entries: Vec<&'a Entry>,
-    pub(super) run: Option<RunColumns>,
-    pub(super) plan: Option<PlanColumns>,
+    pub(super) columns: SignedColumns,
     /// The run's mutable row behind the row.
     pub(super) after: SignedState,
 }
@@ -43,7 +42,7 @@ pub(super) struct RowToSign<'a> {
 impl RowToSign<'_> {
     /// A row without entries is not stored, and has no leaves.
     fn leaves(self) -> RowLeaves {
-        let Self { run_id, sequence, at, actor, text, entries, run, plan, after } = self;
+        let Self { run_id, sequence, at, actor, text, entries, columns, after } = self;
         if text.is_empty() {
             return RowLeaves::default();
         }
@@ -68,7 +67,7 @@ impl RowToSign<'_> {
             | Entry::Answer(_)
             | Entry::Forked(_) => None,
         });
-        RowLeaves::of(&run_id.to_string(), receipts, (run, plan.into_iter().collect()), &line)
+        RowLeaves::of(&run_id.to_string(), receipts, columns, &line)
     }
 }
 
@@ -89,6 +88,12 @@ impl Signing {
         let leaves = rows.into_iter().map(RowToSign::leaves).collect();
         let signed = RowSignature::sign(&key.current(), clock::now(), leaves);
         signed.into_iter().map(|signature| signature.map(|it| it.to_bytes())).collect()
+    }
+
+    /// Signs an entry in the history of a run's task.
+    pub(super) fn entry(&self, run_id: &str, line: &EntryLine) -> Option<EntrySignature> {
+        let (_, key) = self.0.as_ref()?;
+        Some(EntrySignature::sign(&key.current(), run_id, line, clock::now()))
     }
 
     /// Signs a verdict: the key's id, and the signatures one after the other.

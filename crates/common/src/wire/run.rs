@@ -81,8 +81,14 @@ pub type DatedVerdict = (DateTime<Utc>, VerdictRecord);
 
 /// A stored verdict, with its subject.
 pub fn verdict_of(run_id: uuid::Uuid, at: DateTime<Utc>, record: VerdictRecord) -> v1::Verdict {
-    let VerdictRecord { plan_revision, verdict, receipts, last_receipt_digest, plan_digest } =
-        record;
+    let VerdictRecord {
+        plan_revision,
+        verdict,
+        receipts,
+        last_receipt_digest,
+        plan_digest,
+        history: _,
+    } = record;
     v1::Verdict {
         plan_digest,
         decided_at: Some(timestamp(at)),

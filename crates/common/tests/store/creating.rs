@@ -163,6 +163,7 @@ async fn a_submitted_plan_is_stored_with_its_moves_or_not_at_all(pool: PgPool) {
         submitter: String::new(),
         request_digest: String::new(),
         plan: None,
+        task: None,
         artifacts: Vec::new(),
         write: draft.into_write(),
     };

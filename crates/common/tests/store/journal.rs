@@ -145,6 +145,7 @@ async fn a_verdict_is_found_at_its_number_and_at_no_other(pool: PgPool) {
         receipts: 0,
         last_receipt_digest: String::new(),
         plan_digest: String::new(),
+        history: None,
     };
     let row = applied(
         &pool,
@@ -296,6 +297,7 @@ async fn the_latest_verdict_about_a_revision_is_found(pool: PgPool) {
             receipts,
             last_receipt_digest: String::new(),
             plan_digest: String::new(),
+            history: None,
         };
         let write = change(&row, |draft| {
             draft.journal(Entry::Verdict(Box::new(record)));

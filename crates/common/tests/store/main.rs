@@ -16,6 +16,7 @@ mod schema;
 mod signatures;
 mod support;
 mod tampering;
+mod task_signatures;
 mod tasks;
 mod tokens;
 mod unresponsive;

@@ -33,6 +33,12 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
             "insert into journal (run_id, sequence, at, actor, entries) values (gen_random_uuid(), 1, now(), 'x', {entries})"
         )
     };
+    let entry = |kind: &str| {
+        format!(
+            "insert into task_entry (run_id, kind, author, body, links, attachment, at, number) \
+             values (gen_random_uuid(), '{kind}', 'x', 'x', '{{}}', '', now(), 1)"
+        )
+    };
     let token = "insert into token (id, hash, name, roles, namespaces, created_at, created_by, request_id, request_digest) \
                  values (gen_random_uuid(), sha256('x'), 'x', '{approver}', '{*}', now(), 'x', '', '')";
     let anchor = "insert into anchor values (gen_random_uuid(), now(), now(), 1, '')";
@@ -56,14 +62,15 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         ("executor, verdict entry", &executor, journal(verdict), false),
         ("gate, receipt", &gate, journal(receipt), false),
         ("gate, verdict entry", &gate, journal(verdict), true),
-        (
-            "executor, report",
-            &executor,
-            "insert into task_entry (run_id, kind, author, body, links, attachment, at) \
-             values (gen_random_uuid(), 'action_report', 'x', 'x', '{}', '', now())"
-                .to_owned(),
-            true,
-        ),
+        ("executor, report", &executor, entry("action_report"), true),
+        ("executor, assignment", &executor, entry("assignment"), false),
+        ("executor, note", &executor, entry("note"), false),
+        ("planner, assignment", &planner, entry("assignment"), true),
+        ("gate, report", &gate, entry("action_report"), false),
+        ("planner, entry", &planner, "update task_entry set body = ''".to_owned(), false),
+        ("executor, entry", &executor, "update task_entry set body = ''".to_owned(), false),
+        ("executor, history", &executor, "delete from task_entry".to_owned(), false),
+        ("executor, payload", &executor, "update task set payload = ''".to_owned(), false),
         (
             "executor, clock of a task",
             &executor,
@@ -144,12 +151,36 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
     let row = find(&executor, run_id).await.execution;
     let told = write(&executor, signing(Service::Executor, 2), remark(&row, "told")).await;
     assert!(told.is_ok(), "{told:?}");
+    executor_reports_and_planner_forgets(&planner, &executor).await;
     store::migrate(&executor).await.unwrap();
     assert!(
         store::prepare_partitions(&planner, chrono::Utc::now(), chrono::TimeDelta::days(7))
             .await
             .unwrap()
     );
+}
+
+/// The chain of a task's entries is written under the roles: the lock of the task, the entry and the report.
+async fn executor_reports_and_planner_forgets(planner: &PgPool, executor: &PgPool) {
+    let new = crate::tasks::task("toolchain", 1, crate::support::now());
+    let mut admission = store::Admission::begin(planner, []).await.unwrap();
+    admission.insert(&new).await.unwrap();
+    admission.commit().await.unwrap();
+    let report = store::NewEntry {
+        run_id: new.run_id,
+        kind: surety_common::domain::toolchain::EntryKind::ActionReport,
+        author: "dev".to_owned(),
+        body: "done".to_owned(),
+        links: Vec::new(),
+        attachment: String::new(),
+        at: crate::support::now(),
+    };
+    let signing = signing(Service::Executor, 2);
+    let first = store::report_task(executor, &signing, &report, |_| None).await.unwrap();
+    let second = store::add_entry(planner, &signing, &report, |_| None).await.unwrap();
+    assert!(first.is_some() && second.is_some());
+    let forgotten = sqlx::query("delete from task_entry where run_id = $1").bind(new.run_id);
+    assert_eq!(forgotten.execute(planner).await.unwrap().rows_affected(), 2);
 }
 
 /// `surety migrate` makes partitions as the owner; services work in them with the rights that they have in the journal.

@@ -1,6 +1,7 @@
 //! Signed rows over a real Postgres: what rewriting them as a superuser shows.
 
 use crate::support::{applied, change, find, graph, order, receipt, spec};
+use crate::task_signatures;
 use sqlx::PgPool;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,8 @@ use surety_common::domain::signature::{
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::verdict::{CheckResult, Strength, Verdict};
 use surety_common::store::{
-    Commit, Committer, Created, Creator, CurrentKey, Outcome, SignedRun, Signing, StoreError, Waker,
+    Commit, Committer, Created, Creator, CurrentKey, NewRun, Outcome, SignedRun, Signing,
+    StoreError, Waker,
 };
 use uuid::Uuid;
 
@@ -64,7 +66,8 @@ async fn written(pool: &PgPool, by: Signing, change: Write) -> Execution {
     find(pool, id).await.execution
 }
 
-fn verdict(row: &Execution, plan_digest: &str) -> VerdictRecord {
+/// An accepting verdict.
+pub(crate) fn verdict(row: &Execution, plan_digest: &str) -> VerdictRecord {
     let result = CheckResult {
         name: "tests".to_owned(),
         passed: true,
@@ -87,13 +90,22 @@ fn verdict(row: &Execution, plan_digest: &str) -> VerdictRecord {
         receipts: row.counters.receipts,
         last_receipt_digest: row.counters.last_receipt_digest.clone(),
         plan_digest: plan_digest.to_owned(),
+        history: None,
     }
 }
 
 /// A run of one step with two receipts and an accepted verdict, each row signed by its service.
 pub(crate) async fn done(pool: &PgPool, id: u128) -> Uuid {
     let new = order(spec(id), 1, spec(id).created_at);
-    let (run_id, digest) = (new.spec.id, new.plan.as_ref().unwrap().digest.clone());
+    let digest = new.plan.as_ref().unwrap().digest.clone();
+    let row = worked(pool, new).await;
+    decided(pool, &row, verdict(&row, &digest)).await;
+    row.run_id
+}
+
+/// A new run whose step has recorded two receipts and ended.
+pub(crate) async fn worked(pool: &PgPool, new: NewRun) -> Execution {
+    let run_id = new.spec.id;
     let waker = Waker::start(pool.clone());
     let creator = Creator::start(pool.clone(), waker, signing(Service::Planner, 1));
     assert_eq!(creator.create(Arc::new(new), None).await.unwrap(), Created::New);
@@ -117,7 +129,7 @@ pub(crate) async fn done(pool: &PgPool, id: u128) -> Uuid {
         }),
     )
     .await;
-    let row = written(
+    written(
         pool,
         executor(),
         change(&row, |draft| {
@@ -125,18 +137,16 @@ pub(crate) async fn done(pool: &PgPool, id: u128) -> Uuid {
             draft.finish_step(&graph(1), 0, "done")
         }),
     )
-    .await;
-    let record = verdict(&row, &digest);
-    written(
-        pool,
-        signing(Service::Gate, 3),
-        change(&row, |draft| {
-            draft.record_verdict(record);
-            draft.accept(&graph(1))
-        }),
-    )
-    .await;
-    run_id
+    .await
+}
+
+/// Stores the accepting verdict of the gate.
+pub(crate) async fn decided(pool: &PgPool, row: &Execution, record: VerdictRecord) {
+    let accepting = change(row, |draft| {
+        draft.record_verdict(record);
+        draft.accept(&graph(1))
+    });
+    written(pool, signing(Service::Gate, 3), accepting).await;
 }
 
 pub(crate) async fn check(pool: &PgPool, run_id: Uuid, keys: &TrustedKeys) -> EvidenceReport {
@@ -259,11 +269,20 @@ const REWRITTEN: [(&str, &str, &str); 36] = [
 #[sqlx::test(migrations = "./migrations")]
 async fn rewriting_any_column_that_feeds_a_verdict_is_named_in_an_export(pool: PgPool) {
     let run_id = done(&pool, 1).await;
-    assert_eq!(check(&pool, run_id, &all_keys()).await.status, SignatureStatus::Signed);
-    let before = export(&pool, run_id).await;
+    all_are_named(&pool, run_id, &REWRITTEN).await;
+}
+
+/// Rewrites each column of a signed run as a superuser, and expects these words about it from both checks.
+pub(crate) async fn all_are_named(
+    pool: &PgPool,
+    run_id: Uuid,
+    rewritten: &[(&str, &'static str, &str)],
+) {
+    assert_eq!(check(pool, run_id, &all_keys()).await.status, SignatureStatus::Signed);
+    let before = export(pool, run_id).await;
     assert_eq!(check_export(&before, Some(&all_keys())).status, SignatureStatus::Signed);
-    keep(&pool).await;
-    for (column, statement, words) in REWRITTEN {
+    keep(pool).await;
+    for (column, statement, words) in rewritten {
         let (table, _) = column.split_once('.').unwrap();
         let id = if table == "run" { "id" } else { "run_id" };
         let clause = if statement.contains("where") { "and" } else { "where" };
@@ -280,16 +299,16 @@ async fn rewriting_any_column_that_feeds_a_verdict_is_named_in_an_export(pool: P
             sqlx::query(statement).bind(run_id).execute(&mut *transaction).await.unwrap();
         assert!(rewritten.rows_affected() > 0, "{column}");
         transaction.commit().await.unwrap();
-        let online = findings(&check(&pool, run_id, &all_keys()).await);
+        let online = findings(&check(pool, run_id, &all_keys()).await);
         assert!(online.contains(words), "{column}: {online}");
-        let file = export(&pool, run_id).await;
+        let file = export(pool, run_id).await;
         let offline = findings(&check_export(&file, Some(&all_keys())));
         assert!(offline.contains(words), "{column}: {offline}");
-        restore(&pool).await;
+        restore(pool).await;
     }
 }
 
-const TABLES: [&str; 5] = ["run", "plan", "journal", "verdict", "execution"];
+const TABLES: [&str; 7] = ["run", "plan", "journal", "verdict", "execution", "task", "task_entry"];
 
 /// Keeps the rows, to put them back.
 pub(crate) async fn keep(pool: &PgPool) {
@@ -304,8 +323,9 @@ pub(crate) async fn restore(pool: &PgPool) {
     let mut transaction = pool.begin().await.unwrap();
     let mut statements = vec!["set local session_replication_role = replica".to_owned()];
     statements.extend(TABLES.map(|table| format!("delete from {table}")));
-    statements
-        .extend(TABLES.map(|table| format!("insert into {table} select * from kept_{table}")));
+    statements.extend(TABLES.map(|table| {
+        format!("insert into {table} overriding system value select * from kept_{table}")
+    }));
     for statement in statements {
         sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut *transaction).await.unwrap();
     }
@@ -349,14 +369,15 @@ async fn the_list_beside_the_schema_names_every_column_of_the_tables_that_feed_a
     let found: Vec<String> = sqlx::query_scalar(
         "select table_name || '.' || column_name from information_schema.columns
          where table_schema = current_schema()
-           and table_name in ('run', 'plan', 'execution', 'journal', 'verdict')",
+           and table_name in ('run', 'plan', 'execution', 'journal', 'verdict', 'task', 'task_entry')",
     )
     .fetch_all(&pool)
     .await
     .unwrap();
     let found: BTreeSet<String> = found.into_iter().collect();
     assert_eq!(named, found, "migrations/verdict_columns.txt names each column once");
-    let rewritten: BTreeSet<&str> = REWRITTEN.iter().map(|(column, _, _)| *column).collect();
+    let rewritten = REWRITTEN.iter().chain(&task_signatures::REWRITTEN);
+    let rewritten: BTreeSet<&str> = rewritten.map(|(column, _, _)| *column).collect();
     let feeding: BTreeSet<&str> = lines()
         .filter(|line| line.split_whitespace().nth(1) == Some("feeds"))
         .filter_map(|line| line.split_whitespace().next())

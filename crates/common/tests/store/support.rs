@@ -92,6 +92,7 @@ pub(crate) fn order(spec: RunSpec, steps: usize, at: DateTime<Utc>) -> NewRun {
         submitter: "tester".to_owned(),
         request_digest: "digest".to_owned(),
         plan: Some(stored),
+        task: None,
         artifacts: Vec::new(),
         write,
     }

@@ -10,12 +10,13 @@ use surety_common::domain::toolchain::{
     FailureClass, Subject, TaskFailure, TaskOutcome, TaskPayload,
 };
 use surety_common::store::{
-    self, Admission, EndedTask, EscalationAction, EscalationEnd, NewEscalation, NewTask, TaskCause,
+    self, Admission, EndedTask, EscalationAction, EscalationEnd, NewEscalation, NewTask, Signing,
+    TaskCause,
 };
 use uuid::Uuid;
 
 /// A task of a type, whose run and event have this number.
-fn task(task_type: &'static str, number: u128, at: DateTime<Utc>) -> NewTask {
+pub(crate) fn task(task_type: &'static str, number: u128, at: DateTime<Utc>) -> NewTask {
     let namespace = if task_type == "mail" { "_mail" } else { "_toolchain" };
     NewTask {
         run_id: id(number, at),
@@ -151,8 +152,12 @@ async fn what_is_due_costs_no_scan_of_all_open_tasks(pool: PgPool) {
     };
     let first = over(due(&pool, later(60)).await);
     assert_eq!(first.len(), 5);
-    assert!(store::end_task(&pool, &ended(first[0], later(60))).await.unwrap());
-    assert!(!store::end_task(&pool, &ended(first[0], later(61))).await.unwrap());
+    assert!(
+        store::end_task(&pool, &Signing::default(), &ended(first[0], later(60))).await.unwrap()
+    );
+    assert!(
+        !store::end_task(&pool, &Signing::default(), &ended(first[0], later(61))).await.unwrap()
+    );
     assert_eq!(over(due(&pool, later(60)).await), first[1..]);
 }
 
@@ -170,7 +175,7 @@ async fn open_tasks_are_counted_by_kind_from_the_index(pool: PgPool) {
     let plan = lines.join("\n");
     assert!(!plan.contains("Seq Scan"), "{plan}");
     let run_id = due(&pool, later(60)).await[0].1;
-    store::end_task(&pool, &ended(run_id, later(60))).await.unwrap();
+    store::end_task(&pool, &Signing::default(), &ended(run_id, later(60))).await.unwrap();
     started(&pool, &task("mail", 1, now())).await;
     let mut open = store::count_open_tasks(&pool).await.unwrap();
     open.sort_by(|one, other| one.task_type.cmp(&other.task_type));
@@ -225,7 +230,7 @@ async fn an_escalation_is_taken_by_one_planner_and_ends_once(pool: PgPool) {
         escalations: vec![wanted],
         ..ended(failed.run_id, later(2))
     };
-    assert!(store::end_task(&pool, &end).await.unwrap());
+    assert!(store::end_task(&pool, &Signing::default(), &end).await.unwrap());
     let take = async |at: i64| {
         let lease = (later(at), later(at + 120));
         store::take_escalations(&pool, failed.run_id, lease).await.unwrap()
@@ -264,7 +269,7 @@ async fn a_task_type_is_kept_for_its_own_time_and_its_journals_go_with_it(pool: 
     for one in [&old, &young, &other] {
         let at = one.created_at + TimeDelta::days(1);
         run_ended(&pool, one.run_id, at).await;
-        assert!(store::end_task(&pool, &ended(one.run_id, at)).await.unwrap());
+        assert!(store::end_task(&pool, &Signing::default(), &ended(one.run_id, at)).await.unwrap());
     }
     let run = make_from(&pool, RunSpec { created_at: day(0), ..spec(id(5, day(0)).as_u128()) }, 1);
     let run = run.await.run_id;

@@ -10,7 +10,7 @@ use surety_common::clock;
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::run::RunSpec;
 use surety_common::domain::toolchain::{EntryKind, Forge as ForgeKind};
-use surety_common::store::{self, NewEntry, NewOutcome, StoredOutcome};
+use surety_common::store::{self, NewEntry, NewOutcome, Signing, StoredOutcome};
 use surety_forge::RepoName;
 use uuid::Uuid;
 
@@ -23,10 +23,10 @@ pub(super) fn forge_of_run(engine: &Engine, spec: &RunSpec) -> RunForge {
         return RunForge::default();
     }
     let (pool, forges, run_id) = (engine.pool.clone(), engine.forges.clone(), spec.id);
-    let reports = pool.clone();
+    let reports = (pool.clone(), engine.committer.signing().clone());
     let report = Arc::new(move |report: NewReport| -> BoxFuture<'static, _> {
-        let pool = reports.clone();
-        Box::pin(async move { store_report(&pool, run_id, report).await })
+        let (pool, signing) = reports.clone();
+        Box::pin(async move { store_report(&pool, &signing, run_id, report).await })
     });
     if forges.is_empty() {
         return RunForge::default().reporting_to(report);
@@ -39,7 +39,12 @@ pub(super) fn forge_of_run(engine: &Engine, spec: &RunSpec) -> RunForge {
 }
 
 /// Stores a report as the assignee's: no other participant is offered the turns of a task. A repeated call stores none.
-async fn store_report(pool: &PgPool, run_id: Uuid, report: NewReport) -> Result<(), ToolError> {
+async fn store_report(
+    pool: &PgPool,
+    signing: &Signing,
+    run_id: Uuid,
+    report: NewReport,
+) -> Result<(), ToolError> {
     let NewReport { call_id, text, links } = report;
     let task = store::find_task(pool, run_id).await.map_err(unread)?;
     let task = task.ok_or_else(|| unavailable("the run is no task, so it takes no report"))?;
@@ -69,7 +74,7 @@ async fn store_report(pool: &PgPool, run_id: Uuid, report: NewReport) -> Result<
         })
     };
     // None: an earlier attempt of the same call stored it.
-    let stored = store::report_task(pool, &entry, outcome).await;
+    let stored = store::report_task(pool, signing, &entry, outcome).await;
     stored.map(drop).map_err(|error| {
         ToolError::new(ErrorCode::IoFailed, format!("the report could not be stored: {error}"))
     })

@@ -77,7 +77,15 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
     }
     let write = draft.into_write();
     let artifacts = overlays(plan.as_ref().unwrap_or(&checks));
-    let new = Arc::new(NewRun { spec, submitter, request_digest, plan: stored, artifacts, write });
+    let new = Arc::new(NewRun {
+        spec,
+        submitter,
+        request_digest,
+        plan: stored,
+        task: None,
+        artifacts,
+        write,
+    });
     match planner.creator.create(Arc::clone(&new), trace::span_id(&span)).await? {
         Created::New => {
             surety_common::telemetry::observe(&new.write, &span);

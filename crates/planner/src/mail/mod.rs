@@ -56,7 +56,7 @@ pub(crate) async fn read(planner: &Planner, mail: StoredMail) -> Result<StoredMa
     // A report counts once the run has begun.
     task::ensure_started(planner, mail.id).await?;
     let report = report(&mail, "The message was read.".to_owned(), planner.now());
-    if store::read_mail(&planner.pool, &report).await? {
+    if store::read_mail(&planner.pool, &planner.keys.signing, &report).await? {
         follow(planner, mail.id).await?;
     }
     find(planner, mail.id).await
@@ -78,7 +78,8 @@ pub(crate) async fn reply(
     let message = Message::answer(&asked.subject, &asked.to, &asked.from, body);
     let place = (Some(asked.thread_id), Some(asked.id));
     let new = new_mail(message, place, key, planner.now());
-    let sent = store::reply_mail(&planner.pool, &new, &report, MAX_UNREAD).await?;
+    let sent =
+        store::reply_mail(&planner.pool, &planner.keys.signing, &new, &report, MAX_UNREAD).await?;
     let mail = stored(planner, &new, sent).await?;
     follow(planner, asked.id).await?;
     Ok((mail, find(planner, asked.id).await?))

@@ -365,8 +365,7 @@ async fn exported(
     } else if let Some(row) = run.next().await? {
         (run.lines(&row).into_iter().map(kind_of_line).collect(), Some((run, false)))
     } else {
-        let [state, end] = run.tail();
-        (vec![Line::EvidenceJson(state), Line::EndJson(end)], None)
+        (run.tail().into_iter().map(kind_of_line).collect(), None)
     };
     Ok(Some((stream::iter(lines.into_iter().map(Ok)), exporting)))
 }

@@ -70,7 +70,9 @@ fn read_entry(
     let kind = match request.kind.trim() {
         "" => EntryKind::Note,
         text => EntryKind::from_text(text)
-            .filter(|kind| !matches!(kind, EntryKind::ActionReport | EntryKind::System))
+            .filter(|kind| {
+                !matches!(kind, EntryKind::ActionReport | EntryKind::Assignment | EntryKind::System)
+            })
             .ok_or_else(|| {
                 let message = "is none that a participant adds; use note, handoff, observation or review, and \
                                SubmitActionReport for the report";
@@ -113,7 +115,9 @@ pub(super) async fn add(
             let response = v1::AddTaskEntryResponse { sequence };
             call.outcome(Some(task.run_id), &response, entry.at)
         };
-        let Some(sequence) = store::add_entry(&planner.pool, &entry, outcome).await? else {
+        let Some(sequence) =
+            store::add_entry(&planner.pool, &planner.keys.signing, &entry, outcome).await?
+        else {
             continue;
         };
         let changes = caller.name() == task.assignee && waiting_for != task.waiting_for;
@@ -146,7 +150,8 @@ pub(super) async fn report(planner: &Planner, call: &Call, entry: &NewEntry) -> 
             let response = v1::SubmitActionReportResponse::default();
             call.outcome(Some(entry.run_id), &response, entry.at)
         };
-        if store::report_task(&planner.pool, entry, outcome).await?.is_some() {
+        if store::report_task(&planner.pool, &planner.keys.signing, entry, outcome).await?.is_some()
+        {
             return Ok(());
         }
     }

@@ -36,9 +36,9 @@ impl Planner {
         }
         let instructions =
             self.rules.instructions(run_id, &task.payload, language).map_err(unusable)?;
-        let payload = task.payload.to_json().to_string();
-        let given = (agent_id.as_str(), instructions.as_str(), payload.as_str());
-        if store::assign_task(&self.pool, run_id, given).await? {
+        let given = (agent_id.as_str(), instructions.as_str());
+        let (signing, now) = (&self.keys.signing, self.now());
+        if store::assign_task(&self.pool, signing, run_id, given, now).await? {
             tracing::info!(%run_id, agent = agent_id, "planner: a task without an assignee was given to an agent");
             self.waker.wake_now(store::Topic::Waits(run_id));
         }

@@ -95,7 +95,7 @@ pub(super) async fn end_task(planner: &Planner, run_id: Uuid) -> Result<(), Faul
         tasks,
         entry: Some(entry),
     };
-    if !store::end_task(&planner.pool, &ended).await? {
+    if !store::end_task(&planner.pool, &planner.keys.signing, &ended).await? {
         return Ok(());
     }
     measure(&task, &ended, outcome);

@@ -65,6 +65,8 @@ pub(super) async fn supply(planner: &Planner, run_id: Uuid) -> Result<bool, Faul
 
 /// Answers the wait by the same change as a submitted decision. False where another writer was first.
 async fn answer(planner: &Planner, task: &StoredTask, reply: SuppliedReply) -> Result<bool, Fault> {
+    // Before the run is read: an entry that comes meanwhile is one more than is bound.
+    let history = store::task_history(&planner.pool, task.run_id).await?;
     let record = planner.find(task.run_id).await?;
     let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
     let topic = match record.execution.lease_owner {
@@ -76,6 +78,7 @@ async fn answer(planner: &Planner, task: &StoredTask, reply: SuppliedReply) -> R
     if draft.supply_reply(&graph, reply, TimeDelta::zero()).is_err() {
         return Ok(false);
     }
+    history.into_iter().for_each(|history| draft.take_history(history));
     let span = trace::plan_span("planner", &task.run_id.to_string(), &record.spec.trace_parent);
     let span_id = trace::span_id(&span);
     let commit = Commit::new(draft.into_write(), span, span_id).notify_on_commit(topic);

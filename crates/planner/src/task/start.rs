@@ -17,7 +17,7 @@ use surety_common::domain::toolchain::{
     ANY_LONG_COMMENT, ANY_OUTPUT, Agent, AgentDriver, Compatibility, FORGE_TARGET, ProbeMode,
     workspace_revision,
 };
-use surety_common::store::{self, Created, NewRun, NewTask, StoredTask};
+use surety_common::store::{self, Created, JudgedColumns, NewRun, NewTask, StoredTask};
 use surety_common::telemetry::trace;
 use uuid::Uuid;
 
@@ -48,6 +48,8 @@ pub(super) struct Start {
     assignee: String,
     /// What of the repository its workspace is a clone of; none for a task that changes no code.
     revision: Option<String>,
+    /// The columns that feed a verdict.
+    judged: JudgedColumns,
 }
 
 impl From<&NewTask> for Start {
@@ -63,6 +65,7 @@ impl From<&NewTask> for Start {
             is_notice: task.is_notice,
             assignee: task.assignee.clone(),
             revision: workspace_revision(&task.payload, &task.subject),
+            judged: task.judged(),
         }
     }
 }
@@ -80,6 +83,7 @@ impl From<&StoredTask> for Start {
             is_notice: task.is_notice,
             assignee: task.assignee.clone(),
             revision: workspace_revision(&task.payload, &task.subject),
+            judged: task.judged.clone(),
         }
     }
 }
@@ -206,6 +210,8 @@ async fn make_run(planner: &Planner, start: &Start, agent: Option<&Agent>) -> Re
         submitter: SUBMITTER.to_owned(),
         request_digest: String::new(),
         plan: Some(stored),
+        // No run is made of a task that was given to an agent since: that needs a run.
+        task: Some(start.judged.signed(None)),
         artifacts: Vec::new(),
         write: draft.into_write(),
     });
@@ -284,6 +290,7 @@ fn limits() -> Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chrono::DateTime;
 
     #[test]
     fn the_digest_of_a_tasks_plan_is_that_of_its_row() {
@@ -298,6 +305,14 @@ mod tests {
             is_notice: false,
             assignee: String::new(),
             revision: None,
+            judged: JudgedColumns {
+                action_type: "inform".to_owned(),
+                addressee: String::new(),
+                assignee: String::new(),
+                forge: String::new(),
+                happened_at: DateTime::UNIX_EPOCH,
+                payload: String::new(),
+            },
         };
         let plan = normal(&plan(&start, Compatibility::default(), ProbeMode::Required)).unwrap();
         assert_eq!(normal(&plan).unwrap().digest(), plan.digest());

@@ -169,7 +169,7 @@ async fn remind(planner: &Planner, task: &StoredTask) -> Result<(), Fault> {
         attachment: String::new(),
         at: planner.now(),
     };
-    store::add_entry(&planner.pool, &entry, |_| None).await?;
+    store::add_entry(&planner.pool, &planner.keys.signing, &entry, |_| None).await?;
     // An agent that holds the task and is silent gives it back, so that it is handed again.
     store::offer_again(&planner.pool, run_id, planner.now()).await?;
     planner.waker.wake_now(Topic::Waits(run_id));

@@ -1,6 +1,7 @@
 //! The used part of a run's limits.
 
 use crate::domain::decision::Usage;
+use crate::domain::journal::TaskHistory;
 use crate::domain::repository::RepositoryState;
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +62,9 @@ pub struct Counters {
     /// The commits of a run on a git repository; none before its first claim, and for a folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<Box<RepositoryState>>,
+    /// The history of the run's task when its report was taken; none before, and without a task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<Box<TaskHistory>>,
     /// Deaths of executors in the middle of the work that was in progress at the last of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deaths: Vec<Deaths>,

@@ -17,7 +17,7 @@ use super::{CallAnswer, Execution, Graph, OpenCall, StepProgress, SuppliedReply,
 use crate::domain::decision::{Abort, ExecuteDecision, Usage, UsageSource};
 use crate::domain::fault::FaultCode;
 use crate::domain::journal::{
-    Actor, Entry, Intent, Output, ReplyMark, Turn, Validation, VerdictRecord,
+    Actor, Entry, Intent, Output, ReplyMark, TaskHistory, Turn, Validation, VerdictRecord,
 };
 use crate::domain::json::sha256_hex;
 use crate::domain::machine::Refusal;
@@ -350,6 +350,11 @@ impl Draft {
     /// Records whether the runner's observations of the present work are complete.
     pub fn set_observed(&mut self, complete: bool) {
         self.execution.counters.observed = complete;
+    }
+
+    /// Binds the history of the run's task, whose report the change takes, to the run. The change journals a transition.
+    pub fn take_history(&mut self, history: TaskHistory) {
+        self.execution.counters.history = Some(Box::new(history));
     }
 
     /// Journals a verdict as the run's latest.

@@ -20,6 +20,7 @@ use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::stop::StopReason;
 use crate::domain::verdict::Verdict;
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -230,6 +231,17 @@ pub struct VerdictRecord {
     pub last_receipt_digest: String,
     /// The digest of the plan that it judged.
     pub plan_digest: String,
+    /// The history of the run's task that it is based on; none without a task, or without an entry.
+    pub history: Option<TaskHistory>,
+}
+
+/// The entries in the history of a task that a verdict is based on, or that were there when its report was taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskHistory {
+    /// How many, from 1.
+    pub entries: u32,
+    /// The digest of the last of them, which names the one before it.
+    pub last_digest: String,
 }
 
 /// The answer to a wait.

@@ -355,6 +355,8 @@ fn verdict() -> impl Strategy<Value = VerdictRecord> {
             receipts,
             last_receipt_digest,
             plan_digest,
+            history: (receipts % 2 == 0)
+                .then(|| TaskHistory { entries: receipts, last_digest: "h".into() }),
         },
     )
 }

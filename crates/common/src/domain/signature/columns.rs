@@ -1,4 +1,4 @@
-//! The digests of the columns of runs and plans that feed a verdict.
+//! The digests of the columns of runs, tasks and plans that feed a verdict.
 
 use super::envelope::{number, object, text};
 use super::key::{from_hex, to_hex};
@@ -38,6 +38,67 @@ impl RunColumns {
     pub fn read(value: &Value) -> Option<Self> {
         read_columns(value, &Self::NAMES).map(Self)
     }
+}
+
+/// The digests of the columns of a run's task, in the order of [`TaskColumns::NAMES`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskColumns(pub [Digest; 6]);
+
+impl TaskColumns {
+    /// The columns of the table `task` that feed a verdict. The assignee is the one that the task began with.
+    pub const NAMES: [&'static str; 6] =
+        ["action_type", "addressee", "assignee", "forge", "happened_at", "payload"];
+
+    /// Of the texts of these columns.
+    pub fn of(texts: [&str; 6]) -> Self {
+        Self(texts.map(|text| sha256(&[text.as_bytes()])))
+    }
+
+    /// The canonical line of an export.
+    pub fn to_line(&self) -> String {
+        object([("task", columns(&Self::NAMES, &self.0, None))]).to_canonical()
+    }
+
+    /// Reads the value of the key `task`.
+    pub fn read(value: &Value) -> Option<Self> {
+        read_columns(value, &Self::NAMES).map(Self)
+    }
+}
+
+/// The columns that are stored and signed with one journal row.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SignedColumns {
+    /// Of the run, in the row that creates it.
+    pub run: Option<RunColumns>,
+    /// Of the run's task, in the same row; none for a run without a task.
+    pub task: Option<TaskColumns>,
+    /// Of the plans that are stored with the row.
+    pub plans: Vec<PlanColumns>,
+}
+
+impl SignedColumns {
+    /// The lines of an export, which are leaves, in their order.
+    pub(super) fn to_lines(&self) -> impl Iterator<Item = String> {
+        let Self { run, task, plans } = self;
+        let run = run.iter().map(RunColumns::to_line);
+        let task = task.iter().map(TaskColumns::to_line);
+        run.chain(task).chain(plans.iter().map(PlanColumns::to_line))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.run.is_none() && self.task.is_none() && self.plans.is_empty()
+    }
+}
+
+/// The columns of one run as the database has them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundColumns {
+    /// Of the run.
+    pub run: RunColumns,
+    /// Of its task; none for a run without a task.
+    pub task: Option<TaskColumns>,
+    /// Of its plans.
+    pub plans: Vec<PlanColumns>,
 }
 
 /// The digests of the columns of a plan revision, in the order of [`PlanColumns::NAMES`].

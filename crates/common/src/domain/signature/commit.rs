@@ -1,10 +1,10 @@
 //! The leaves of a journal row: its receipts, the run or the plans that were stored with it, and the row itself.
 
-use super::columns::{PlanColumns, RunColumns, digest};
+use super::columns::{SignedColumns, digest};
 use super::envelope::{number, object, text};
 use super::key::to_hex;
 use super::merkle::{Digest, leaf};
-use super::progress::{SignedState, state_of};
+use super::progress::{SignedState, StateName};
 use super::row::{RowLeaves, RowSignature};
 use crate::domain::json::Value;
 use crate::domain::receipt::EvidenceReceipt;
@@ -35,10 +35,9 @@ pub struct Row<'r> {
 impl Row<'_> {
     /// The leaves that its signature covers, in a run.
     pub(super) fn leaves_in(&self, run_id: &str) -> Vec<Digest> {
-        let run = self.signature.and_then(|signed| signed.run.clone());
-        let plans = self.signature.map(|signed| signed.plans.clone()).unwrap_or_default();
+        let columns = self.signature.map(|signed| signed.columns.clone()).unwrap_or_default();
         let receipts = self.receipts.iter().flatten().copied();
-        RowLeaves::of(run_id, receipts, (run, plans), self.line).leaves
+        RowLeaves::of(run_id, receipts, columns, self.line).leaves
     }
 }
 
@@ -75,7 +74,7 @@ impl CommitLine {
         ];
         if let Some(SignedState { state, progress }) = after {
             commit.push(("progress", text(to_hex(progress))));
-            commit.push(("state", text(*state)));
+            commit.push(("state", text(state.as_str())));
         }
         let members = commit.into_iter().map(|(name, value)| (name.to_owned(), value));
         object([("commit", Value::Object(members.collect()))]).to_canonical()
@@ -94,7 +93,8 @@ impl CommitLine {
             after: match (value.get("progress"), value.get("state")) {
                 (None, None) => None,
                 (progress, state) => {
-                    let (progress, state) = (digest(progress?)?, state_of(state?.as_str()?)?);
+                    let (progress, state) =
+                        (digest(progress?)?, StateName::from_text(state?.as_str()?)?);
                     Some(SignedState { state, progress })
                 }
             },
@@ -122,16 +122,15 @@ impl RowLeaves {
     pub fn of<'r>(
         run_id: &str,
         receipts: impl IntoIterator<Item = &'r EvidenceReceipt>,
-        (run, plans): (Option<RunColumns>, Vec<PlanColumns>),
+        columns: SignedColumns,
         line: &CommitLine,
     ) -> Self {
         let receipts = receipts.into_iter();
         let receipts = receipts.map(|receipt| receipt_leaf(run_id, receipt.seq, &receipt.digest));
         let mut leaves: Vec<Digest> = receipts.collect();
-        leaves.extend(run.iter().map(|run| line_leaf(run_id, &run.to_line())));
-        leaves.extend(plans.iter().map(|plan| line_leaf(run_id, &plan.to_line())));
+        leaves.extend(columns.to_lines().map(|line| line_leaf(run_id, &line)));
         leaves.push(line_leaf(run_id, &line.to_line()));
-        Self { leaves, run, plans, after: line.after }
+        Self { leaves, columns, after: line.after }
     }
 }
 
@@ -161,9 +160,7 @@ impl Commit {
             None => lines.push(object([("proof", Value::Null)]).to_canonical()),
         }
         lines.extend(self.receipts.iter().flatten().map(EvidenceReceipt::to_text));
-        let signed = self.signature.iter();
-        lines.extend(signed.clone().flat_map(|signed| &signed.run).map(RunColumns::to_line));
-        lines.extend(signed.flat_map(|signed| &signed.plans).map(PlanColumns::to_line));
+        lines.extend(self.signature.iter().flat_map(|signed| signed.columns.to_lines()));
         lines.push(self.line.to_line());
         lines
     }

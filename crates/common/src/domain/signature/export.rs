@@ -2,21 +2,24 @@
 //!
 //! ```text
 //!   {"export":{"form":...,"run_id":...}}
-//!   {"stored":{"plans":[...],"run":{...}}}          digests of the columns as the database has them
+//!   {"stored":{"plans":[...],"run":{...}}}          digests of the columns as the database has them; "task":{...} of a task
 //!   of each journal row:
 //!     {"payload":...}                               the signed root; absent for a row without a signature
 //!     {"proof":{"first":...,"nodes":[...]}}         null for a row without a signature
-//!     {...receipt...} {"run":...} {"plan":...}      the leaves
+//!     {...receipt...} {"run":...} {"task":...} {"plan":...}   the leaves
 //!     {"commit":{...}}                              the last leaf
 //!     {"payload":...}                               the statements about its verdict, or {"verdict":...} unsigned
 //!     {"anchor":{...}}                              the verdict's anchor, where it has one
+//!   of each entry in the history of the run's task:
+//!     {"payload":...} {"proof":...} {"entry":{...}} a tree whose only leaf is the entry
 //!   {"state":{...}}
 //!   {"chain_end":{...}}
 //! ```
 
 use super::anchor::VerdictAnchor;
-use super::columns::{PlanColumns, RunColumns};
+use super::columns::{FoundColumns, PlanColumns, RunColumns, SignedColumns, TaskColumns};
 use super::commit::{Commit, CommitLine, instant};
+use super::entry::{EntryLine, EntrySignature, SignedEntry};
 use super::envelope::{Envelope, Statement, number, object, text};
 use super::key::{SIGNATURE_BYTES, to_hex};
 use super::merkle::{Digest, RangeProof};
@@ -30,7 +33,7 @@ use crate::domain::receipt::{ChainEnd, EvidenceReceipt, check_plain, read_stored
 use chrono::DateTime;
 
 /// Names the form of the file; another form has another name.
-const FORM: &str = "surety receipts 3";
+const FORM: &str = "surety receipts 4";
 
 /// The first line of an export.
 pub fn header_line(run_id: &str) -> String {
@@ -39,19 +42,22 @@ pub fn header_line(run_id: &str) -> String {
 }
 
 /// The second line of an export: the columns as they are stored.
-pub fn stored_line(run: &RunColumns, plans: &[PlanColumns]) -> String {
+pub fn stored_line(found: &FoundColumns) -> String {
+    let FoundColumns { run, task, plans } = found;
     let inner = |line: String, key: &str| {
         let value = parse_stored(&line).map(|parsed| parsed.value).ok();
         value.and_then(|value| value.get(key).cloned()).unwrap_or(Value::Null)
     };
     let plans = plans.iter().map(|plan| inner(plan.to_line(), "plan")).collect();
-    let stored = object([("plans", Value::Array(plans)), ("run", inner(run.to_line(), "run"))]);
-    object([("stored", stored)]).to_canonical()
+    let mut stored = vec![("plans", Value::Array(plans)), ("run", inner(run.to_line(), "run"))];
+    stored.extend(task.iter().map(|task| ("task", inner(task.to_line(), "task"))));
+    let members = stored.into_iter().map(|(name, value)| (name.to_owned(), value));
+    object([("stored", Value::Object(members.collect()))]).to_canonical()
 }
 
 /// The line before the last one.
 pub fn state_line(state: &StoredState) -> String {
-    let StoredState { state, plan_revision, sequence, progress } = state;
+    let StoredState { state, plan_revision, sequence, progress, history: _ } = state;
     let mut members = vec![
         ("plan_revision", number(plan_revision)),
         ("sequence", number(sequence)),
@@ -80,20 +86,20 @@ impl SignedVerdict {
 pub fn check_export(file: &str, keys: Option<&TrustedKeys>) -> EvidenceReport {
     let mut lines = (1..).zip(file.split_terminator('\n'));
     let head = lines.next().and_then(|(_, line)| read_header(line));
-    let (Some(run_id), Some((run, plans))) =
+    let (Some(run_id), Some(found)) =
         (head, lines.next().and_then(|(_, line)| read_stored_line(line)))
     else {
         return plain(file);
     };
     let mut reader = Reader {
-        verifier: Verifier::new(keys, run_id.as_str(), run.clone(), plans.clone()),
+        verifier: Verifier::new(keys, run_id.as_str(), found.clone()),
         run_id,
         group: Group::default(),
         verdict: None,
         state: None,
         end: None,
     };
-    let canonical = [header_line(&reader.run_id), stored_line(&run, &plans)];
+    let canonical = [header_line(&reader.run_id), stored_line(&found)];
     reader.compare(1, file.split_terminator('\n'), &canonical);
     if !file.ends_with('\n') {
         reader.verifier.find(0, "the file does not end with a line end: it was cut or changed");
@@ -122,11 +128,16 @@ fn read_header(line: &str) -> Option<String> {
     header.get("run_id").and_then(Value::as_str).map(str::to_owned)
 }
 
-fn read_stored_line(line: &str) -> Option<(RunColumns, Vec<PlanColumns>)> {
+fn read_stored_line(line: &str) -> Option<FoundColumns> {
     let value = parse_stored(line).ok()?.value;
     let stored = value.get("stored")?;
     let plans = stored.get("plans")?.as_array()?.iter().map(PlanColumns::read);
-    Some((RunColumns::read(stored.get("run")?)?, plans.collect::<Option<_>>()?))
+    let task = match stored.get("task") {
+        Some(task) => Some(TaskColumns::read(task)?),
+        None => None,
+    };
+    let run = RunColumns::read(stored.get("run")?)?;
+    Some(FoundColumns { run, task, plans: plans.collect::<Option<_>>()? })
 }
 
 /// The lines of one journal row, as far as they were read.
@@ -137,8 +148,7 @@ struct Group<'f> {
     root: Option<(Envelope, Root)>,
     proof: Option<Option<(u32, Vec<Digest>)>>,
     receipts: Vec<Result<EvidenceReceipt, String>>,
-    run: Option<RunColumns>,
-    plans: Vec<PlanColumns>,
+    columns: SignedColumns,
 }
 
 /// What a signed root says of its tree.
@@ -198,11 +208,20 @@ impl<'f> Reader<'_, 'f> {
             self.group.proof = Some(read_proof(proof)?);
         } else if let Some(run) = key("run") {
             self.group.lines.push(line);
-            self.group.run = Some(RunColumns::read(run).ok_or("the columns of a run do not read")?);
+            self.group.columns.run =
+                Some(RunColumns::read(run).ok_or("the columns of a run do not read")?);
+        } else if let Some(task) = key("task") {
+            self.group.lines.push(line);
+            let task = TaskColumns::read(task).ok_or("the columns of a task do not read")?;
+            self.group.columns.task = Some(task);
+        } else if let Some(entry) = key("entry") {
+            self.group.lines.push(line);
+            let entry = EntryLine::read(entry).ok_or("an entry of the task does not read")?;
+            self.entry(entry);
         } else if let Some(plan) = key("plan") {
             self.group.lines.push(line);
             let plan = PlanColumns::read(plan).ok_or("the columns of a plan do not read")?;
-            self.group.plans.push(plan);
+            self.group.columns.plans.push(plan);
         } else if let Some(commit) = key("commit") {
             self.group.lines.push(line);
             let commit = CommitLine::read(commit).ok_or("a journal row does not read")?;
@@ -307,7 +326,7 @@ impl<'f> Reader<'_, 'f> {
 
     /// Ends the lines of a journal row.
     fn commit(&mut self, line: CommitLine) {
-        let Group { first, lines, root, proof, receipts, run, plans } =
+        let Group { first, lines, root, proof, receipts, columns } =
             std::mem::take(&mut self.group);
         let sequence = line.sequence;
         let signature = match (root, proof, line.after) {
@@ -317,12 +336,11 @@ impl<'f> Reader<'_, 'f> {
                     signed_at: root.signed_at,
                     proof: RangeProof { leaf_count: root.leaf_count, first: place, nodes },
                     signature: envelope.signature,
-                    run,
-                    plans,
+                    columns,
                     after,
                 })
             }
-            (None, Some(None), None) if run.is_none() && plans.is_empty() => None,
+            (None, Some(None), None) if columns.is_empty() => None,
             _ => {
                 self.verifier.find(0, format!("journal row {sequence}: its signed root and its proof do not belong together"));
                 None
@@ -331,6 +349,34 @@ impl<'f> Reader<'_, 'f> {
         let commit = Commit { line, receipts, signature };
         self.compare(first, lines, &commit.to_lines(&self.run_id));
         self.verifier.commit(&commit.as_row());
+    }
+
+    /// Ends the lines of an entry of the task.
+    fn entry(&mut self, line: EntryLine) {
+        let Group { first, lines, root, proof, receipts, columns } =
+            std::mem::take(&mut self.group);
+        let is_alone = receipts.is_empty() && columns.is_empty();
+        let signature = match (root, proof) {
+            (Some((envelope, root)), Some(Some(_))) if is_alone => Some(EntrySignature {
+                key_id: envelope.key_id,
+                signed_at: root.signed_at,
+                signature: envelope.signature,
+            }),
+            (None, Some(None)) if is_alone => None,
+            _ => {
+                let number = line.number;
+                self.verifier.find(
+                    0,
+                    format!(
+                        "task entry {number}: its signed root and its proof do not belong together"
+                    ),
+                );
+                None
+            }
+        };
+        let entry = SignedEntry { line, signature };
+        self.compare(first, lines, &entry.to_lines(&self.run_id));
+        self.verifier.entry(&entry);
     }
 
     /// An export has one form: what was read, written again, is the same bytes.
@@ -371,7 +417,13 @@ impl<'f> Reader<'_, 'f> {
 }
 
 fn unknown_state() -> StoredState {
-    StoredState { state: String::new(), plan_revision: 0, sequence: 0, progress: Digest::default() }
+    StoredState {
+        state: String::new(),
+        plan_revision: 0,
+        sequence: 0,
+        progress: Digest::default(),
+        history: None,
+    }
 }
 
 fn read_state(value: &Value) -> Option<StoredState> {
@@ -380,6 +432,7 @@ fn read_state(value: &Value) -> Option<StoredState> {
         plan_revision: value.get("plan_revision")?.as_number()?.parse().ok()?,
         sequence: value.get("sequence")?.as_number()?.parse().ok()?,
         progress: super::columns::digest(value.get("progress")?)?,
+        history: None,
     })
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!   journal rows of one group commit --leaves--> Merkle root --statement--> one DSSE signature of the service
 //!   each row keeps key, signature and the proof of its own leaves
+//!   entry of a task's history --statement--> one DSSE signature of the service that stores it
 //!   verdict --statement (SLSA VSA, test-result)--> one DSSE signature of the gate each
 //!
 //!   Verifier: a run's rows, or the lines of an export, against trusted keys -> signed | unsigned | broken(where)
@@ -14,8 +15,10 @@
 mod anchor;
 mod columns;
 mod commit;
+mod entry;
 mod envelope;
 mod export;
+mod history;
 mod key;
 mod merkle;
 mod progress;
@@ -27,15 +30,16 @@ mod user;
 mod verifier;
 
 pub use anchor::{AnchorTree, AnchoredVerdict, VerdictAnchor, anchored_line};
-pub use columns::{PlanColumns, RunColumns};
+pub use columns::{FoundColumns, PlanColumns, RunColumns, SignedColumns, TaskColumns};
 pub use commit::{Commit, CommitLine, Row, instant};
+pub use entry::{EntryLine, EntrySignature, SignedEntry, links_digest};
 pub use envelope::{Envelope, PAYLOAD_TYPE, message_of};
 pub use export::{check_export, header_line, state_line, stored_line};
 pub use key::{
     KEY_BYTES, KeyError, KeyId, PublicKey, SIGNATURE_BYTES, SecretKey, from_hex, to_hex,
 };
 pub use merkle::{Digest, RangeProof, Tree, leaf};
-pub use progress::{SignedState, progress_digest};
+pub use progress::{SignedState, StateName, progress_digest};
 pub use row::{RowLeaves, RowSignature, root_statement};
 pub use since::{is_about_a_verdict, missing_since};
 pub use summary::{SignedVerdict, verdict_statements};

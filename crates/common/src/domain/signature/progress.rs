@@ -3,42 +3,62 @@
 
 use super::merkle::Digest;
 use crate::domain::json::sha256;
-use crate::domain::machine::run::RunState;
+use crate::domain::machine::run::{Phase, RunState};
 use std::sync::LazyLock;
+
+/// The state of a run without the phase of a blocked one, as it is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateName(RunState);
+
+impl From<RunState> for StateName {
+    fn from(state: RunState) -> Self {
+        Self(match state {
+            RunState::Blocked(_) => RunState::Blocked(Phase::Intake),
+            other => other,
+        })
+    }
+}
+
+impl StateName {
+    /// The state, as the contract spells it.
+    pub const fn as_str(self) -> &'static str {
+        self.0.as_str()
+    }
+
+    /// The state with this name; none for another text.
+    pub(super) fn from_text(name: &str) -> Option<Self> {
+        let known = RunState::ALL.into_iter().find(|known| known.as_str() == name);
+        known.map(Self::from)
+    }
+
+    /// Its letter in a signature's column.
+    pub(super) const fn letter(self) -> u8 {
+        match self.0 {
+            RunState::Intake => b'i',
+            RunState::Planning => b'p',
+            RunState::Executing => b'e',
+            RunState::Verifying => b'v',
+            RunState::Recovering => b'r',
+            RunState::Blocked(_) => b'b',
+            RunState::Done => b'd',
+            RunState::Failed => b'f',
+            RunState::Cancelled => b'c',
+        }
+    }
+
+    /// The state with this letter; none for another one.
+    pub(super) fn from_letter(letter: u8) -> Option<Self> {
+        RunState::ALL.into_iter().map(Self::from).find(|known| known.letter() == letter)
+    }
+}
 
 /// What a run's mutable row says behind a journal row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignedState {
-    /// The state, as the contract spells it.
-    pub state: &'static str,
+    /// The state.
+    pub state: StateName,
     /// The [`progress_digest`].
     pub progress: Digest,
-}
-
-/// The name of a state, and its letter in a signature's column.
-const LETTERS: [(&str, u8); 9] = [
-    (RunState::Intake.as_str(), b'i'),
-    (RunState::Planning.as_str(), b'p'),
-    (RunState::Executing.as_str(), b'e'),
-    (RunState::Verifying.as_str(), b'v'),
-    (RunState::Recovering.as_str(), b'r'),
-    ("BLOCKED", b'b'),
-    (RunState::Done.as_str(), b'd'),
-    (RunState::Failed.as_str(), b'f'),
-    (RunState::Cancelled.as_str(), b'c'),
-];
-
-/// The state with this name; none for another text.
-pub(super) fn state_of(name: &str) -> Option<&'static str> {
-    LETTERS.into_iter().map(|(known, _)| known).find(|known| *known == name)
-}
-
-pub(super) fn state_to_letter(name: &str) -> u8 {
-    LETTERS.into_iter().find(|(known, _)| *known == name).map_or(0, |(_, letter)| letter)
-}
-
-pub(super) fn state_of_letter(letter: u8) -> Option<&'static str> {
-    LETTERS.into_iter().find(|(_, known)| *known == letter).map(|(name, _)| name)
 }
 
 /// Of a new run. Rows with it store no digest.
@@ -54,4 +74,24 @@ pub fn progress_digest(round: u32, [todos, grants, rest]: [&str; 3]) -> Digest {
 
 pub(super) fn initial() -> Digest {
     *INITIAL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_state_has_a_letter_of_its_own_and_is_read_from_it() {
+        for state in RunState::ALL {
+            let name = StateName::from(state);
+            assert_eq!(name.as_str(), state.as_str());
+            assert_eq!(StateName::from_letter(name.letter()), Some(name));
+            assert_eq!(StateName::from_text(state.as_str()), Some(name));
+        }
+        let letters: BTreeSet<u8> =
+            RunState::ALL.into_iter().map(|state| StateName::from(state).letter()).collect();
+        assert_eq!(letters.len(), 9, "the phases of BLOCKED share a letter");
+        assert_eq!((StateName::from_letter(0), StateName::from_text("")), (None, None));
+    }
 }

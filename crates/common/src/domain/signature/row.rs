@@ -2,22 +2,24 @@
 //!
 //! ```text
 //!   form 1 | key id 16 | signed at 8 | leaves 4 | first 4 | signature 64 | state 1 | flags 1 | plans 1
-//!     | columns of the run 32 each, if flagged | progress 32, if flagged | (revision 4, columns 32 each) of each plan | nodes 32 each
+//!     | columns of the run 32 each, if flagged | columns of its task 32 each, if flagged | progress 32, if flagged
+//!     | (revision 4, columns 32 each) of each plan | nodes 32 each
 //! ```
 
-use super::columns::{PlanColumns, RunColumns};
+use super::columns::{PlanColumns, RunColumns, SignedColumns, TaskColumns};
 use super::envelope::{Envelope, Statement, message_of, number, object, subject, text};
 use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
 use super::merkle::{Digest, RangeProof, Tree};
-use super::progress::{SignedState, initial, state_of_letter, state_to_letter};
+use super::progress::{SignedState, StateName, initial};
 use chrono::{DateTime, SecondsFormat, Utc};
 
 /// The predicate of a signed root.
 pub(super) const ROOT: &str = "urn:surety:predicate:receipts-root:v1";
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 const HAS_RUN: u8 = 1;
 /// The progress differs from that of a new run.
 const HAS_PROGRESS: u8 = 2;
+const HAS_TASK: u8 = 4;
 
 /// What signs the leaves of one journal row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,10 +32,8 @@ pub struct RowSignature {
     pub proof: RangeProof,
     /// The signature over the statement about the root.
     pub signature: [u8; SIGNATURE_BYTES],
-    /// The run's columns as they were signed, in the row that created the run.
-    pub run: Option<RunColumns>,
-    /// The columns of the plans that were stored with the row, as they were signed.
-    pub plans: Vec<PlanColumns>,
+    /// The columns that were stored with the row, as they were signed.
+    pub columns: SignedColumns,
     /// The run's mutable row behind the row.
     pub after: SignedState,
 }
@@ -54,10 +54,8 @@ pub fn root_statement(root: &Digest, leaf_count: u32, signed_at: DateTime<Utc>) 
 pub struct RowLeaves {
     /// Their digests, in the order of an export.
     pub leaves: Vec<Digest>,
-    /// The run's columns, in the row that creates it.
-    pub run: Option<RunColumns>,
-    /// The columns of the plans that are stored with the row.
-    pub plans: Vec<PlanColumns>,
+    /// The columns that are stored with the row.
+    pub columns: SignedColumns,
     /// The run's mutable row behind the row; none for a row that is not stored.
     pub after: Option<SignedState>,
 }
@@ -76,7 +74,7 @@ impl RowSignature {
             (root_statement(&tree.root(), leaf_count, signed_at), key.public().id());
         let signature = key.sign(&message_of(&statement));
         let mut from = 0;
-        let signed = rows.into_iter().map(|RowLeaves { leaves, run, plans, after }| {
+        let signed = rows.into_iter().map(|RowLeaves { leaves, columns, after }| {
             let (first, to) = (from, from + leaves.len());
             from = to;
             after.filter(|_| first < to).map(|after| Self {
@@ -88,8 +86,7 @@ impl RowSignature {
                     nodes: tree.prove(first, to),
                 },
                 signature,
-                run,
-                plans,
+                columns,
                 after,
             })
         });
@@ -105,7 +102,8 @@ impl RowSignature {
 
     /// The column.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Self { key_id, signed_at, proof, signature, run, plans, after } = self;
+        let Self { key_id, signed_at, proof, signature, columns, after } = self;
+        let SignedColumns { run, task, plans } = columns;
         let mut bytes = Vec::with_capacity(128 + 32 * proof.nodes.len());
         bytes.push(VERSION);
         bytes.extend(key_id.0);
@@ -113,12 +111,14 @@ impl RowSignature {
         bytes.extend(proof.leaf_count.to_be_bytes());
         bytes.extend(proof.first.to_be_bytes());
         bytes.extend(signature);
-        bytes.push(state_to_letter(after.state));
+        bytes.push(after.state.letter());
         let changed = Some(after.progress).filter(|progress| *progress != initial());
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-        bytes.push(flag(run.is_some(), HAS_RUN) | flag(changed.is_some(), HAS_PROGRESS));
+        let flags = flag(run.is_some(), HAS_RUN) | flag(task.is_some(), HAS_TASK);
+        bytes.push(flags | flag(changed.is_some(), HAS_PROGRESS));
         bytes.push(u8::try_from(plans.len()).unwrap_or(u8::MAX));
         run.iter().for_each(|run| bytes.extend(run.0.as_flattened()));
+        task.iter().for_each(|task| bytes.extend(task.0.as_flattened()));
         changed.iter().for_each(|progress| bytes.extend(progress));
         for PlanColumns { revision, columns } in plans {
             bytes.extend(revision.to_be_bytes());
@@ -137,10 +137,12 @@ impl RowSignature {
         let first = u32::from_be_bytes(take(&mut rest)?);
         let signature = take(&mut rest)?;
         let [state, flags, plan_count] = take(&mut rest)?;
-        let state = state_of_letter(state)?;
-        (flags & !(HAS_RUN | HAS_PROGRESS) == 0).then_some(())?;
+        let state = StateName::from_letter(state)?;
+        (flags & !(HAS_RUN | HAS_PROGRESS | HAS_TASK) == 0).then_some(())?;
         let has_run = flags & HAS_RUN != 0;
         let run = if has_run { Some(RunColumns(digests(&mut rest)?)) } else { None };
+        let has_task = flags & HAS_TASK != 0;
+        let task = if has_task { Some(TaskColumns(digests(&mut rest)?)) } else { None };
         let has_progress = flags & HAS_PROGRESS != 0;
         let progress = if has_progress { take(&mut rest)? } else { initial() };
         let mut plans = Vec::new();
@@ -151,7 +153,8 @@ impl RowSignature {
         let (nodes, odd) = rest.as_chunks::<32>();
         let proof = RangeProof { leaf_count, first, nodes: nodes.to_vec() };
         let after = SignedState { state, progress };
-        let read = Self { key_id, signed_at, proof, signature, run, plans, after };
+        let columns = SignedColumns { run, task, plans };
+        let read = Self { key_id, signed_at, proof, signature, columns, after };
         odd.is_empty().then_some(read)
     }
 }

@@ -100,6 +100,9 @@ fn what_is(value: &Value) -> String {
     if let Some(commit) = value.get("commit") {
         return format!("journal row {}", number(commit, "sequence"));
     }
+    if let Some(entry) = value.get("entry") {
+        return format!("task entry {}", number(entry, "number"));
+    }
     if value.get("anchor").is_some() {
         return "the anchor of a verdict".to_owned();
     }

@@ -2,15 +2,18 @@
 //! service that may write it.
 
 use super::anchor::{AnchoredVerdict, VerdictAnchor};
-use super::columns::{PlanColumns, RunColumns};
+use super::columns::{FoundColumns, PlanColumns, RunColumns, TaskColumns};
 use super::commit::Row;
+use super::entry::SignedEntry;
 use super::envelope::message_of;
+use super::history::HistoryCheck;
 use super::key::SIGNATURE_BYTES;
 use super::progress::SignedState;
 use super::summary::SignedVerdict;
 use super::trust::{Service, TrustedKeys};
 use super::{Digest, to_hex};
 use crate::domain::confirmation::{is_expiry, is_told_to_planner};
+use crate::domain::journal::TaskHistory;
 use crate::domain::machine::run::RunState;
 use crate::domain::receipt::{ChainFinding, ChainReport, EvidenceReceipt, Place};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +53,8 @@ pub struct StoredState {
     pub sequence: i64,
     /// The [`progress_digest`](super::progress_digest) of the row.
     pub progress: Digest,
+    /// The history of the run's task when its report was taken. None in an export, whose digest of the row covers it.
+    pub history: Option<TaskHistory>,
 }
 
 /// Checks a run's rows in their order.
@@ -65,6 +70,7 @@ pub struct Verifier<'k> {
     unsigned: Option<String>,
     first_signed: Option<i64>,
     found_run: RunColumns,
+    found_task: Option<TaskColumns>,
     found_plans: BTreeMap<u32, [Digest; 5]>,
     signed_plans: BTreeMap<u32, String>,
     has_run: bool,
@@ -76,17 +82,18 @@ pub struct Verifier<'k> {
     anchors: Vec<AnchoredVerdict>,
     /// The number of the last row and what it says of the run's mutable row, where it was signed.
     after: Option<(i64, SignedState)>,
+    history: HistoryCheck,
 }
 
 impl<'k> Verifier<'k> {
-    /// A check of the run with these columns in its row, and these in the rows of its plans.
+    /// A check of the run with these columns in its rows.
     pub fn new(
         keys: Option<&'k TrustedKeys>,
         run_id: impl Into<String>,
-        found_run: RunColumns,
-        found_plans: impl IntoIterator<Item = PlanColumns>,
+        found: FoundColumns,
     ) -> Self {
-        let plans = found_plans.into_iter().map(|plan| (plan.revision, plan.columns));
+        let FoundColumns { run: found_run, task: found_task, plans } = found;
+        let plans = plans.into_iter().map(|plan| (plan.revision, plan.columns));
         Self {
             keys,
             run_id: run_id.into(),
@@ -97,6 +104,7 @@ impl<'k> Verifier<'k> {
             unsigned: None,
             first_signed: None,
             found_run,
+            found_task,
             found_plans: plans.collect(),
             signed_plans: BTreeMap::new(),
             has_run: false,
@@ -105,6 +113,7 @@ impl<'k> Verifier<'k> {
             anchored: (None, false),
             anchors: Vec::new(),
             after: None,
+            history: HistoryCheck::default(),
         }
     }
 
@@ -121,6 +130,13 @@ impl<'k> Verifier<'k> {
         if before != self.sequence {
             let (expected, sequence) = (self.sequence, line.sequence);
             self.find(0, format!("journal row {sequence}: it follows event {before}, and event {expected} is the last before it; rows are missing, added or moved"));
+        }
+        if self.history.has_entries() {
+            let sequence = line.sequence;
+            self.find(
+                0,
+                format!("journal row {sequence}: it stands behind the entries of the task"),
+            );
         }
         self.sequence = line.sequence;
         self.awaited = line.verdicts;
@@ -189,11 +205,12 @@ impl<'k> Verifier<'k> {
             }
             Err(why) => self.find(0, format!("{named}: {why}")),
         }
-        signature.run.iter().for_each(|run| self.run_columns(run));
-        signature.plans.iter().for_each(|plan| self.plan_columns(plan));
+        let columns = &signature.columns;
+        columns.run.iter().for_each(|run| self.run_columns(run, columns.task.as_ref()));
+        columns.plans.iter().for_each(|plan| self.plan_columns(plan));
     }
 
-    fn run_columns(&mut self, signed: &RunColumns) {
+    fn run_columns(&mut self, signed: &RunColumns, task: Option<&TaskColumns>) {
         if std::mem::replace(&mut self.has_run, true) {
             self.find(0, "run: it was signed twice");
         }
@@ -201,6 +218,44 @@ impl<'k> Verifier<'k> {
         for ((name, found), signed) in RunColumns::NAMES.iter().zip(found.0).zip(signed.0) {
             if found != signed {
                 self.find(0, format!("run.{name}: it is not what the planner signed"));
+            }
+        }
+        match (self.found_task.clone(), task) {
+            (Some(found), Some(signed)) => {
+                for ((name, found), signed) in TaskColumns::NAMES.iter().zip(found.0).zip(signed.0)
+                {
+                    if found != signed {
+                        self.find(0, format!("task.{name}: it is not what the planner signed"));
+                    }
+                }
+            }
+            (None, Some(_)) => self.find(0, "task: its row is missing"),
+            (Some(_), None) => self.find(0, "task: it was not signed with the run"),
+            (None, None) => {}
+        }
+    }
+
+    /// The next entry in the history of the run's task, behind all journal rows.
+    pub fn entry(&mut self, entry: &SignedEntry) {
+        self.verdicts_have_come();
+        let SignedEntry { line, signature } = entry;
+        let named = format!("task entry {}", line.number);
+        if !self.history.follows(&self.run_id, line) {
+            self.find(0, format!("{named}: it does not follow the entry before it; entries are missing, added or changed"));
+        }
+        let Some(keys) = self.keys else { return };
+        match signature {
+            Some(signature) => {
+                let message = message_of(&signature.envelope(&self.run_id, line).payload);
+                let key = (signature.key_id, &signature.signature);
+                let checked = keys.check(key, line.signers(), signature.signed_at, &message);
+                checked.unwrap_or_else(|why| self.find(0, format!("{named}: {why}")));
+            }
+            None if self.has_run => {
+                self.find(0, format!("{named}: it has no signature, and the run has one"));
+            }
+            None => {
+                self.unsigned.get_or_insert_with(|| format!("{named} has no signature"));
             }
         }
     }
@@ -281,6 +336,7 @@ impl<'k> Verifier<'k> {
                 }
             }
         }
+        self.history.named_by(revision, record.history.as_ref());
         self.verdict = Some((record.verdict.accepted, revision));
         let first = signed.as_ref().and_then(|(_, signatures)| signatures.first().copied());
         self.anchored = (first, false);
@@ -325,13 +381,26 @@ impl<'k> Verifier<'k> {
         (receipt_count, chain_digest): (u64, &str),
     ) -> EvidenceReport {
         self.verdicts_have_come();
-        let StoredState { state, plan_revision, sequence, progress } = state;
+        for (revision, entries) in self.history.unlike() {
+            self.find(0, format!("verdict on plan revision {revision}: it rests on {entries} entries of the task, and other ones are stored"));
+        }
+        let StoredState { state, plan_revision, sequence, progress, history } = state;
+        if let Some(TaskHistory { entries, .. }) =
+            history.as_ref().filter(|it| !self.history.has(it))
+        {
+            self.find(
+                0,
+                format!(
+                    "task: its report was taken with {entries} entries, and other ones are stored"
+                ),
+            );
+        }
         if let Some((row, after)) = self.after {
             if after.progress != *progress {
                 self.find(0, format!("execution.progress: its todos, its grants, its verification round, its snapshot of the start, its verdict, its answer or its end are not what was signed with journal row {row}"));
             }
-            if after.state != state {
-                let signed = after.state;
+            if after.state.as_str() != state {
+                let signed = after.state.as_str();
                 self.find(0, format!("execution.state: it is {state}, and {signed} was signed with journal row {row}"));
             }
         }
@@ -397,8 +466,7 @@ fn status(
 /// The services that may write a row: persons speak through the planner, everything else that is a receipt is the
 /// runner's, and only the planner stores runs and plans.
 fn signers(commit: &Row<'_>) -> &'static [Service] {
-    let stores =
-        commit.signature.is_some_and(|signed| signed.run.is_some() || !signed.plans.is_empty());
+    let stores = commit.signature.is_some_and(|signed| !signed.columns.is_empty());
     let receipts = || commit.receipts.iter().flatten().filter(|receipt| !is_expiry(receipt));
     let of_planner = stores || receipts().any(|receipt| is_told_to_planner(receipt));
     let of_executor = receipts().any(|receipt| !is_told_to_planner(receipt));

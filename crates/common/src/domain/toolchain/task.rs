@@ -139,6 +139,8 @@ words! {
         Review = "review",
         /// The report that the task asks for.
         ActionReport = "action_report",
+        /// A task without an agent was given to the one that the text names.
+        Assignment = "assignment",
         /// An entry of the service.
         System = "system",
     }

@@ -33,8 +33,8 @@ grant insert, delete on run, plan to surety_planner;
 grant insert, update, delete on execution, artifact, artifact_use, wait, request_outcome, namespace_policy,
     namespace_overlay, webhook, webhook_delivery, worker_tool, workspace_lock, executor to surety_planner;
 grant insert on audit to surety_planner;
-grant insert, update, delete on task, task_entry, escalation, agent, agent_account, hook, forge_delivery, mail
-    to surety_planner;
+grant insert, update, delete on task, escalation, agent, agent_account, hook, forge_delivery, mail to surety_planner;
+grant insert, delete on task_entry to surety_planner;
 grant insert, delete on journal to surety_planner;
 grant delete on verdict, anchor, anchored_verdict to surety_planner;
 
@@ -102,6 +102,19 @@ create policy journal_of_gate on journal for insert to surety_gate
     with check (not journal_has(entries, 'receipt'));
 drop policy if exists journal_is_forgotten on journal;
 create policy journal_is_forgotten on journal for delete to surety_planner using (true);
+
+-- The executor writes reports into the history of a task and nothing else; no service changes an entry.
+alter table task_entry enable row level security;
+drop policy if exists task_entry_is_read on task_entry;
+create policy task_entry_is_read on task_entry for select
+    to surety_planner, surety_executor, surety_gate using (true);
+drop policy if exists task_entry_of_planner on task_entry;
+create policy task_entry_of_planner on task_entry for insert to surety_planner with check (true);
+drop policy if exists task_entry_of_executor on task_entry;
+create policy task_entry_of_executor on task_entry for insert to surety_executor
+    with check (kind = 'action_report');
+drop policy if exists task_entry_is_forgotten on task_entry;
+create policy task_entry_is_forgotten on task_entry for delete to surety_planner using (true);
 
 -- Partitions of the journal: the planner deletes expired rows in them; rows are inserted by way of the journal only.
 do $$

@@ -1,5 +1,6 @@
 //! Storing tasks: one transaction decides which events become tasks, and which tasks they leave nothing to do for.
 
+use super::columns::{JudgedColumns, stored_instant};
 use super::row::StoredTask;
 use crate::domain::toolchain::{
     ActionType, Assignee, Forge, Language, Placed, Role, Subject, TaskPayload,
@@ -82,6 +83,20 @@ impl NewTask {
             business_failures: 0,
             created_at: now,
             remind_after_s: failed.remind_after_s,
+        }
+    }
+}
+
+impl NewTask {
+    /// The columns as they will be stored.
+    pub fn judged(&self) -> JudgedColumns {
+        JudgedColumns {
+            action_type: self.payload.action_type.clone(),
+            addressee: self.addressee.clone(),
+            assignee: self.assignee.clone(),
+            forge: self.forge.clone(),
+            happened_at: stored_instant(self.happened_at),
+            payload: self.payload.to_json().to_string(),
         }
     }
 }
@@ -290,7 +305,8 @@ pub(in crate::store) async fn insert_task(
     transaction: &mut PgTransaction<'_>,
     task: &NewTask,
 ) -> Result<Inserted, StoreError> {
-    let payload = task.payload.to_json().to_string();
+    // As they are signed with the run.
+    let judged = task.judged();
     let number = task.subject.number.map(to_number).transpose()?;
     let count = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
     let stored: Option<Uuid> = sqlx::query_scalar(include_str!("../sql/insert_task.sql"))
@@ -300,15 +316,15 @@ pub(in crate::store) async fn insert_task(
         .bind(&task.event_key)
         .bind(&task.origin_key)
         .bind(&task.payload.event_type)
-        .bind(&task.payload.action_type)
+        .bind(judged.action_type)
         .bind(&task.forge)
         .bind(&task.subject.repo)
         .bind(number)
         .bind(task.subject.is_pull_request)
-        .bind(task.happened_at)
+        .bind(judged.happened_at)
         .bind(&task.addressee)
         .bind(&task.assignee)
-        .bind(payload)
+        .bind(judged.payload)
         .bind(&task.instructions)
         .bind(task.is_notice)
         .bind(task.chain_id)

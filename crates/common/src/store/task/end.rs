@@ -4,6 +4,7 @@ use super::admission::{NewTask, insert_task, to_number};
 use super::history::{NewEntry, insert_entry};
 use crate::crash;
 use crate::domain::toolchain::{FailureClass, Subject, TaskFailure, TaskOutcome};
+use crate::store::Signing;
 use crate::store::StoreError;
 use crate::store::pool::within;
 use chrono::{DateTime, Utc};
@@ -72,7 +73,11 @@ pub struct EndedTask {
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn end_task(pool: &PgPool, ended: &EndedTask) -> Result<bool, StoreError> {
+pub async fn end_task(
+    pool: &PgPool,
+    signing: &Signing,
+    ended: &EndedTask,
+) -> Result<bool, StoreError> {
     let failure = ended.failure.map_or("", |(failure, _)| failure.as_str());
     let class = ended.failure.map_or("", |(_, class)| class.as_str());
     within(async {
@@ -109,7 +114,7 @@ pub async fn end_task(pool: &PgPool, ended: &EndedTask) -> Result<bool, StoreErr
             insert_task(&mut transaction, task).await?;
         }
         if let Some(entry) = &ended.entry {
-            insert_entry(&mut transaction, entry).await?;
+            insert_entry(&mut transaction, signing, entry).await?;
         }
         crash::point("planner.before_task_end");
         transaction.commit().await?;

@@ -1,15 +1,17 @@
-//! The history of tasks, and what the gate judges them by.
+//! The history of tasks: entries, each of which is signed when it is stored.
 
-use crate::domain::toolchain::{EntryKind, TaskEntry};
+use super::columns::stored_instant;
+use super::entry::{EntryRow, JudgedRow, Row};
+use crate::domain::json::sha256;
+use crate::domain::signature::{EntryLine, links_digest};
+use crate::domain::toolchain::EntryKind;
+use crate::store::Signing;
 use crate::store::StoreError;
 use crate::store::pool::within;
 use crate::store::request_outcome::{NewOutcome, store_outcome};
 use chrono::{DateTime, Utc};
 use sqlx::{PgPool, Postgres, Transaction};
 use uuid::Uuid;
-
-/// The most entries that the gate reads of one task.
-const JUDGED: i64 = 2_000;
 
 /// An entry to be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,51 +32,19 @@ pub struct NewEntry {
     pub at: DateTime<Utc>,
 }
 
-/// An entry as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EntryRow {
-    /// Grows with time, with gaps.
-    pub sequence: i64,
-    /// What it says.
-    pub entry: TaskEntry,
-    /// Addresses that show what was done.
-    pub links: Vec<String>,
-    /// The name of the output that the text is; empty for none.
-    pub attachment: String,
-}
-
-#[derive(sqlx::FromRow)]
-struct Row {
-    sequence: i64,
-    kind: String,
-    author: String,
-    body: String,
-    links: Vec<String>,
-    attachment: String,
-    at: DateTime<Utc>,
-}
-
-impl Row {
-    fn into_entry(self, run_id: Uuid) -> Result<EntryRow, StoreError> {
-        let Self { sequence, kind, author, body, links, attachment, at } = self;
-        let what = || format!("entry {sequence} of task {run_id}");
-        let kind = EntryKind::from_text(&kind).ok_or_else(|| StoreError::corrupt(what(), &kind))?;
-        let entry = TaskEntry { kind, author, body, at };
-        Ok(EntryRow { sequence, entry, links, attachment })
-    }
-}
-
 /// Adds an entry. With an outcome, it is stored once for the call: none for a call that was answered concurrently.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn add_entry(
     pool: &PgPool,
+    signing: &Signing,
     entry: &NewEntry,
     outcome: impl FnOnce(i64) -> Option<NewOutcome>,
 ) -> Result<Option<i64>, StoreError> {
     within(async {
-        let Some((transaction, sequence)) = insert_once(pool, entry, outcome).await? else {
+        let Some((transaction, sequence)) = insert_once(pool, signing, entry, outcome).await?
+        else {
             return Ok(None);
         };
         transaction.commit().await?;
@@ -90,11 +60,13 @@ pub async fn add_entry(
 /// [`StoreError`]
 pub async fn report_task(
     pool: &PgPool,
+    signing: &Signing,
     entry: &NewEntry,
     outcome: impl FnOnce(i64) -> Option<NewOutcome>,
 ) -> Result<Option<i64>, StoreError> {
     within(async {
-        let Some((mut transaction, sequence)) = insert_once(pool, entry, outcome).await? else {
+        let Some((mut transaction, sequence)) = insert_once(pool, signing, entry, outcome).await?
+        else {
             return Ok(None);
         };
         sqlx::query(include_str!("../sql/report_task.sql"))
@@ -111,11 +83,12 @@ pub async fn report_task(
 /// Begins a transaction with an entry and the outcome of its call; none where the call was answered concurrently.
 async fn insert_once(
     pool: &PgPool,
+    signing: &Signing,
     entry: &NewEntry,
     outcome: impl FnOnce(i64) -> Option<NewOutcome>,
 ) -> Result<Option<(Transaction<'static, Postgres>, i64)>, StoreError> {
     let mut transaction = pool.begin().await?;
-    let sequence = insert_entry(&mut transaction, entry).await?;
+    let sequence = insert_entry(&mut transaction, signing, entry).await?;
     if let Some(outcome) = outcome(sequence)
         && !store_outcome(&mut transaction, &outcome).await?
     {
@@ -125,11 +98,34 @@ async fn insert_once(
     Ok(Some((transaction, sequence)))
 }
 
+/// Stores an entry behind the last one. The lock of the task's row lasts until the transaction ends, so that the planner
+/// and an executor never name the same entry before theirs.
 pub(in crate::store) async fn insert_entry(
     connection: &mut sqlx::PgConnection,
+    signing: &Signing,
     entry: &NewEntry,
 ) -> Result<i64, StoreError> {
     let NewEntry { run_id, kind, author, body, links, attachment, at } = entry;
+    sqlx::query("select from task where run_id = $1 for update")
+        .bind(run_id)
+        .execute(&mut *connection)
+        .await?;
+    let last =
+        sqlx::query_as(include_str!("../sql/last_task_entry.sql")).bind(run_id).bind(i64::MAX);
+    let last: Option<JudgedRow> = last.fetch_optional(&mut *connection).await?;
+    let last = last.map(|last| last.signed().line);
+    let run_text = run_id.to_string();
+    let line = EntryLine {
+        number: last.as_ref().map_or(0, |last| last.number).saturating_add(1),
+        at: stored_instant(*at),
+        kind: kind.as_str().to_owned(),
+        author: author.clone(),
+        body: sha256(&[body.as_bytes()]),
+        links: links_digest(links),
+        attachment: attachment.clone(),
+        previous: last.map(|last| last.digest(&run_text)),
+    };
+    let signed = signing.entry(&run_text, &line);
     Ok(sqlx::query_scalar(include_str!("../sql/add_task_entry.sql"))
         .bind(run_id)
         .bind(kind.as_str())
@@ -137,7 +133,12 @@ pub(in crate::store) async fn insert_entry(
         .bind(body)
         .bind(links)
         .bind(attachment)
-        .bind(at)
+        .bind(line.at)
+        .bind(i32::try_from(line.number).unwrap_or(i32::MAX))
+        .bind(line.previous.map(|digest| digest.to_vec()))
+        .bind(signed.map(|signed| signed.key_id.0))
+        .bind(signed.map(|signed| signed.signature))
+        .bind(signed.map(|signed| signed.signed_at))
         .fetch_one(connection)
         .await?)
 }
@@ -173,23 +174,6 @@ pub async fn hold_task(
     let holding =
         sqlx::query(include_str!("../sql/hold_task.sql")).bind(run_id).bind(waiting_for).bind(now);
     within(async { Ok(holding.execute(pool).await?) }).await.map(drop)
-}
-
-/// What the gate judges a task by: its action, its assignee, when it began, its entries, and how many of them are
-/// outputs. None for a run that is no task.
-///
-/// # Errors
-/// [`StoreError`]
-pub async fn task_facts(
-    pool: &PgPool,
-    run_id: Uuid,
-) -> Result<Option<(String, String, DateTime<Utc>, Vec<EntryRow>)>, StoreError> {
-    let finding = sqlx::query_as(include_str!("../sql/task_facts.sql")).bind(run_id);
-    let found: Option<(String, String, DateTime<Utc>)> =
-        within(async { Ok(finding.fetch_optional(pool).await?) }).await?;
-    let Some((action_type, assignee, began_at)) = found else { return Ok(None) };
-    let entries = list_entries(pool, run_id, 0, JUDGED).await?;
-    Ok(Some((action_type, assignee, began_at, entries)))
 }
 
 /// The wait for the next decision of a run.

@@ -1,5 +1,6 @@
 //! Reading tasks.
 
+use super::columns::JudgedColumns;
 use crate::domain::machine::run::RunState;
 use crate::domain::stop::Terminal;
 use crate::domain::toolchain::{FailureClass, Subject, TaskFailure, TaskOutcome, TaskPayload};
@@ -7,7 +8,7 @@ use crate::store::StoreError;
 use crate::store::execution::read_state;
 use crate::store::pool::within;
 use chrono::{DateTime, Utc};
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 /// A task as it is stored.
@@ -71,6 +72,8 @@ pub struct StoredTask {
     pub terminal: Option<Terminal>,
     /// When its run last changed.
     pub updated_at: DateTime<Utc>,
+    /// The columns that feed a verdict.
+    pub judged: JudgedColumns,
 }
 
 /// How a task ended.
@@ -90,6 +93,7 @@ struct TaskRow {
     task_type: String,
     namespace: String,
     origin_key: String,
+    action_type: String,
     forge: String,
     repo: String,
     number: Option<i64>,
@@ -140,7 +144,16 @@ impl TaskRow {
         let end = self.end().transpose()?;
         let number = self.number.map(u64::try_from).transpose();
         let number = number.map_err(|error| StoreError::corrupt(what("number"), error))?;
+        let judged = JudgedColumns {
+            action_type: self.action_type,
+            addressee: self.addressee.clone(),
+            assignee: self.assignee.clone(),
+            forge: self.forge.clone(),
+            happened_at: self.happened_at,
+            payload: self.payload,
+        };
         Ok(StoredTask {
+            judged,
             depth: count("depth", self.depth.into())?,
             chain_tasks: count("chain_id", self.chain_tasks)?,
             business_failures: count("business_failures", self.business_failures.into())?,
@@ -253,5 +266,15 @@ pub async fn list_tasks(pool: &PgPool, filter: &TaskFilter) -> Result<TaskPage, 
 pub async fn find_task(pool: &PgPool, run_id: Uuid) -> Result<Option<StoredTask>, StoreError> {
     let finding = sqlx::query_as(FIND).bind(run_id);
     let found: Option<TaskRow> = within(async { Ok(finding.fetch_optional(pool).await?) }).await?;
+    found.map(TaskRow::into_task).transpose()
+}
+
+/// As [`find_task`], in a transaction.
+pub(super) async fn find_in(
+    connection: &mut PgConnection,
+    run_id: Uuid,
+) -> Result<Option<StoredTask>, StoreError> {
+    let found: Option<TaskRow> =
+        sqlx::query_as(FIND).bind(run_id).fetch_optional(connection).await?;
     found.map(TaskRow::into_task).transpose()
 }

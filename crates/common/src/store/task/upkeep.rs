@@ -1,5 +1,8 @@
 //! What the clock, a crash or the end of a run makes of tasks.
 
+use super::history::{NewEntry, insert_entry};
+use crate::domain::toolchain::{EntryKind, SYSTEM};
+use crate::store::Signing;
 use crate::store::StoreError;
 use crate::store::pool::within;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -132,14 +135,34 @@ pub async fn remind_task(
 /// [`StoreError`]
 pub async fn assign_task(
     pool: &PgPool,
+    signing: &Signing,
     run_id: Uuid,
-    (agent, instructions, payload): (&str, &str, &str),
+    (agent, instructions): (&str, &str),
+    now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
-    let assigning = sqlx::query_scalar(include_str!("../sql/assign_task.sql"))
-        .bind(run_id)
-        .bind(agent)
-        .bind(instructions)
-        .bind(payload);
-    let done: Option<Uuid> = within(async { Ok(assigning.fetch_optional(pool).await?) }).await?;
-    Ok(done.is_some())
+    within(async {
+        let mut transaction = pool.begin().await?;
+        let assigning = sqlx::query_scalar(include_str!("../sql/assign_task.sql"))
+            .bind(run_id)
+            .bind(agent)
+            .bind(instructions);
+        let done: Option<Uuid> = assigning.fetch_optional(&mut *transaction).await?;
+        if done.is_none() {
+            return Ok(false);
+        }
+        // The run was signed with a task without an assignee: this entry is what binds the present one.
+        let entry = NewEntry {
+            run_id,
+            kind: EntryKind::Assignment,
+            author: SYSTEM.to_owned(),
+            body: agent.to_owned(),
+            links: Vec::new(),
+            attachment: String::new(),
+            at: now,
+        };
+        insert_entry(&mut transaction, signing, &entry).await?;
+        transaction.commit().await?;
+        Ok(true)
+    })
+    .await
 }

@@ -64,7 +64,7 @@ async fn failed(planner: &Planner, one: &OneForge) -> Uuid {
         tasks: Vec::new(),
         entry: None,
     };
-    assert!(store::end_task(&planner.pool, &ended).await.expect("ended"));
+    assert!(store::end_task(&planner.pool, &planner.keys.signing, &ended).await.expect("ended"));
     run_id
 }
 

@@ -4,7 +4,9 @@ use super::StoredError;
 use super::fields::{Fields, missing, optional};
 use super::turn::{read_model, write_model};
 use crate::domain::fork::ForkedFrom;
-use crate::domain::journal::{Actor, Answer, PlanStored, Subject, Transition, VerdictRecord};
+use crate::domain::journal::{
+    Actor, Answer, PlanStored, Subject, TaskHistory, Transition, VerdictRecord,
+};
 use crate::domain::json::{ObjectText, Value, write_list, write_string};
 use crate::domain::repository::{ChangedFile, RepositoryOutcome};
 use crate::domain::stop::StopReason;
@@ -80,7 +82,9 @@ pub(super) fn write_verdict(out: &mut String, record: &VerdictRecord) {
         .number("receipts", record.receipts)
         .text("last_receipt_digest", &record.last_receipt_digest)
         .text("plan_digest", &record.plan_digest);
-    optional(object, "repository", record.verdict.repository.as_ref(), write_repository).end();
+    let object =
+        optional(object, "repository", record.verdict.repository.as_ref(), write_repository);
+    optional(object, "history", record.history.as_ref(), write_history).end();
 }
 
 pub(super) fn read_verdict(body: &Fields<'_>) -> Result<VerdictRecord, StoredError> {
@@ -106,6 +110,21 @@ pub(super) fn read_verdict(body: &Fields<'_>) -> Result<VerdictRecord, StoredErr
         receipts: body.number("receipts")?,
         last_receipt_digest: body.text("last_receipt_digest")?,
         plan_digest: body.text("plan_digest")?,
+        history: body.object("history")?.as_ref().map(read_history).transpose()?,
+    })
+}
+
+fn write_history(out: &mut String, history: &TaskHistory) {
+    ObjectText::begin(out)
+        .number("entries", history.entries)
+        .text("last_digest", &history.last_digest)
+        .end();
+}
+
+fn read_history(history: &Fields<'_>) -> Result<TaskHistory, StoredError> {
+    Ok(TaskHistory {
+        entries: history.number("entries")?,
+        last_digest: history.text("last_digest")?,
     })
 }
 

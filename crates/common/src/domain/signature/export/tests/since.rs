@@ -9,7 +9,8 @@ fn rolled_back() -> String {
     cut.commits.truncate(2);
     cut.verdicts.clear();
     let state = "EXECUTING".to_owned();
-    cut.state = StoredState { state, plan_revision: 1, sequence: 8, progress: progress() };
+    cut.state =
+        StoredState { state, plan_revision: 1, sequence: 8, progress: progress(), history: None };
     let file = cut.file();
     assert_eq!(check_export(&file, Some(&trusted())).status, SignatureStatus::Signed);
     file

@@ -1,0 +1,124 @@
+"""What verify_receipts.py needs: canonical lines, envelopes under trusted keys, and who may sign a row."""
+
+import base64
+import hashlib
+import json
+from datetime import datetime
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+KIND, STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
+NEVER = "9999-12-31T00:00:00Z"
+STATES = {
+    "INTAKE",
+    "PLANNING",
+    "EXECUTING",
+    "VERIFYING",
+    "RECOVERING",
+    "BLOCKED",
+    "DONE",
+    "FAILED",
+    "CANCELLED",
+}
+
+
+def need(holds: object, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def sha256(*parts: str | bytes) -> bytes:
+    return hashlib.sha256(b"".join(p.encode() if isinstance(p, str) else p for p in parts)).digest()
+
+
+def no_fraction(text: str) -> Any:
+    raise ValueError(f"{text} is no integer")
+
+
+class Lines:
+    """The lines of a file, each in its one canonical form."""
+
+    def __init__(self, text: str) -> None:
+        self.lines, self.number, self.line = text.split("\n"), 0, ""
+        self.value: Any = None
+        need(self.lines.pop() == "", "the file does not end with a line end")
+
+    def read(self) -> Any:
+        need(self.number < len(self.lines), "the file is cut")
+        self.line, self.number = self.lines[self.number], self.number + 1
+        self.value = json.loads(self.line, parse_float=no_fraction, parse_constant=no_fraction)
+        self.must_be(self.value, "it is not in the canonical form")
+        return self.value
+
+    def must_be(self, value: Any, otherwise: str) -> None:
+        """As text: in Python the number 1 and the word true are equal."""
+        need(canonical(value) == self.line, otherwise)
+
+    def is_at_end(self) -> bool:
+        return self.number == len(self.lines)
+
+
+def instant(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def opened(line: Any, keys: Any, at: str | None = None) -> tuple[Any, set[str]]:
+    """The statement of an envelope, and the services for which its key signs at the statement's time."""
+    payload, [signature] = base64.b64decode(line["payload"]), line["signatures"]
+    sig = base64.b64decode(signature["sig"])
+    named = [key for key in keys if key["key_id"] == signature["keyid"]]
+    need(named, "its key is not trusted")
+    public = base64.b64decode(named[0]["public_key"])
+    message = f"DSSEv1 {len(KIND)} {KIND} {len(payload)} ".encode() + payload
+    Ed25519PublicKey.from_public_bytes(public).verify(sig, message)
+    statement = json.loads(payload)
+    signatures = [{"keyid": sha256(public).hex()[:32], "sig": base64.b64encode(sig).decode()}]
+    again = {"payload": base64.b64encode(payload).decode(), "payloadType": KIND, "signatures": signatures}
+    is_canonical = line == again and canonical(statement).encode() == payload
+    need(is_canonical and statement["_type"] == STATEMENT, "it is not in the canonical form")
+    time = instant(at or statement["predicate"].get("signed_at") or statement["predicate"]["timeVerified"])
+    valid = [k for k in named if instant(k["valid_from"]) <= time < instant(k.get("valid_until") or NEVER)]
+    need(valid, "its key was not valid then")
+    return statement, {key["service"] for key in valid}
+
+
+def owners(kind: str, said: Any) -> set[str]:
+    """The services that may sign a leaf; every service may, where there is none."""
+    if kind == "receipt":
+        return recorded_by(said)
+    if kind == "entry":
+        return {"executor", "planner"} if said["kind"] == "action_report" else {"planner"}
+    if kind == "commit":
+        return {"gate"} if said["verdicts"] else set()
+    return {"planner"}
+
+
+def recorded_by(receipt: Any) -> set[str]:
+    """What persons say, the planner records; that time has passed, any service; the rest, the executor."""
+    name, by = receipt.get("name"), any(fact.get("key") == "by" for fact in receipt.get("facts", []))
+    said = receipt["source"] == "approval" or (receipt["source"], name) == ("user_reply", "ask_user")
+    if not said or name == "use_grant":
+        return {"executor"}
+    return {"planner"} if by else set() if not receipt.get("success") else {"executor"}
+
+
+def may_sign(services: set[str], of_leaves: list[set[str]]) -> bool:
+    """Whether a key of these services may sign all of the leaves."""
+    allowed = services - {"user"}
+    for needed in filter(None, of_leaves):
+        allowed &= needed
+    return bool(allowed)
+
+
+def compare_columns(stored: Any, kind: str, signed: Any) -> None:
+    """The columns of the run, its task or a plan, as they were signed, against those in the database."""
+    found = stored.get(kind, {})
+    if kind == "plan":
+        found = next((plan for plan in stored["plans"] if plan["revision"] == signed["revision"]), {})
+    changed = sorted(column for column in signed | found if found.get(column) != signed.get(column))
+    need(not changed, f"{kind}: {', '.join(changed)}: not what was signed")

@@ -1,0 +1,119 @@
+//! Changed bytes, cut files and other orders of lines are named by this verifier and by the one in Python.
+
+use super::*;
+
+/// Changes of each class of bytes in each line, so that no part of a file is without protection.
+#[test]
+fn two_hundred_mutations_of_each_file_are_all_named() {
+    // The keys remember which signatures hold, as in one check of many rows.
+    let keys = trusted();
+    for told in Told::SIGNED {
+        let count = mutate(&story::told(RUN, told).file(), |text, place| {
+            let report = check_export(text, Some(&keys));
+            let is_broken = matches!(report.status, SignatureStatus::Broken(_));
+            assert!(is_broken, "{told:?} at {place}: {}: {report:#?}", around(text, place));
+        });
+        assert!(count > 400, "{told:?}: {count}");
+    }
+}
+
+/// Without keys no change makes a file signed, and one of its form, of a receipt or of a link of the history is broken.
+#[test]
+fn two_hundred_mutations_of_an_unsigned_file_leave_it_unsigned_or_broken() {
+    let file = told(RUN, Told::UNSIGNED).file();
+    let receipt = file.find("{\"arguments_digest\"").or_else(|| file.find("\"seq\":1")).unwrap();
+    let receipt = receipt..receipt + file[receipt..].find('\n').unwrap();
+    let (mut broken, keys) = (0, trusted());
+    let count = mutate(&file, |text, place| {
+        let report = check_export(text, Some(&keys));
+        assert_ne!(report.status, SignatureStatus::Signed, "at {place}: {}", around(text, place));
+        let is_broken = matches!(report.status, SignatureStatus::Broken(_));
+        broken += u32::from(is_broken);
+        assert!(is_broken || !receipt.contains(&place), "{}", around(text, place));
+    });
+    assert!(count > 400 && broken * 2 > count, "{broken} of {count}");
+}
+
+/// Shows changes of a file to `seen`, each with its place, and returns how many.
+fn mutate(file: &str, mut seen: impl FnMut(&str, usize)) -> u32 {
+    let bytes = file.as_bytes();
+    let mut count = 0;
+    let mut show = |mutated: &[u8], place: usize| {
+        if let Ok(text) = std::str::from_utf8(mutated) {
+            seen(text, place);
+            count += 1;
+        }
+    };
+    for place in (0..bytes.len()).step_by(bytes.len() / 230) {
+        let byte = bytes[place];
+        let changed = match byte {
+            b'0'..=b'8' | b'a'..=b'y' | b'A'..=b'Y' => byte + 1,
+            b'9' => b'0',
+            b'z' | b'Z' => byte - 1,
+            b'\n' => b' ',
+            _ => b'x',
+        };
+        let mut mutated = bytes.to_vec();
+        mutated[place] = changed;
+        show(&mutated, place);
+        mutated = bytes.to_vec();
+        mutated.remove(place);
+        show(&mutated, place);
+    }
+    for (place, _) in file.match_indices([',', ':', '{', '\n']).step_by(9) {
+        for blank in [" ", "\t", "\n", "\r"] {
+            let mut mutated = file.to_owned();
+            mutated.insert_str(place, blank);
+            show(mutated.as_bytes(), place);
+        }
+    }
+    count
+}
+
+fn around(text: &str, place: usize) -> String {
+    text[text.floor_char_boundary(place.saturating_sub(30))..].chars().take(60).collect()
+}
+
+#[test]
+fn verifiers_that_others_wrote_agree_on_good_and_changed_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &[u8]| {
+        std::fs::write(folder.path().join("files").join(name), text).unwrap()
+    };
+    std::fs::create_dir(folder.path().join("files")).unwrap();
+    let keys = folder.path().join("keys.json");
+    std::fs::write(&keys, trusted().to_text()).unwrap();
+    let unsigned = told(RUN, Told::UNSIGNED).file();
+    write("bad-unsigned", unsigned.as_bytes());
+    for (name, told) in ["one-plan", "replanned", "task"].into_iter().zip(Told::SIGNED) {
+        let file = story::told(RUN, told).file();
+        write(&format!("good-{name}"), file.as_bytes());
+        let mut number = 0;
+        let count = mutate(&file, |text, _| {
+            number += 1;
+            write(&format!("bad-{name}-{number}"), text.as_bytes());
+        });
+        assert!(count > 400, "{name}: {count}");
+        for count in [1, 3, 9, file.lines().count() - 1] {
+            let cut: String = file.lines().take(count).map(|line| format!("{line}\n")).collect();
+            write(&format!("bad-{name}-cut-{count}"), cut.as_bytes());
+        }
+        for (number, line) in file.lines().enumerate().skip(2) {
+            let without = file.replacen(&format!("{line}\n"), "", 1);
+            write(&format!("bad-{name}-without-{number}"), without.as_bytes());
+        }
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/attestations.sh");
+    let ran = std::process::Command::new(script)
+        .arg(folder.path().join("files"))
+        .arg(&keys)
+        .output()
+        .unwrap();
+    let said =
+        String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    match ran.status.code() {
+        Some(0) => println!("{said}"),
+        Some(77) => eprintln!("{said}"),
+        code => panic!("{code:?}: {said}"),
+    }
+}

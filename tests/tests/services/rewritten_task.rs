@@ -1,0 +1,158 @@
+//! The history of a task that a superuser rewrites before the verdict, and keys that are trusted once they are pinned.
+
+use super::rewritten_evidence::{rewrite, signatures, verified};
+use super::signed_evidence::{Files, start};
+use super::toolchain::{LOGIN, issue};
+use anyhow::{Context, Result, ensure};
+use std::path::Path;
+use surety_common::domain::signature::{SignatureStatus, check_export};
+use surety_common::keys::read_trusted_keys;
+use surety_common::wire::client::channel;
+use surety_common::wire::v1;
+use surety_common::wire::v1::toolchain_service_client::ToolchainServiceClient;
+use surety_e2e::agent::AGENT;
+use surety_e2e::harness::{Deployment, token};
+use surety_e2e::timestamp_authority::TimestampAuthority;
+
+const RESTORED: &str = "update task_entry set body = replace(body, ' Or not.', '')
+                        where run_id = $1 and number = 1";
+
+/// The run of a new task with a note in its history.
+async fn noted(deployment: &Deployment) -> Result<String> {
+    let mut tasks =
+        ToolchainServiceClient::new(channel(&deployment.planner.url(), Some(&token()?))?);
+    let account = v1::ForgeAccount { forge: "gitea".to_owned(), login: LOGIN.to_owned() };
+    let agent = v1::Agent {
+        id: AGENT.to_owned(),
+        accounts: vec![account],
+        roles: vec!["developer".to_owned()],
+        ..v1::Agent::default()
+    };
+    tasks.put_agent(v1::PutAgentRequest { agent: Some(agent) }).await?;
+    let event = v1::SubmitEventRequest {
+        forge: "gitea".to_owned(),
+        event: "issues".to_owned(),
+        body_json: issue(7, LOGIN).to_string(),
+    };
+    let answer = tasks.submit_event(event).await?.into_inner();
+    let run_id = answer.tasks.first().context("a task")?.run_id.clone();
+    let note = v1::AddTaskEntryRequest {
+        run_id: run_id.clone(),
+        body: "I begin with src/list.rs.".to_owned(),
+        ..v1::AddTaskEntryRequest::default()
+    };
+    tasks.add_task_entry(note).await?;
+    Ok(run_id)
+}
+
+async fn report(deployment: &Deployment, run_id: &str) -> Result<()> {
+    let channel = channel(&deployment.planner.url(), Some(&token()?))?;
+    let request = v1::SubmitActionReportRequest {
+        run_id: run_id.to_owned(),
+        report: "Changed src/list.rs; CI run 12 passed; opened #8.".to_owned(),
+        ..v1::SubmitActionReportRequest::default()
+    };
+    ToolchainServiceClient::new(channel).submit_action_report(request).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_gate_gives_no_verdict_on_a_task_whose_history_was_rewritten() -> Result<()> {
+    let files = Files::new()?;
+    let authority = TimestampAuthority::start(&[]).await?;
+    let deployment = start(&files, &authority).await?;
+    let pool = deployment.database.pool().await?;
+    let run_id = noted(&deployment).await?;
+    let signed = signatures(&deployment, &run_id).await?;
+    ensure!(signed.state() == v1::SignatureState::Signed, "{signed:#?}");
+
+    let changed = "update task_entry set body = body || ' Or not.' where run_id = $1";
+    rewrite(&pool, changed, &run_id).await?;
+    let is_refused = |run: &v1::Run| {
+        let blocked = run.blocked.as_ref();
+        run.terminal.is_some()
+            || blocked.is_some_and(|it| it.waiting_on() == v1::WaitingOn::Operator)
+    };
+    let (reported, paused) = tokio::join!(
+        report(&deployment, &run_id),
+        deployment.wait_for(&run_id, "refused by the gate", is_refused)
+    );
+    reported?;
+    let paused = paused?;
+    let why = paused.blocked.as_ref().context("a wait for the operator")?;
+    ensure!(
+        why.unblocks.contains("receipts_invalid") && why.unblocks.contains("task entry 1"),
+        "{why:#?}"
+    );
+    ensure!(paused.verdict.is_none(), "{paused:#?}");
+    let broken = signatures(&deployment, &run_id).await?;
+    ensure!(broken.state() == v1::SignatureState::Broken, "{broken:#?}");
+    ensure!(broken == verified(&deployment, &run_id).await?, "{broken:#?}");
+    let shown = deployment.command_line(&["show", &run_id]).await?;
+    ensure!(shown.contains("broken: task entry 1: it is not what was signed"), "{shown}");
+
+    // The report is bound by the row that took it.
+    let kept = "create table kept_entry as select * from task_entry";
+    sqlx::query(kept).execute(&pool).await?;
+    rewrite(&pool, "delete from task_entry where run_id = $1 and number = 2", &run_id).await?;
+    rewrite(&pool, RESTORED, &run_id).await?;
+    let broken = signatures(&deployment, &run_id).await?;
+    ensure!(broken.detail.contains("its report was taken with 2 entries"), "{broken:#?}");
+    let again = "insert into task_entry overriding system value
+                 select * from kept_entry where run_id = $1 and number = 2";
+    rewrite(&pool, again, &run_id).await?;
+
+    // What was signed is there again: the gate decides.
+    let resume = v1::ResumeRunRequest { run_id: run_id.clone(), ..Default::default() };
+    deployment.runs()?.resume_run(resume).await?;
+    let ended = deployment.wait_for_end(&run_id).await?;
+    let reason = ended.terminal.as_ref().map(v1::Terminal::stop_reason);
+    ensure!(reason == Some(v1::StopReason::Accepted), "{ended:#?}");
+    let lines = deployment.command_line(&["receipts", "export", &run_id]).await?;
+    let checked = check_export(&lines, Some(&files.trusted()?));
+    ensure!(checked.status == SignatureStatus::Signed, "{checked:#?}");
+    ensure!(lines.contains("{\"entry\":") && lines.contains("{\"task\":"), "{lines}");
+    // A deleted tail is named by the verdict, which names the entries that it read.
+    let deleted = "with gone as (delete from task_entry where run_id = $1 and number > 1)
+                   update task set waiting_for = '' where run_id = $1";
+    rewrite(&pool, deleted, &run_id).await?;
+    let broken = signatures(&deployment, &run_id).await?;
+    ensure!(broken.detail.contains("it rests on 2 entries of the task"), "{broken:#?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_registered_key_is_trusted_once_it_is_pinned() -> Result<()> {
+    let files = Files::new()?;
+    let authority = TimestampAuthority::start(&[]).await?;
+    let deployment = start(&files, &authority).await?;
+    let known = files.trusted()?;
+    let folder = tempfile::tempdir()?;
+    let trusted = folder.path().join("pinned.json");
+    let file = trusted.to_string_lossy().into_owned();
+    let database = deployment.database.url().to_owned();
+    let place = ["--database-url", &database, "--trusted-keys-file", &file];
+    let keys = async |words: &[&str]| -> Result<String> {
+        deployment.command_line(&[&["keys"], words, &place].concat()).await
+    };
+    let listed = keys(&["list"]).await?;
+    ensure!(
+        listed.lines().filter(|line| line.ends_with("registered only")).count() == 3,
+        "{listed}"
+    );
+    ensure!(!Path::new(&file).exists(), "a list trusts nothing");
+    for key in known.keys().iter().filter(|key| listed.contains(&key.key.id().to_string())) {
+        let id = key.key.id().to_string();
+        let pinned = keys(&["pin", &id]).await?;
+        ensure!(pinned.contains(&format!("trusted  {id}  {}", key.service)), "{pinned}");
+    }
+    let pinned = read_trusted_keys(&trusted)?;
+    let ids = |keys: &surety_common::domain::signature::TrustedKeys| {
+        let ids = keys.keys().iter().map(|key| (key.service, key.key.id().to_string()));
+        ids.collect::<std::collections::BTreeSet<_>>()
+    };
+    ensure!(ids(&pinned) == ids(&known), "{pinned:?}");
+    let refused = keys(&["pin", "00112233445566778899aabbccddeeff"]).await;
+    ensure!(refused.is_err(), "a key that no service registered: {refused:?}");
+    deployment.finish().await
+}
