@@ -228,6 +228,35 @@ fn the_settings_are_shown_with_their_origin_and_without_secrets() {
 }
 
 #[test]
+fn config_check_says_which_rights_the_services_have_in_the_database() {
+    let place = Place::new();
+    for (url, rights) in [
+        ("", "one role for all services, in the private Postgres of `surety up`"),
+        (
+            "postgres://u:hunter2@h/d",
+            "one role for all services; `surety migrate --roles` makes one for each",
+        ),
+        ("postgres://surety_gate:hunter2@h/d", "the role surety_gate of one service"),
+        ("postgres://surety_planner@h:5432/d", "the role surety_planner of one service"),
+    ] {
+        for format in [&[][..], &["--json"]] {
+            let mut command = place.command(&[&["config", "check"], format].concat());
+            if !url.is_empty() {
+                command.env("DATABASE_URL", url);
+            }
+            let answer = Answer::of(command.output().expect("surety"));
+            answer.says(0, &[]);
+            let line = match format {
+                [] => format!("database rights: {rights}\n"),
+                _ => format!("\"database_rights\":\"{rights}\""),
+            };
+            assert!(answer.out.contains(&line), "{url}: {}", answer.out);
+            assert!(!answer.out.contains("hunter2"), "{}", answer.out);
+        }
+    }
+}
+
+#[test]
 fn the_namespaces_with_a_database_of_their_own_are_shown_without_its_address() {
     let place = Place::new();
     let mail = "postgres://u:hunter2@h/d";

@@ -4,6 +4,8 @@
 
 mod command;
 mod input;
+mod predicates;
 mod revision;
+mod signed;
 mod support;
 mod verdict;
