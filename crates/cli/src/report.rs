@@ -83,10 +83,11 @@ pub fn evidence(run: &v1::Run, journal: &Journal<'_>) -> String {
     section("Checks", &probes.unwrap_or_default())
 }
 
-/// Runs, one per line; with the run that each is a fork of where one is.
+/// Runs, one per line; with what each waits for where one waits, and with the run that each is a fork of where one is.
 #[must_use]
 pub fn table(runs: &[v1::Run]) -> String {
     let any_fork = runs.iter().any(|run| run.forked_from.is_some());
+    let any_wait = runs.iter().any(|run| run.blocked.is_some());
     let row = |run: &v1::Run| {
         let done = run.steps.iter().filter(|step| step.state() == v1::StepState::Done).count();
         let mut cells = vec![
@@ -97,11 +98,14 @@ pub fn table(runs: &[v1::Run]) -> String {
             one_line(&run.namespace),
             shortened(&run.goal, 60),
         ];
+        let waits = run.blocked.as_ref().map(|blocked| waiting_on(blocked.waiting_on()).to_owned());
+        cells.extend(any_wait.then(|| waits.unwrap_or_default()));
         let fork = run.forked_from.as_ref().map(|fork| one_line(&fork.run_id));
         cells.extend(any_fork.then(|| fork.unwrap_or_default()));
         cells
     };
     let mut header = vec!["RUN", "STATE", "STEPS", "CREATED", "NAMESPACE", "GOAL"];
+    header.extend(any_wait.then_some("WAITS ON"));
     header.extend(any_fork.then_some("FORK OF"));
     columns(&header, runs.iter().map(row).collect())
 }
@@ -196,19 +200,36 @@ fn head(run: &v1::Run) -> String {
 pub fn budgets(run: &v1::Run) -> String {
     let counters = run.counters.unwrap_or_default();
     let limits = run.limits.unwrap_or_default();
-    let one = |unit: &str, used: u64, reserved: u64, budget: Option<u64>| {
+    let one = |unit: &str,
+               (used, reported, charged): (u64, u64, u64),
+               reserved: u64,
+               budget: Option<u64>| {
         let of = budget.map(|budget| format!(" of {budget}")).unwrap_or_default();
+        // What is left was counted by the services themselves.
+        let parts = [(reported, "reported"), (charged, "charged at the reservation")];
+        let parts: Vec<_> = parts
+            .into_iter()
+            .filter(|(part, _)| *part > 0)
+            .map(|(part, how)| format!("{part} {how}"))
+            .collect();
+        let parts = match parts.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", parts.join(", ")),
+        };
         let held = match reserved {
             0 => String::new(),
             reserved => format!(", {reserved} reserved"),
         };
-        (used > 0 || budget.is_some()).then(|| format!("{used}{of} {unit} used{held}"))
+        (used > 0 || budget.is_some()).then(|| format!("{used}{of} {unit} used{parts}{held}"))
     };
-    let v1::RunCounters { tokens, reserved_tokens, .. } = counters;
-    let v1::RunCounters { cost_micros, reserved_cost_micros, .. } = counters;
+    let v1::RunCounters { tokens, reported_tokens, charged_tokens, .. } = counters;
+    let v1::RunCounters { cost_micros, reported_cost_micros, charged_cost_micros, .. } = counters;
+    let v1::RunCounters { reserved_tokens, reserved_cost_micros, .. } = counters;
+    let of_tokens = (tokens, reported_tokens, charged_tokens);
+    let of_cost = (cost_micros, reported_cost_micros, charged_cost_micros);
     let both = [
-        one("tokens", tokens, reserved_tokens, limits.token_budget),
-        one("millionths of cost", cost_micros, reserved_cost_micros, limits.cost_budget_micros),
+        one("tokens", of_tokens, reserved_tokens, limits.token_budget),
+        one("millionths of cost", of_cost, reserved_cost_micros, limits.cost_budget_micros),
     ];
     both.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }

@@ -5,6 +5,7 @@ use super::run::Replay;
 use super::steps::Used;
 use anyhow::{Context, Result, ensure};
 use surety_common::domain::confirmation::is_said;
+use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::{CallAnswer, StepProgress};
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::plan::Evidence;
@@ -123,6 +124,12 @@ fn counters(replay: &Replay, record: &RunRecord) -> Result<()> {
     }
     let usage = replay.usage.plus(counters.usage_without_turn);
     ensure!(counters.usage == usage, "{:?} are used, not {usage:?}", counters.usage);
+    let (reported, charged) = (counters.reported_usage, counters.charged_usage);
+    let inside = |part: Usage, whole: Usage| {
+        part.tokens <= whole.tokens && part.cost_micros <= whole.cost_micros
+    };
+    let apart = inside(replay.reported, reported) && inside(reported.plus(charged), counters.usage);
+    ensure!(apart, "{reported:?} reported and {charged:?} charged of {:?}", counters.usage);
     let extended = counters.added_budget.is_zero() || replay.extensions > 0;
     ensure!(extended, "a budget was raised without an event");
     budgets(record)?;

@@ -13,7 +13,7 @@ use surety_common::domain::acceptance::Resolution;
 use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::CheckKind;
 use surety_common::domain::confirmation::{call_digest, is_said};
-use surety_common::domain::decision::{Action, Usage};
+use surety_common::domain::decision::{Action, Usage, UsageSource};
 use surety_common::domain::fork::ForkedFrom;
 use surety_common::domain::journal::{
     Entry, Event, Intent, PlanStored, Subject, Transition, Turn, VerdictRecord,
@@ -66,6 +66,8 @@ pub(super) struct Replay {
     pub(super) turns: u32,
     /// What the turns used.
     pub(super) usage: Usage,
+    /// The part of it that drivers outside the services stated.
+    pub(super) reported: Usage,
     /// How often a budget was raised.
     pub(super) extensions: u32,
     pub(super) receipts: Vec<EvidenceReceipt>,
@@ -115,6 +117,7 @@ impl Replay {
             repairs: 0,
             turns: 0,
             usage: Usage::default(),
+            reported: Usage::default(),
             extensions: 0,
             receipts: Vec::new(),
             calls,
@@ -287,6 +290,9 @@ impl Replay {
         let call = call.filter(|call| turn.correction.is_empty() && call.name == TODO);
         self.todo_change = call.map(|call| read_change(&call.arguments)).transpose()?;
         self.usage = self.usage.plus(turn.usage);
+        if turn.usage_source == UsageSource::Reported {
+            self.reported = self.reported.plus(turn.usage);
+        }
         self.steps.get_mut(&turn.step_id).context("no step of the plan")?.turn(turn, writer)?;
         let ending = turn.decision.as_ref().filter(|decision| {
             turn.correction.is_empty() && matches!(decision.action, Action::NextPlan | Action::Done)

@@ -151,7 +151,12 @@ async fn parallel_steps_never_spend_more_than_the_budget_together_and_a_larger_o
     ensure!(refused == "wait_closed", "words raise no budget: {refused}");
     refusals_of_extensions(&stage, &run_id).await?;
     let shown = stage.deployment.command_line(&["show", &run_id]).await?;
-    ensure!(shown.contains("100 of 100 tokens used"), "{shown}");
+    let used = "100 of 100 tokens used (60 reported, 40 charged at the reservation)";
+    ensure!(shown.contains(used), "{shown}");
+    let counters = stage.counters(&run_id).await?;
+    ensure!((counters.reported_tokens, counters.charged_tokens) == (60, 40), "{counters:?}");
+    ensure!(shown.contains("used: 40 tokens (reported)"), "{shown}");
+    ensure!(shown.contains("used: 40 tokens (charged at the reservation)"), "{shown}");
     ensure!(shown.contains(&format!("surety budget extend {run_id}")), "{shown}");
     let said = stage.deployment.command_line(&["budget", "extend", &run_id]).await?;
     ensure!(said.contains("200 tokens"), "one word doubles the budget: {said}");

@@ -105,10 +105,31 @@ fn turn_text(turn: &v1::Turn) -> String {
         });
         text.push(format!("    {}", verdicts.collect::<Vec<_>>().join("; ")));
     }
+    if let Some(usage) = usage_text(turn) {
+        text.push(format!("    used: {usage}"));
+    }
     if !turn.correction.is_empty() {
         text.push(format!("    correction: {}", shortened(&turn.correction, 200)));
     }
     text.join("\n")
+}
+
+/// What the driver's reply used, and where that is known from; none where it used nothing.
+fn usage_text(turn: &v1::Turn) -> Option<String> {
+    let v1::Turn { tokens, cost_micros, .. } = turn;
+    let tokens = (*tokens > 0).then(|| count(*tokens, "token"));
+    let cost = (*cost_micros > 0).then(|| format!("{cost_micros} millionths of cost"));
+    let used: Vec<_> = tokens.into_iter().chain(cost).collect();
+    if used.is_empty() {
+        return None;
+    }
+    let source = match turn.usage_source() {
+        v1::UsageSource::Unspecified => "",
+        v1::UsageSource::Reported => " (reported)",
+        v1::UsageSource::Reserved => " (charged at the reservation)",
+        v1::UsageSource::Measured => " (measured)",
+    };
+    Some(format!("{}{source}", used.join(", ")))
 }
 
 fn receipt_text(receipt: &v1::EvidenceReceipt) -> String {

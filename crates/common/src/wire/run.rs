@@ -11,7 +11,7 @@ pub use waits::waits;
 use self::waits::blocked;
 use super::v1;
 use super::value::{timestamp, wire_list};
-use crate::domain::execution::{Execution, StepProgress};
+use crate::domain::execution::{Counters, Execution, StepProgress};
 use crate::domain::fork::ForkedFrom;
 use crate::domain::journal::VerdictRecord;
 use crate::domain::machine::run::RunState;
@@ -117,6 +117,7 @@ fn lease(execution: &Execution) -> Option<v1::Lease> {
 
 fn counters(execution: &Execution) -> v1::RunCounters {
     let reserved = execution.reserved();
+    let Counters { reported_usage, charged_usage, .. } = &execution.counters;
     v1::RunCounters {
         rounds: execution.counters.rounds,
         replans: execution.counters.replans,
@@ -127,6 +128,10 @@ fn counters(execution: &Execution) -> v1::RunCounters {
         receipts: execution.counters.receipts,
         reserved_tokens: reserved.tokens,
         reserved_cost_micros: reserved.cost_micros,
+        reported_tokens: reported_usage.tokens,
+        reported_cost_micros: reported_usage.cost_micros,
+        charged_tokens: charged_usage.tokens,
+        charged_cost_micros: charged_usage.cost_micros,
     }
 }
 

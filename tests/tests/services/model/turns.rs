@@ -60,6 +60,8 @@ async fn a_turn_names_its_model_its_prompt_and_the_tokens_that_the_service_count
     let of_turns: u64 = turns.iter().map(|turn| turn.tokens).sum();
     let usage = ended.counters.context("counters")?;
     ensure!(usage.tokens > of_turns, "the plan cost something, too: {usage:#?}");
+    let others = (usage.reported_tokens, usage.charged_tokens);
+    ensure!(others == (0, 0), "the services measured all of it: {usage:#?}");
     stage.deployment.finish().await
 }
 

@@ -11,8 +11,8 @@
 //! unless a driver used more than was reserved for its turn.
 
 use super::draft::{Draft, Ending};
-use super::{Execution, Graph, StepProgress, Wait};
-use crate::domain::decision::Usage;
+use super::{Execution, Graph, StepProgress, SuppliedReply, Wait};
+use crate::domain::decision::{Usage, UsageSource};
 use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{RunEvent, RunState};
@@ -268,10 +268,13 @@ impl Draft {
         }
         let Some(step) = self.execution.step_mut(index) else { return };
         let reserved = std::mem::take(&mut step.reserved);
-        let reported = step.reply.take().and_then(|reply| reply.usage);
-        let usage = reported.unwrap_or(reserved);
+        let reply = step.reply.take();
+        let (usage, source) = reply
+            .as_deref()
+            .and_then(SuppliedReply::usage_of)
+            .unwrap_or((reserved, UsageSource::Reserved));
         let counters = &mut self.execution.counters;
-        counters.usage = counters.usage.plus(usage);
+        counters.charge(usage, source);
         counters.usage_without_turn = counters.usage_without_turn.plus(usage);
     }
 }

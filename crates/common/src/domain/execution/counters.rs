@@ -1,6 +1,6 @@
 //! The used part of a run's limits.
 
-use crate::domain::decision::Usage;
+use crate::domain::decision::{Usage, UsageSource};
 use crate::domain::journal::TaskHistory;
 use crate::domain::repository::RepositoryState;
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,12 @@ pub struct Counters {
     /// The part of it that belongs to no turn: of replies that no turn took, and of replies that never came.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub usage_without_turn: Usage,
+    /// The part of it that drivers outside the services stated.
+    #[serde(skip_serializing_if = "Usage::is_zero")]
+    pub reported_usage: Usage,
+    /// The part of it that was charged at the reservation, because no usage was stated.
+    #[serde(skip_serializing_if = "Usage::is_zero")]
+    pub charged_usage: Usage,
     /// What was added to the budgets.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub added_budget: Usage,
@@ -68,6 +74,18 @@ pub struct Counters {
     /// Deaths of executors in the middle of the work that was in progress at the last of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deaths: Vec<Deaths>,
+}
+
+impl Counters {
+    /// Counts a usage, apart by where it is known from.
+    pub(super) fn charge(&mut self, usage: Usage, source: UsageSource) {
+        self.usage = self.usage.plus(usage);
+        match source {
+            UsageSource::Reported => self.reported_usage = self.reported_usage.plus(usage),
+            UsageSource::Reserved => self.charged_usage = self.charged_usage.plus(usage),
+            UsageSource::Free | UsageSource::Measured => {}
+        }
+    }
 }
 
 /// How often executors died in the middle of one turn or one verification.

@@ -9,7 +9,7 @@
 use super::budget::Shortage;
 use super::draft::Draft;
 use super::{Execution, Graph, Wait};
-use crate::domain::decision::Usage;
+use crate::domain::decision::{Usage, UsageSource};
 use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
 use crate::domain::run::OnBudget;
@@ -70,9 +70,12 @@ impl Draft {
     pub fn settle_plan(&mut self, usage: Option<Usage>) {
         let planning = plan_wait(&mut self.execution).and_then(|wait| wait.planning.as_deref_mut());
         let reserved = planning.map(|planning| std::mem::take(&mut planning.reserved));
-        let usage = usage.or(reserved).unwrap_or_default();
+        let (usage, source) = match usage {
+            Some(usage) => (usage, UsageSource::Measured),
+            None => (reserved.unwrap_or_default(), UsageSource::Reserved),
+        };
         let counters = &mut self.execution.counters;
-        counters.usage = counters.usage.plus(usage);
+        counters.charge(usage, source);
         counters.usage_without_turn = counters.usage_without_turn.plus(usage);
     }
 }

@@ -3,7 +3,7 @@
 use super::counters::{is_zero, is_zero_i64};
 use super::{Wait, WorkerCall};
 use crate::domain::confirmation::ApprovedCall;
-use crate::domain::decision::Usage;
+use crate::domain::decision::{Usage, UsageSource};
 use crate::domain::model::ModelReply;
 use crate::domain::step::StepState;
 use chrono::{DateTime, Utc};
@@ -149,6 +149,18 @@ pub struct SuppliedReply {
     /// Where a model of the service made it. Its usage is then the service's own count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Box<ModelReply>>,
+}
+
+impl SuppliedReply {
+    /// What it cost, and where that is known from; none where the driver stated no usage.
+    #[must_use]
+    pub fn usage_of(&self) -> Option<(Usage, UsageSource)> {
+        let source = match self.model {
+            Some(_) => UsageSource::Measured,
+            None => UsageSource::Reported,
+        };
+        self.usage.map(|usage| (usage, source))
+    }
 }
 
 /// The answer of a user about a call without a recorded outcome.

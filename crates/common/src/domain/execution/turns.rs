@@ -109,11 +109,7 @@ impl Draft {
         let supplied = progress.reply.take();
         let (usage, usage_source) = match supplied.as_deref() {
             None => (usage, UsageSource::Free),
-            Some(SuppliedReply { usage: Some(usage), model: Some(_), .. }) => {
-                (*usage, UsageSource::Measured)
-            }
-            Some(SuppliedReply { usage: Some(usage), .. }) => (*usage, UsageSource::Reported),
-            Some(SuppliedReply { usage: None, .. }) => (reserved, UsageSource::Reserved),
+            Some(reply) => reply.usage_of().unwrap_or((reserved, UsageSource::Reserved)),
         };
         let reply = supplied.map(|reply| ReplyMark {
             lease_epoch: reply.lease_epoch,
@@ -151,7 +147,7 @@ impl Draft {
         };
         let counters = &mut self.execution.counters;
         counters.rounds += 1;
-        counters.usage = counters.usage.plus(usage);
+        counters.charge(usage, usage_source);
         self.journal(Entry::Turn(Box::new(turn)));
         Ok(())
     }

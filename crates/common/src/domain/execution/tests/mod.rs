@@ -11,7 +11,7 @@ mod world;
 
 use super::draft::{Draft, Ending};
 use super::{Execution, Graph, StepProgress};
-use crate::domain::decision::Usage;
+use crate::domain::decision::{Usage, UsageSource};
 use crate::domain::journal::Entry;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{self, RunEvent, RunState};
@@ -235,10 +235,22 @@ fn check_counters(row: &Execution, journal: &[Entry]) {
     assert_eq!(row.sequence, i64::try_from(journal.len()).unwrap());
     let turns = journal.iter().filter_map(|entry| {
         let Entry::Turn(turn) = entry else { return None };
-        Some(turn.usage)
+        Some((turn.usage, turn.usage_source))
     });
-    let of_turns = turns.fold(Usage::default(), Usage::plus);
-    assert_eq!(row.counters.usage, of_turns.plus(row.counters.usage_without_turn));
+    let turns: Vec<_> = turns.collect();
+    let of = |wanted: fn(UsageSource) -> bool| {
+        let fitting = turns.iter().filter(|(_, source)| wanted(*source));
+        fitting.fold(Usage::default(), |sum, (usage, _)| sum.plus(*usage))
+    };
+    let counters = &row.counters;
+    assert_eq!(counters.usage, of(|_| true).plus(counters.usage_without_turn));
+    let inside = |part: Usage, whole: Usage| {
+        part.tokens <= whole.tokens && part.cost_micros <= whole.cost_micros
+    };
+    let (reported, charged) = (counters.reported_usage, counters.charged_usage);
+    assert!(inside(of(|source| source == UsageSource::Reported), reported));
+    assert!(inside(of(|source| source == UsageSource::Reserved), charged));
+    assert!(inside(reported.plus(charged), counters.usage), "{counters:?}");
     assert_eq!(usize::try_from(row.counters.receipts).unwrap(), receipts);
     assert_eq!(
         row.counters.replans + row.counters.repairs,
