@@ -98,11 +98,32 @@ impl Agent {
     /// The call's.
     pub async fn lease(&self, run_id: &str, wait_s: i64) -> Result<Option<Work>, Status> {
         let request = v1::LeaseStepRequest {
-            driver_id: self.driver_id.clone(),
             run_id: run_id.to_owned(),
             wait: Some(prost_types::Duration { seconds: wait_s, nanos: 0 }),
             ..v1::LeaseStepRequest::default()
         };
+        self.lease_as(request).await
+    }
+
+    /// As [`Agent::lease`], of the runs of a namespace.
+    ///
+    /// # Errors
+    /// The call's.
+    pub async fn lease_in(&self, namespace: &str, wait_s: i64) -> Result<Option<Work>, Status> {
+        let request = v1::LeaseStepRequest {
+            namespaces: vec![namespace.to_owned()],
+            wait: Some(prost_types::Duration { seconds: wait_s, nanos: 0 }),
+            ..v1::LeaseStepRequest::default()
+        };
+        self.lease_as(request).await
+    }
+
+    /// Leases a step that a request selects, under this agent's name.
+    ///
+    /// # Errors
+    /// The call's.
+    pub async fn lease_as(&self, request: v1::LeaseStepRequest) -> Result<Option<Work>, Status> {
+        let request = v1::LeaseStepRequest { driver_id: self.driver_id.clone(), ..request };
         let v1::LeaseStepResponse { lease, context } =
             self.client.clone().lease_step(request).await?.into_inner();
         Ok(lease.zip(context).map(|(lease, context)| Work { lease, context }))

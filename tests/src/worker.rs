@@ -54,7 +54,19 @@ impl Worker {
         identity: &str,
         announce: v1::Announce,
     ) -> Result<Self, Status> {
-        let opened = Self::open(executor, identity, Request::Announce(announce)).await;
+        Self::connect_at(&executor.url(), identity, announce).await
+    }
+
+    /// Connects to the executor at an address.
+    ///
+    /// # Errors
+    /// The announcement is refused.
+    pub async fn connect_at(
+        url: &str,
+        identity: &str,
+        announce: v1::Announce,
+    ) -> Result<Self, Status> {
+        let opened = Self::open_at(url, identity, Request::Announce(announce)).await;
         let (outgoing, mut incoming) = opened?;
         let first = incoming.message().await?.and_then(|first| first.message);
         match first {
@@ -76,8 +88,16 @@ impl Worker {
         identity: &str,
         first: Request,
     ) -> Result<(mpsc::Sender<v1::ConnectRequest>, Streaming<v1::ConnectResponse>), Status> {
+        Self::open_at(&executor.url(), identity, first).await
+    }
+
+    async fn open_at(
+        url: &str,
+        identity: &str,
+        first: Request,
+    ) -> Result<(mpsc::Sender<v1::ConnectRequest>, Streaming<v1::ConnectResponse>), Status> {
         let token = Token::new(&secret(identity)).map_err(|it| Status::internal(it.to_string()))?;
-        let channel = channel(&executor.url(), Some(&token));
+        let channel = channel(url, Some(&token));
         let channel = channel.map_err(|error| Status::internal(error.to_string()))?;
         let (outgoing, requests) = mpsc::channel(4096);
         let message = v1::ConnectRequest { message: Some(first) };
@@ -248,9 +268,21 @@ pub fn entry(tool: &str, identity: &str) -> v1::ToolWorkerPolicy {
 /// # Errors
 /// The call failed.
 pub async fn admit(deployment: &Deployment, entries: &[v1::ToolWorkerPolicy]) -> Result<()> {
+    admit_in(deployment, "default", entries).await
+}
+
+/// Lets workers serve tools in a namespace.
+///
+/// # Errors
+/// The call failed.
+pub async fn admit_in(
+    deployment: &Deployment,
+    namespace: &str,
+    entries: &[v1::ToolWorkerPolicy],
+) -> Result<()> {
     let policy = v1::NamespacePolicy { tool_workers: entries.to_vec(), ..Default::default() };
     let request = v1::SetNamespacePolicyRequest {
-        namespace: "default".to_owned(),
+        namespace: namespace.to_owned(),
         policy: Some(policy),
         ..v1::SetNamespacePolicyRequest::default()
     };

@@ -211,6 +211,14 @@ class Drivers(unittest.TestCase):
         with self.assertRaises(ValueError):
             surety.Driver(works, max_parallel=0)
 
+    def test_a_driver_takes_runs_of_its_namespaces_and_labels(self):
+        other, wanted = self.run_of("a"), self.run_of("a", labels={"team": "of-this-test", "zone": "x"})
+        with driving(works, namespaces=["default"], labels={"team": "of-this-test"}):
+            self.done(wanted)
+        self.assertFalse(self.client.get_run(other.id).HasField("terminal"))
+        with driving(works, run_id=other.id):
+            self.done(other)
+
     def test_an_idle_driver_ends(self):
         InThread(lambda: surety.Driver(works, namespace="nothing-here").run(idle=0.5)).result()
 

@@ -21,6 +21,10 @@ export interface DriverOptions extends Settings {
   driverId?: string;
   /** Only steps of this namespace. */
   namespace?: string;
+  /** Only steps of these namespaces; by default, and without `namespace`, of all that the token reaches. */
+  namespaces?: readonly string[];
+  /** Only steps of runs that carry all of these labels. */
+  labels?: Readonly<Record<string, string>>;
   /** Only steps of this run; the driver ends with it. */
   runId?: string;
   /** The most steps at once, 1 by default. */
@@ -66,6 +70,8 @@ export class Driver {
       decide: this.#decide,
       driverId: options.driverId ?? `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`,
       namespace: options.namespace ?? "",
+      namespaces: [...(options.namespaces ?? [])],
+      labels: { ...options.labels },
       runId: options.runId ?? "",
       maxParallel: options.maxParallel ?? 1,
       maxFailures: options.maxFailures ?? 5,

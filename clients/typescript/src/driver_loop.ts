@@ -37,6 +37,8 @@ interface Plan {
   decide: Decide;
   driverId: string;
   namespace: string;
+  namespaces: string[];
+  labels: Record<string, string>;
   runId: string;
   maxParallel: number;
   maxFailures: number;
@@ -111,11 +113,12 @@ export class DriverLoop {
   }
 
   async #lease(): Promise<Leased | undefined> {
-    const { driverId, namespace, runId, retry, log } = this.#plan;
+    const { driverId, namespace, namespaces, labels, runId, retry, log } = this.#plan;
     for (let failures = 0; !this.#stopping();) {
       const waitMs = this.#waitForStepMs();
       if (waitMs <= 0) break;
-      const request = { driverId, namespace, runId, wait: secondsOf(waitMs / 1000) };
+      const wait = secondsOf(waitMs / 1000);
+      const request = { driverId, namespace, namespaces, labels, runId, wait };
       const options = { timeoutMs: waitMs + LEASE_MARGIN_MS, signal: this.#stop.signal };
       try {
         const { lease, context } = await this.#calls.once(executor.leaseStep, request, options);

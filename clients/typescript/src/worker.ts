@@ -18,6 +18,8 @@ export interface WorkerOptions extends Settings {
   executor?: string;
   /** Only calls of these namespaces; by default of all in which the policy lets the worker serve a tool. */
   namespaces?: readonly string[];
+  /** Only calls of runs that carry all of these labels. */
+  labels?: Readonly<Record<string, string>>;
   /** The most calls at once, 1 by default. */
   maxParallel?: number;
   /** How long running calls have when the worker stops, 30,000 ms by default. */
@@ -118,6 +120,7 @@ export class Worker {
       tools: [...this.#tools.values()].map(({ message }) => message),
       maxParallel: options.maxParallel ?? 1,
       namespaces: [...(options.namespaces ?? [])],
+      labels: { ...options.labels },
     });
     const drainMs = options.drainMs ?? 30_000;
     const loop = new WorkerLoop(calls, announce, this.#tools, this.#stop.signal, { drainMs, retry, log });

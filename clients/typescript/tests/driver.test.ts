@@ -197,6 +197,20 @@ describe("drivers", () => {
     });
   });
 
+  it("takes runs of its namespaces and labels", async () => {
+    await withRun(async (other) => {
+      const options = { labels: { team: "of-this-test", zone: "x" } };
+      await withRun(async (wanted) => {
+        const selection = { namespaces: ["default"], labels: { team: "of-this-test" } };
+        await driving(works, selection, async () => {
+          await done(wanted);
+        });
+      }, options);
+      assert.equal((await client.getRun(other.id)).terminal, undefined);
+      await finishes(works, other);
+    });
+  });
+
   it("ends when it is idle", async () => {
     const driver = new Driver(works, { namespace: "nothing-here" });
     await inTime("the end of the driver", driver.run({ idleMs: 500 }));

@@ -17,6 +17,7 @@ use surety_common::domain::fault::Fault;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::wire::caller::Caller;
+use surety_common::wire::selection::Selection;
 use surety_common::wire::status::{needs_database, to_status};
 use surety_common::wire::trace::TraceContext;
 use surety_common::wire::v1;
@@ -87,7 +88,7 @@ impl ExecutorService for Service {
     ) -> Result<Response<v1::LeaseStepResponse>, Status> {
         let participants = self.participants("LeaseStep")?;
         let caller = Caller::of(&request).map_err(status)?;
-        let ask = ask(request.into_inner()).map_err(status)?;
+        let ask = ask(&caller, request.into_inner()).map_err(status)?;
         let leased = participants.lease(&caller, ask).await.map_err(status)?;
         let response = leased.map(|leased| v1::LeaseStepResponse {
             lease: Some(lease(&leased)),
@@ -199,21 +200,18 @@ fn named(driver_id: &str) -> Result<String, Problem> {
     Ok(name.to_owned())
 }
 
-fn ask(request: v1::LeaseStepRequest) -> Result<Ask, Fault> {
-    let v1::LeaseStepRequest { driver_id, namespace, run_id, wait } = request;
+fn ask(caller: &Caller, request: v1::LeaseStepRequest) -> Result<Ask, Fault> {
+    let v1::LeaseStepRequest { driver_id, namespace, run_id, wait, namespaces, labels } = request;
     let run_id = match run_id.as_str() {
         "" => None,
         text => Some(id("run_id", text)?),
     };
-    if namespace.contains('\0') {
-        let message = "contains the character U+0000, which no namespace has";
-        return Err(Problem::at(Code::TypeMismatch, "namespace", message).into());
-    }
+    let selection = Selection::read(caller, namespace, namespaces, labels)?;
     let patience = match wait {
         None => POLL,
         Some(wait) => patience(wait).min(LONGEST_POLL),
     };
-    Ok(Ask { driver_id: named(&driver_id)?, namespace, run_id, patience })
+    Ok(Ask { driver_id: named(&driver_id)?, selection, run_id, patience })
 }
 
 /// The run and the fencing token of a lease.

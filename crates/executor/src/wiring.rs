@@ -162,7 +162,11 @@ pub(crate) fn participants(
         workspaces: engine.workspaces.clone(),
         prompt,
     };
-    let terms = participant::Terms { lease: config.driver_lease(), reporters: config.reporters() };
+    let terms = participant::Terms {
+        lease: config.driver_lease(),
+        turn_wait: config.turn_wait(),
+        reporters: config.reporters(),
+    };
     participant::Participants::start(Arc::clone(claimer), news, (workshop, terms), &engine.drain)
 }
 

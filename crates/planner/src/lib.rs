@@ -9,6 +9,7 @@
 //!   shards: selects the database of a run or a namespace
 //! ```
 
+mod absent_hosts;
 mod call;
 mod depths;
 mod hook;

@@ -9,6 +9,7 @@
 //! The database and the owner of a run are cached. An unavailable database affects only its own runs, and
 //! calls that cannot be answered without it.
 
+use crate::absent_hosts::blocked_by_absent_hosts;
 use crate::merge::{PageBounds, merge};
 use crate::planner::Planner;
 use crate::tokens::Tokens;
@@ -25,10 +26,12 @@ use std::time::Duration;
 use surety_common::clock::PRIMARY_SHARD;
 use surety_common::config::{NamespaceDatabase, Secret};
 use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::run::RunRecord;
 use surety_common::store::{
     self, AuditRow, PoolSize, RunFilter, RunOwner, RunPage, Scope, StoreError, WaitFilter,
     WaitPage, Waiting,
 };
+use surety_common::wire::v1;
 use tokio::sync::SetOnce;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -53,6 +56,13 @@ pub(crate) struct Shard {
     /// None until the first connection to the database.
     planner: SetOnce<Arc<Planner>>,
     size: PoolSize,
+}
+
+/// A run of a list.
+pub(crate) struct ListedRun {
+    pub(crate) record: RunRecord,
+    /// What it waits for that no executor may claim.
+    pub(crate) absent: Option<v1::Blocked>,
 }
 
 /// A run that was found.
@@ -256,17 +266,25 @@ impl Shards {
     ///
     /// # Errors
     /// `database_unavailable`, naming the database, when one of the queried ones is unavailable.
-    pub(crate) async fn list_runs(&self, filter: &RunFilter) -> Result<RunPage, Fault> {
+    pub(crate) async fn list_runs(
+        &self,
+        filter: &RunFilter,
+    ) -> Result<(Vec<ListedRun>, Option<Uuid>), Fault> {
         let list = |planner: Arc<Planner>| async move {
             let RunPage { runs, next } = store::list_runs(&planner.pool, filter).await?;
-            Ok((runs, next.map(Reverse)))
+            let mut blocked = blocked_by_absent_hosts(&planner, &runs).await?;
+            let listed = runs.into_iter().map(|record| {
+                let absent = blocked.remove(&record.spec.id);
+                ListedRun { record, absent }
+            });
+            Ok((listed.collect(), next.map(Reverse)))
         };
         let pages =
             self.ask_for_pages(self.listed(&filter.namespace, &filter.reached), list).await?;
-        let bounds =
-            PageBounds { rows: filter.limit, bytes: store::LIST_BYTES, of: store::listed_bytes };
-        let (runs, next) = merge(pages, |run| Reverse(run.spec.id), &bounds);
-        Ok(RunPage { runs, next: next.map(|Reverse(id)| id) })
+        let of = |listed: &ListedRun| store::listed_bytes(&listed.record);
+        let bounds = PageBounds { rows: filter.limit, bytes: store::LIST_BYTES, of };
+        let (runs, next) = merge(pages, |listed| Reverse(listed.record.spec.id), &bounds);
+        Ok((runs, next.map(|Reverse(id)| id)))
     }
 
     /// A page of waiting runs: of one run, of a namespace, or of all.
@@ -299,7 +317,7 @@ impl Shards {
     pub(crate) async fn offering(&self, scope: &Scope) -> Result<Vec<Arc<Planner>>, Fault> {
         let mut planners = Vec::new();
         let mut failed = None;
-        for shard in self.listed(&scope.namespace, &scope.reached) {
+        for shard in self.offering_of(scope) {
             match shard.planner().await {
                 Ok(planner) => planners.push(planner),
                 Err(fault) => failed = Some(about(&shard.whose, fault)),
@@ -308,6 +326,21 @@ impl Shards {
         match failed {
             Some(fault) if planners.is_empty() => Err(fault),
             Some(_) | None => Ok(planners),
+        }
+    }
+
+    /// The databases in which the waits of a scope may be.
+    fn offering_of(&self, scope: &Scope) -> Vec<Arc<Shard>> {
+        let mut shards: Vec<Arc<Shard>> = Vec::new();
+        let named = scope.namespaces.iter().map(|namespace| Arc::clone(self.named(namespace)));
+        for shard in named {
+            if !shards.iter().any(|listed| Arc::ptr_eq(listed, &shard)) {
+                shards.push(shard);
+            }
+        }
+        match shards.is_empty() {
+            true => self.listed("", &scope.reached),
+            false => shards,
         }
     }
 

@@ -63,6 +63,13 @@ async fn a_run_on_a_folder_goes_on_at_its_host_and_says_when_no_executor_is_ther
     ensure!(absent.unblocks.contains("SURETY_HOST_LABEL=one"), "{absent:#?}");
     let shown = deployment.command_line(&["show", &run.id]).await?;
     ensure!(shown.contains("SURETY_HOST_LABEL=one"), "{shown}");
+    let listed = deployment.runs()?.list_runs(v1::ListRunsRequest::default()).await?.into_inner();
+    let waiting: Vec<_> = listed.runs.iter().filter(|run| run.blocked.is_some()).collect();
+    let [of_list] = &waiting[..] else { anyhow::bail!("one run waits: {listed:#?}") };
+    ensure!(of_list.id == run.id && of_list.blocked.as_ref() == Some(&absent), "{of_list:#?}");
+    let table = deployment.command_line(&["runs"]).await?;
+    let line = table.lines().find(|line| line.contains(&run.id)).context("the run is listed")?;
+    ensure!(table.contains("WAITS ON") && line.contains("operator"), "{table}");
 
     // An executor that died holds its lease still; none of its host takes the run over.
     let lease =

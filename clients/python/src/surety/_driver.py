@@ -9,7 +9,7 @@ import platform
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import CancelledError
 from typing import Any, TypeAlias, overload
 
@@ -46,6 +46,9 @@ class Driver:
     The function may be `async`. It is called for several steps at once, up to `max_parallel`, each from a
     thread; async functions share one event loop. What is not given is read from the environment:
     SURETY_EXECUTOR_URL and the variables that `Client` names.
+
+    Without `namespace` and `namespaces` it takes steps of every namespace of its token. With `labels` it
+    takes only steps of runs that carry all of them.
     """
 
     def __init__(
@@ -61,6 +64,8 @@ class Driver:
         plaintext_peers: Iterable[str] | None = None,
         driver_id: str | None = None,
         namespace: str = "",
+        namespaces: Iterable[str] = (),
+        labels: Mapping[str, str] | None = None,
         run_id: str = "",
         max_parallel: int = 1,
         max_failures: int = 5,
@@ -74,6 +79,7 @@ class Driver:
         self._settings = Settings(token, token_file, ca_file, cert_file, key_file, plaintext_peers)
         self._driver_id = driver_id or f"{platform.node()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._namespace, self._run_id = namespace, run_id
+        self._namespaces, self._labels = list(namespaces), dict(labels or {})
         self._max_parallel, self._max_failures, self._drain = max_parallel, max_failures, drain
         self._retry = retry
         self._stop = threading.Event()
@@ -186,6 +192,8 @@ class _Loop:
                     driver_id=self._driver._driver_id,
                     namespace=self._driver._namespace,
                     run_id=self._driver._run_id,
+                    namespaces=self._driver._namespaces,
+                    labels=self._driver._labels,
                     wait=Duration(seconds=int(wait), nanos=int(wait % 1 * 1e9)),
                 )
                 try:

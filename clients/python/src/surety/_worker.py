@@ -62,7 +62,7 @@ class Worker:
     keeps it, and two processes have two names. The policy of a namespace says in `tool_workers` which
     identity may serve which tool. Sync functions have a thread for each call, async functions share one
     event loop. What is not given is read from the environment: SURETY_EXECUTOR_URL and the variables that
-    `Client` names.
+    `Client` names. With `labels` it takes only calls of runs that carry all of them.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Worker:
         key_file: str | os.PathLike[str] | None = None,
         plaintext_peers: Iterable[str] | None = None,
         namespaces: Iterable[str] = (),
+        labels: Mapping[str, str] | None = None,
         max_parallel: int = 1,
         drain: float = 30.0,
         retry: Retry = Retry(),  # noqa: B008 - it is immutable
@@ -84,7 +85,10 @@ class Worker:
         if max_parallel < 1:
             raise ValueError("max_parallel is at least 1")
         self._announce = api.Announce(
-            worker_id=worker_id, max_parallel=max_parallel, namespaces=list(namespaces)
+            worker_id=worker_id,
+            max_parallel=max_parallel,
+            namespaces=list(namespaces),
+            labels=dict(labels or {}),
         )
         self._executor, self._drain, self._retry = executor, drain, retry
         self._settings = Settings(token, token_file, ca_file, cert_file, key_file, plaintext_peers)

@@ -1,5 +1,7 @@
 //! The arguments of the tools: bounded, and without unknown keys.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -65,6 +67,10 @@ pub(super) struct Lease {
     pub(super) wait_seconds: u64,
     #[serde(default)]
     pub(super) namespace: String,
+    #[serde(default)]
+    pub(super) namespaces: Vec<String>,
+    #[serde(default)]
+    pub(super) labels: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) run_id: String,
 }

@@ -108,6 +108,9 @@ impl Driver {
     ) -> Result<Answer, Failure> {
         within("run_id", &asked.run_id)?;
         within("namespace", &asked.namespace)?;
+        for namespace in &asked.namespaces {
+            within("namespaces", namespace)?;
+        }
         let mut held = self.held()?;
         if let Some(held) = held.as_ref() {
             let message = format!("the step {} is leased", one_line(&held.fence.step_id));
@@ -121,6 +124,8 @@ impl Driver {
             namespace: asked.namespace,
             run_id: asked.run_id,
             wait: Some(prost_types::Duration { seconds: wait, nanos: 0 }),
+            namespaces: asked.namespaces,
+            labels: asked.labels,
         };
         let mut executor = self.executor.clone();
         let leasing = executor.lease_step(within_time(request, Duration::from_secs(seconds)));

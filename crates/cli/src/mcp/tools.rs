@@ -132,6 +132,10 @@ impl Tool {
                 json!({
                     "wait_seconds": {"type": "integer", "minimum": 0, "maximum": 60},
                     "namespace": {"type": "string"},
+                    "namespaces": {"type": "array", "items": {"type": "string"}, "maxItems": 100,
+                        "description": "Only steps of these namespaces; none for every one."},
+                    "labels": {"type": "object", "additionalProperties": {"type": "string"},
+                        "description": "Only steps of runs that carry all of these labels."},
                     "run_id": {"type": "string", "description": "Only steps of this run."},
                 }),
                 &[],

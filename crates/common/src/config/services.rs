@@ -184,6 +184,14 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_DRIVER_LEASE_MS.reads::<u64>())]
     pub executor_driver_lease_ms: u64,
 
+    /// Milliseconds for which SubmitDecision waits for the outcome of its turn, 100..30000; read it with
+    /// [`ExecutorConfig::turn_wait`].
+    #[arg(long = s::EXECUTOR_TURN_WAIT_MS.flag, env = s::EXECUTOR_TURN_WAIT_MS.env,
+          default_value = s::EXECUTOR_TURN_WAIT_MS.default,
+          help = s::EXECUTOR_TURN_WAIT_MS.meaning,
+          value_parser = s::EXECUTOR_TURN_WAIT_MS.reads::<u64>())]
+    pub executor_turn_wait_ms: u64,
+
     /// The identities with the role worker that may report receipts; read it with
     /// [`ExecutorConfig::reporters`].
     #[arg(long = s::EXECUTOR_RECORD_RECEIPTS.flag, env = s::EXECUTOR_RECORD_RECEIPTS.env,
@@ -390,6 +398,12 @@ impl ExecutorConfig {
     #[must_use]
     pub const fn driver_lease(&self) -> Duration {
         Duration::from_millis(self.executor_driver_lease_ms)
+    }
+
+    /// How long SubmitDecision waits for the outcome of its turn.
+    #[must_use]
+    pub const fn turn_wait(&self) -> Duration {
+        Duration::from_millis(self.executor_turn_wait_ms)
     }
 
     /// The beginnings of the addresses of repositories that runs may work on.

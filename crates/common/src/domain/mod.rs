@@ -20,6 +20,7 @@ pub mod graph;
 pub mod identity;
 pub mod journal;
 pub mod json;
+pub mod labels;
 pub mod limits;
 pub mod machine;
 pub mod mail;

@@ -96,7 +96,7 @@ pub async fn claim(
 ) -> Result<Leased, StoreError> {
     let Want { now, owner, slots, held, except } = want;
     if queues.is_empty() {
-        find_queues(dedicated, queues, now).await?;
+        find_queues(dedicated, queues, owner, now).await?;
     }
     if queues.is_empty() {
         let (runs, unread) = (Vec::new(), Vec::new());
@@ -143,21 +143,23 @@ pub async fn let_go(
     Ok(())
 }
 
-/// Lists queues that hold waiting runs. Returns whether to claim again, which a newly found queue
-/// requires.
+/// Lists queues that hold waiting runs which the executor `owner` may claim. Returns whether to claim again, which a
+/// newly found queue requires.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn find_queues(
     dedicated: &mut DedicatedConnection,
     queues: &mut Queues,
+    owner: Uuid,
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
     let (namespace, priority) = queues.behind();
     let listing = sqlx::query_as(include_str!("sql/queues.sql"))
         .bind(namespace)
         .bind(priority)
-        .bind(i32::try_from(MAX_QUEUES).unwrap_or(i32::MAX));
+        .bind(i32::try_from(MAX_QUEUES).unwrap_or(i32::MAX))
+        .bind(owner);
     let listed: Vec<(String, i16)> =
         dedicated.ask(async |connection| listing.fetch_all(connection).await).await?;
     Ok(queues.list(now, listed))

@@ -102,18 +102,18 @@ pub async fn retire(
     Ok(())
 }
 
-/// Whether an executor with this host label was heard since a time.
+/// Those of the host labels of which an executor was heard since a time.
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn is_host_served(
+pub async fn served_hosts(
     executor: impl PgExecutor<'_>,
-    host_label: &str,
+    host_labels: &[&str],
     since: DateTime<Utc>,
-) -> Result<bool, StoreError> {
-    let asking = sqlx::query_scalar(include_str!("sql/is_host_served.sql"));
-    let asking = asking.bind(host_label).bind(since);
-    within(async { Ok(asking.fetch_one(executor).await?) }).await
+) -> Result<Vec<String>, StoreError> {
+    let asking = sqlx::query_scalar(include_str!("sql/served_hosts.sql"));
+    let asking = asking.bind(host_labels).bind(since);
+    within(async { Ok(asking.fetch_all(executor).await?) }).await
 }
 
 /// The backlog of one namespace.

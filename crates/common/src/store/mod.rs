@@ -75,7 +75,7 @@ pub use due::{Cause, due, timer_id};
 pub use error::StoreError;
 pub use evidence_bundle::{EvidenceBundle, EvidenceBundles, TrustSource};
 pub use executor::{
-    Backlog, Owner, Pulse, RunLease, backlog, beat, is_host_served, register, retire,
+    Backlog, Owner, Pulse, RunLease, backlog, beat, register, retire, served_hosts,
 };
 pub use follow::{Journals, Page};
 pub use forge_delivery::{
@@ -112,7 +112,7 @@ pub use run::{
     LIST_BYTES, RunFilter, RunOwner, RunPage, find_owner, find_run, find_wait, list_runs,
     listed_bytes,
 };
-pub use scans::{OfferedIn, Scanner, in_turns, scan_until};
+pub use scans::{OfferedIn, Scanner, Turns, scan_until};
 pub use signed_run::{SignedRow, SignedRun, verdict_signature};
 pub use signing::{CurrentKey, RegisteredKey, Signing, registered_keys};
 pub use task::{

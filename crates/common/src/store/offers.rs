@@ -7,11 +7,12 @@
 //! ```
 //!
 //! Between namespaces the waits are taken in turns, within one by priority and then age. A scan that finds
-//! nothing is one statement, for any number of callers and of waits that are not offered.
+//! nothing is one statement, for any number of callers and of waits that are not offered. Callers that name the same
+//! namespaces and labels share a statement.
 
 use super::StoreError;
 use super::dedicated_connection::DedicatedConnection;
-use super::scans::{OfferedIn, Scanner, in_turns, scan_until};
+use super::scans::{OfferedIn, Scanner, Turns, scan_until};
 use super::wait::{
     HeldLease, LeaseOrder, OfferedWait, WaitLease, lease_waits, offered_namespaces,
     offered_task_waits, offered_waits, release_wait,
@@ -19,6 +20,7 @@ use super::wait::{
 use super::wake::Wakeups;
 use crate::clock;
 use crate::domain::execution::wait_rows::WaitKind;
+use crate::domain::labels::carries;
 use crate::domain::toolchain::TASK_NAMESPACES;
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -30,21 +32,23 @@ use uuid::Uuid;
 /// The most waits of one namespace that one scan offers.
 const MOST: usize = 256;
 
-/// What a participant takes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// What a participant takes; by default every wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Scope {
     /// The namespaces that its identity reaches; empty for all.
     pub reached: Vec<String>,
-    /// Only this one; empty for all of them.
-    pub namespace: String,
+    /// Only these; empty for all of them.
+    pub namespaces: Vec<String>,
     /// Only waits of this run.
     pub run_id: Option<Uuid>,
+    /// Only waits of runs that carry all of these labels.
+    pub labels: BTreeMap<String, String>,
 }
 
 impl Scope {
     fn fits(&self, namespace: &str) -> bool {
-        (self.namespace.is_empty() || self.namespace == namespace)
-            && (self.reached.is_empty() || self.reached.iter().any(|name| name == namespace))
+        let has = |names: &[String]| names.is_empty() || names.iter().any(|name| name == namespace);
+        has(&self.namespaces) && has(&self.reached)
     }
 }
 
@@ -95,7 +99,7 @@ impl Offers {
     /// Serves the participants until `ended`.
     pub async fn run(self, wakeups: Wakeups, ended: CancellationToken) {
         let dedicated = DedicatedConnection::new(self.0.pool.clone());
-        let scans = Scans { offers: self.clone(), dedicated, rotation: 0 };
+        let scans = Scans { offers: self.clone(), dedicated, turns: Turns::default() };
         scan_until(scans, &wakeups, &ended).await;
         self.wants().clear();
     }
@@ -104,7 +108,7 @@ impl Offers {
     async fn run_once(
         &self,
         dedicated: &mut DedicatedConnection,
-        rotation: &mut usize,
+        turns: &mut Turns,
     ) -> Result<bool, StoreError> {
         let scopes = self.scopes();
         if scopes.is_empty() {
@@ -128,15 +132,16 @@ impl Offers {
                 continue;
             }
             let most = i64::try_from((count + taken.len()).min(MOST)).unwrap_or(i64::MAX);
+            let asked = (scope.run_id, &scope.labels);
             let offers =
-                offered_waits(dedicated, self.0.kind, &fitting, scope.run_id, (most, now)).await?;
-            *rotation = rotation.wrapping_add(1);
-            for offer in in_turns(offers, *rotation) {
+                offered_waits(dedicated, self.0.kind, &fitting, asked, (most, now)).await?;
+            for offer in turns.order(offers) {
                 if taken.contains(&offer.id) {
                     continue;
                 }
                 let Some(want) = self.take_want(&scope) else { break };
                 taken.insert(offer.id);
+                turns.served(&offer.namespace);
                 picked.push((offer.id, want));
             }
         }
@@ -158,7 +163,7 @@ impl Offers {
         let (mut wanting, mut named) = (Vec::new(), Vec::new());
         for want in self.wants().iter() {
             if namespaces.iter().any(|name| want.scope.fits(name)) {
-                wanting.push(want.identity.clone());
+                wanting.push((want.identity.clone(), want.scope.labels.clone()));
                 named.extend(want.scope.run_id);
             }
         }
@@ -177,6 +182,7 @@ impl Offers {
                 want.identity == offer.assignee
                     && want.scope.fits(&offer.namespace)
                     && want.scope.run_id.is_none_or(|run_id| run_id == offer.run_id)
+                    && carries(&offer.labels, &want.scope.labels)
             });
             if let Some(want) = place.and_then(|place| wants.remove(place)) {
                 picked.push((offer.id, want));
@@ -246,7 +252,7 @@ fn order((wait_id, want): &(Uuid, Want)) -> LeaseOrder {
 struct Scans {
     offers: Offers,
     dedicated: DedicatedConnection,
-    rotation: usize,
+    turns: Turns,
 }
 
 impl Scanner for Scans {
@@ -261,7 +267,7 @@ impl Scanner for Scans {
     }
 
     async fn scan(&mut self) -> Result<bool, StoreError> {
-        self.offers.run_once(&mut self.dedicated, &mut self.rotation).await
+        self.offers.run_once(&mut self.dedicated, &mut self.turns).await
     }
 }
 
@@ -277,16 +283,19 @@ mod tests {
 
     #[test]
     fn a_scope_takes_waits_of_its_namespaces_only() {
-        let scope = |reached: &[&str], namespace: &str| Scope {
-            reached: reached.iter().map(ToString::to_string).collect(),
-            namespace: namespace.to_owned(),
-            run_id: None,
+        let names = |of: &[&str]| of.iter().map(ToString::to_string).collect();
+        let scope = |reached: &[&str], namespaces: &[&str]| Scope {
+            reached: names(reached),
+            namespaces: names(namespaces),
+            ..Scope::default()
         };
         for (scope, expected) in [
-            (scope(&[], ""), [true, true]),
-            (scope(&["a"], ""), [true, false]),
-            (scope(&[], "b"), [false, true]),
-            (scope(&["a"], "b"), [false, false]),
+            (scope(&[], &[]), [true, true]),
+            (scope(&["a"], &[]), [true, false]),
+            (scope(&[], &["b"]), [false, true]),
+            (scope(&[], &["a", "b"]), [true, true]),
+            (scope(&["a"], &["a", "b"]), [true, false]),
+            (scope(&["a"], &["b"]), [false, false]),
         ] {
             assert_eq!(["a", "b"].map(|name| scope.fits(name)), expected, "{scope:?}");
         }

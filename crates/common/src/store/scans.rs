@@ -5,7 +5,7 @@
 
 use super::StoreError;
 use super::wake::{Topic, Wakeups};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep_until};
@@ -84,23 +84,52 @@ pub trait OfferedIn {
     fn namespace(&self) -> &str;
 }
 
-/// The waits of the namespaces by turns, beginning with another one each time. Those of one namespace keep their order.
-pub fn in_turns<T: OfferedIn>(offers: Vec<T>, rotation: usize) -> Vec<T> {
-    let mut by_namespace: BTreeMap<String, VecDeque<T>> = BTreeMap::new();
-    for offer in offers {
-        by_namespace.entry(offer.namespace().to_owned()).or_default().push_back(offer);
+/// The most namespaces of which it is kept when they were served.
+const MOST_KEPT: usize = 4096;
+
+/// Which namespaces were served last. Every scan begins with the one that was served longest ago, for all participants
+/// together: one that asks for a single namespace cannot hold another namespace back.
+#[derive(Debug, Default)]
+pub struct Turns {
+    /// By namespace, the number of the last service.
+    served: HashMap<String, u64>,
+    count: u64,
+}
+
+impl Turns {
+    /// The waits of the namespaces by turns, beginning with the one that was served longest ago. Those of one namespace keep
+    /// their order.
+    pub fn order<T: OfferedIn>(&self, offers: Vec<T>) -> Vec<T> {
+        let mut by_namespace: BTreeMap<String, VecDeque<T>> = BTreeMap::new();
+        for offer in offers {
+            by_namespace.entry(offer.namespace().to_owned()).or_default().push_back(offer);
+        }
+        let mut queues: Vec<(String, VecDeque<T>)> = by_namespace.into_iter().collect();
+        queues.sort_by_key(|(namespace, _)| self.served.get(namespace).copied());
+        let mut queues: VecDeque<VecDeque<T>> =
+            queues.into_iter().map(|(_, queue)| queue).collect();
+        let mut ordered = Vec::new();
+        while let Some(mut queue) = queues.pop_front() {
+            ordered.extend(queue.pop_front());
+            if !queue.is_empty() {
+                queues.push_back(queue);
+            }
+        }
+        ordered
     }
-    let mut queues: VecDeque<VecDeque<T>> = by_namespace.into_values().collect();
-    let first = rotation.checked_rem(queues.len()).unwrap_or_default();
-    queues.rotate_left(first);
-    let mut ordered = Vec::new();
-    while let Some(mut queue) = queues.pop_front() {
-        ordered.extend(queue.pop_front());
-        if !queue.is_empty() {
-            queues.push_back(queue);
+
+    /// Notes that a wait of a namespace was taken.
+    pub fn served(&mut self, namespace: &str) {
+        self.count += 1;
+        match self.served.get_mut(namespace) {
+            Some(last) => *last = self.count,
+            None => drop(self.served.insert(namespace.to_owned(), self.count)),
+        }
+        if self.served.len() > MOST_KEPT {
+            let since = self.count.saturating_sub(u64::try_from(MOST_KEPT / 2).unwrap_or_default());
+            self.served.retain(|_, last| *last > since);
         }
     }
-    ordered
 }
 
 #[cfg(test)]
@@ -115,16 +144,30 @@ mod tests {
         }
     }
 
-    fn order(offers: &[(&'static str, u32)], rotation: usize) -> Vec<u32> {
+    fn order(turns: &Turns, offers: &[(&'static str, u32)]) -> Vec<u32> {
         let offers = offers.iter().map(|(namespace, number)| Offer(namespace, *number)).collect();
-        in_turns(offers, rotation).iter().map(|offer| offer.1).collect()
+        turns.order(offers).iter().map(|offer| offer.1).collect()
     }
 
     #[test]
     fn no_namespace_is_served_twice_before_another_that_waits() {
         let offers = [("a", 1), ("a", 2), ("a", 3), ("b", 4), ("c", 5), ("c", 6)];
-        assert_eq!(order(&offers, 0), [1, 4, 5, 2, 6, 3]);
-        assert_eq!(order(&offers, 1), [4, 5, 1, 6, 2, 3]);
-        assert_eq!(order(&[], 7), Vec::<u32>::new());
+        let mut turns = Turns::default();
+        assert_eq!(order(&turns, &offers), [1, 4, 5, 2, 6, 3]);
+        turns.served("a");
+        assert_eq!(order(&turns, &offers), [4, 5, 1, 6, 2, 3]);
+        turns.served("c");
+        turns.served("b");
+        assert_eq!(order(&turns, &offers), [1, 5, 4, 2, 6, 3]);
+        assert_eq!(order(&turns, &[]), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn what_is_kept_of_past_services_is_bounded() {
+        let mut turns = Turns::default();
+        for namespace in 0..3 * MOST_KEPT {
+            turns.served(&namespace.to_string());
+            assert!(turns.served.len() <= MOST_KEPT);
+        }
     }
 }

@@ -13,7 +13,8 @@ use crate::crash;
 use crate::domain::execution::wait_rows::WaitKind;
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::PgPool;
-use std::collections::{HashMap, VecDeque};
+use sqlx::types::Json;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -41,6 +42,9 @@ pub struct OfferedTaskWait {
     pub namespace: String,
     /// The agent that must act.
     pub assignee: String,
+    /// The labels of its run.
+    #[sqlx(json)]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// A wait that is to be leased.
@@ -109,7 +113,8 @@ pub async fn offered_namespaces(
     dedicated.ask(async |connection| listed.fetch_all(connection).await).await
 }
 
-/// At most `most` offered waits of each namespace, the most urgent first.
+/// At most `most` offered waits of each namespace, the most urgent first: those of one run, where one is named, and of
+/// runs that carry all of the labels.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -117,34 +122,45 @@ pub async fn offered_waits(
     dedicated: &mut DedicatedConnection,
     kind: WaitKind,
     namespaces: &[String],
-    run_id: Option<Uuid>,
+    (run_id, labels): (Option<Uuid>, &BTreeMap<String, String>),
     (most, now): (i64, DateTime<Utc>),
 ) -> Result<Vec<OfferedWait>, StoreError> {
-    let listed = sqlx::query_as(include_str!("sql/offered_waits.sql"))
+    let statement = match labels.is_empty() {
+        true => include_str!("sql/offered_waits.sql"),
+        false => include_str!("sql/offered_labelled_waits.sql"),
+    };
+    let mut listed = sqlx::query_as(statement)
         .bind(kind.as_str())
         .bind(namespaces)
         .bind(run_id)
         .bind(most)
         .bind(now);
+    if !labels.is_empty() {
+        listed = listed.bind(Json(labels));
+    }
     dedicated.ask(async |connection| listed.fetch_all(connection).await).await
 }
 
-/// At most `most` offered decisions of the tasks of each assignee, and those of `run_ids`, the most urgent first.
+/// At most `most` offered decisions of the tasks of each assignee whose runs carry the labels that it names, and those of
+/// `run_ids`, the most urgent first.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn offered_task_waits(
     dedicated: &mut DedicatedConnection,
     namespaces: &[String],
-    (assignees, run_ids): (&[String], &[Uuid]),
+    (assignees, run_ids): (&[(String, BTreeMap<String, String>)], &[Uuid]),
     (most, now): (i64, DateTime<Utc>),
 ) -> Result<Vec<OfferedTaskWait>, StoreError> {
+    let (assignees, labels): (Vec<&str>, Vec<Json<_>>) =
+        assignees.iter().map(|(name, labels)| (name.as_str(), Json(labels))).unzip();
     let listed = sqlx::query_as(include_str!("sql/offered_task_waits.sql"))
         .bind(assignees)
         .bind(namespaces)
         .bind(most)
         .bind(now)
-        .bind(run_ids);
+        .bind(run_ids)
+        .bind(labels);
     dedicated.ask(async |connection| listed.fetch_all(connection).await).await
 }
 

@@ -8,6 +8,8 @@ use super::wait::WaitLease;
 use super::worker_tools::WorkerName;
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
+use sqlx::types::Json;
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// Calls that workers of this process take.
@@ -17,6 +19,8 @@ pub struct WantedCalls {
     pub namespace: String,
     /// The tool.
     pub tool: String,
+    /// Only calls of runs that carry all of these labels.
+    pub labels: BTreeMap<String, String>,
     /// At most so many.
     pub most: i64,
 }
@@ -31,6 +35,9 @@ pub struct OfferedWorkerCall {
     pub namespace: String,
     /// The tool.
     pub tool: String,
+    /// The labels of its run.
+    #[sqlx(json)]
+    pub labels: BTreeMap<String, String>,
 }
 
 impl OfferedIn for OfferedWorkerCall {
@@ -51,11 +58,15 @@ pub async fn offered_calls(
     let namespaces: Vec<&str> = wanted.iter().map(|call| call.namespace.as_str()).collect();
     let tools: Vec<&str> = wanted.iter().map(|call| call.tool.as_str()).collect();
     let most: Vec<i64> = wanted.iter().map(|call| call.most).collect();
-    let listed = sqlx::query_as(include_str!("sql/offered_calls.sql"))
-        .bind(namespaces)
-        .bind(tools)
-        .bind(most)
-        .bind(now);
+    let is_labelled = wanted.iter().any(|call| !call.labels.is_empty());
+    let statement = match is_labelled {
+        false => include_str!("sql/offered_calls.sql"),
+        true => include_str!("sql/offered_labelled_calls.sql"),
+    };
+    let mut listed = sqlx::query_as(statement).bind(namespaces).bind(tools).bind(most).bind(now);
+    if is_labelled {
+        listed = listed.bind(wanted.iter().map(|call| Json(&call.labels)).collect::<Vec<_>>());
+    }
     dedicated.ask(async |connection| listed.fetch_all(connection).await).await
 }
 

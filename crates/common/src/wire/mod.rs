@@ -25,6 +25,7 @@ mod plan;
 pub mod problem;
 pub mod receipt;
 pub mod run;
+pub mod selection;
 pub mod server;
 pub mod status;
 mod todo;

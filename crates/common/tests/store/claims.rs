@@ -118,7 +118,11 @@ async fn where_nothing_waits_nothing_more_is_asked_for(pool: PgPool) {
     let want = Want { now: later(5), ..want };
     let claimed = store::claim(&mut dedicated(&pool), &mut queues, want).await.unwrap();
     assert_eq!((claimed.runs.len(), claimed.more, claimed.scan), (0, false, Scan::Due));
-    assert!(!store::find_queues(&mut dedicated(&pool), &mut queues, later(5)).await.unwrap());
+    assert!(
+        !store::find_queues(&mut dedicated(&pool), &mut queues, Uuid::from_u128(9), later(5))
+            .await
+            .unwrap()
+    );
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -132,10 +136,16 @@ async fn a_lane_that_came_up_later_is_found_by_a_look_and_there_may_be_more_than
         waiting_in(&pool, namespace, id, 0, 0).await;
     }
     assert_eq!(claim(&pool, &mut queues, 1, 9).await, [0; 0], "no scan listed the queues");
-    assert!(store::find_queues(&mut dedicated(&pool), &mut queues, later(1)).await.unwrap());
+    assert!(
+        store::find_queues(&mut dedicated(&pool), &mut queues, Uuid::from_u128(9), later(1))
+            .await
+            .unwrap()
+    );
     assert_eq!(claim(&pool, &mut queues, 1, 9).await, [2, 3]);
     assert!(
-        !store::find_queues(&mut dedicated(&pool), &mut queues, later(1)).await.unwrap(),
+        !store::find_queues(&mut dedicated(&pool), &mut queues, Uuid::from_u128(9), later(1))
+            .await
+            .unwrap(),
         "nothing is new"
     );
     for id in 10..=700 {
@@ -143,7 +153,10 @@ async fn a_lane_that_came_up_later_is_found_by_a_look_and_there_may_be_more_than
     }
     let mut found = Vec::new();
     for at in 2.. {
-        let more = store::find_queues(&mut dedicated(&pool), &mut queues, later(at)).await.unwrap();
+        let more =
+            store::find_queues(&mut dedicated(&pool), &mut queues, Uuid::from_u128(9), later(at))
+                .await
+                .unwrap();
         found.extend(claim(&pool, &mut queues, at, 700).await);
         if !more {
             break;
@@ -163,7 +176,11 @@ async fn a_namespace_with_much_to_do_does_not_starve_one_with_little(pool: PgPoo
     assert_eq!(claim_beside(&pool, &mut queues, 10, 4, &held).await.len(), 4);
     held.insert("busy".to_owned(), 4);
     waiting_in(&pool, "calm", 100, 0, 9).await;
-    assert!(store::find_queues(&mut dedicated(&pool), &mut queues, later(10)).await.unwrap());
+    assert!(
+        store::find_queues(&mut dedicated(&pool), &mut queues, Uuid::from_u128(9), later(10))
+            .await
+            .unwrap()
+    );
     assert_eq!(claim_beside(&pool, &mut queues, 10, 1, &held).await, [100], "it holds no slot yet");
     held.insert("calm".to_owned(), 1);
     for id in 101..=104 {

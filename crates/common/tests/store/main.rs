@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test may fail")]
 
+mod absent_hosts;
 mod claims;
 mod committing;
 mod constraints;
@@ -10,6 +11,7 @@ mod deliveries;
 mod evidence_bundles;
 mod journal;
 mod lists;
+mod offers;
 mod retention;
 mod roles;
 mod schema;

@@ -56,7 +56,7 @@ fn reads<'a>(
         verdict_about(pool, id, 1, by);
         output_text(pool, output);
         backlog(pool);
-        find_queues(&mut unknown.0, &mut unknown.1, now());
+        find_queues(&mut unknown.0, &mut unknown.1, Uuid::from_u128(9), now());
         claim(&mut known.0, &mut known.1, want);
         orphans(pool, Uuid::nil(), &UNKNOWN, 1, &[]);
         let_go(pool, id, &[], now());
@@ -121,7 +121,7 @@ async fn no_call_waits_for_ever_for_a_database_that_stopped_answering(
     let mut looking = [(); 4].map(|()| (dedicated(&through), Queues::default()));
     let held = HashMap::new();
     let [_, (dedicated, known), _, _] = &mut looking;
-    assert!(store::find_queues(dedicated, known, now()).await.unwrap());
+    assert!(store::find_queues(dedicated, known, Uuid::from_u128(9), now()).await.unwrap());
     proxy.mute();
     let want = Want { now: now(), owner: Uuid::from_u128(9), slots: 1, held: &held, except: &[] };
     let filter = RunFilter { limit: 1, ..RunFilter::default() };

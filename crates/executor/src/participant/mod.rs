@@ -42,6 +42,7 @@ use surety_common::store::{
     Wakeups,
 };
 use surety_common::wire::caller::Caller;
+use surety_common::wire::selection::Selection;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -63,6 +64,8 @@ pub(crate) struct Participants {
     news: News,
     replying: Replying,
     lease_ms: i32,
+    /// How long a turn is followed before its participant is told that it is still under way.
+    turn_wait: Duration,
     /// The workers that may report receipts; `*` alone for every one.
     reporters: Arc<[String]>,
     policies: Arc<Policies>,
@@ -74,6 +77,8 @@ pub(crate) struct Participants {
 pub(crate) struct Terms {
     /// How long a participant keeps a lease without a sign of life.
     pub(crate) lease: Duration,
+    /// How long a turn is followed before its participant is told that it is still under way.
+    pub(crate) turn_wait: Duration,
     /// The workers that may report receipts; `*` alone for every one.
     pub(crate) reporters: Vec<String>,
 }
@@ -83,8 +88,8 @@ pub(crate) struct Terms {
 pub(crate) struct Ask {
     /// The agent's name.
     pub(crate) driver_id: String,
-    /// Only this namespace; empty for every one that it reaches.
-    pub(crate) namespace: String,
+    /// The namespaces and labels that it names.
+    pub(crate) selection: Selection,
     /// Only this run.
     pub(crate) run_id: Option<Uuid>,
     /// How long it waits.
@@ -116,7 +121,7 @@ impl Participants {
         let heartbeats = WaitHeartbeats::start(pool.clone());
         let replying = Replying::default();
         tokio::spawn(replying.clone().run(pool.clone(), ended.clone()));
-        let Terms { lease, reporters } = terms;
+        let Terms { lease, turn_wait, reporters } = terms;
         let lease_ms = i32::try_from(lease.as_millis()).unwrap_or(i32::MAX);
         let reporters = reporters.into();
         let workshop = Arc::new(workshop);
@@ -134,6 +139,7 @@ impl Participants {
             news,
             replying,
             lease_ms,
+            turn_wait,
             reporters,
             policies,
             workshop,
@@ -154,12 +160,13 @@ impl Participants {
         caller: &Caller,
         ask: Ask,
     ) -> Result<Option<LeasedStep>, Fault> {
-        let Ask { driver_id, namespace, run_id, patience } = ask;
+        let Ask { driver_id, selection, run_id, patience } = ask;
         if let Some(run_id) = run_id {
             let record = self.find(caller, run_id).await?;
             may_be_driven(&record)?;
         }
-        let scope = Scope { reached: caller.reached(), namespace, run_id };
+        let Selection { namespaces, labels } = selection;
+        let scope = Scope { reached: caller.reached(), namespaces, run_id, labels };
         let deadline = Instant::now() + patience;
         loop {
             let holder = (caller.name().to_owned(), driver_id.clone());

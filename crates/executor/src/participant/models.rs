@@ -25,9 +25,8 @@ impl Participants {
         &self,
         patience: Duration,
     ) -> Result<Option<LeasedStep>, Fault> {
-        let scope = Scope { reached: Vec::new(), namespace: String::new(), run_id: None };
         let holder = (MODEL_NAME.to_owned(), format!("executor/{}", self.claimer.engine().id));
-        let next = self.model_offers.next(scope, holder, self.lease_ms);
+        let next = self.model_offers.next(Scope::default(), holder, self.lease_ms);
         let Ok(Some(lease)) = timeout_at(Instant::now() + patience, next).await else {
             return Ok(None);
         };

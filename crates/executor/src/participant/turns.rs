@@ -14,7 +14,6 @@ use super::{Participants, index_of, lease_lost, not_found, run_terminal};
 use crate::context::{is_complete, observation};
 use crate::step::SupplyError;
 use chrono::TimeDelta;
-use std::time::Duration;
 use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::{Execution, StepProgress, SuppliedReply};
 use surety_common::domain::fault::{Fault, FaultCode};
@@ -31,9 +30,6 @@ use surety_common::wire::caller::Caller;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use uuid::Uuid;
-
-/// How long a turn is followed before the caller is told that it is still under way.
-const FOLLOWED: Duration = Duration::from_secs(30);
 
 /// A decision as it was submitted.
 #[derive(Debug, Clone)]
@@ -98,7 +94,7 @@ impl Participants {
     ) -> Result<TurnResult, Fault> {
         // From before the first read, so that no change is missed.
         let follower = self.news.follow(submission.run_id);
-        let deadline = Instant::now() + FOLLOWED;
+        let deadline = Instant::now() + self.turn_wait;
         if let Some(known) = self.known_step(caller, &submission) {
             let reply = reply(caller, known.wait_id, &submission);
             let taken = self.claimer.take_at_once(&known.record, &reply, TimeDelta::zero()).await;
@@ -177,14 +173,32 @@ impl Participants {
         (index, wait_id): (usize, Uuid),
         submission: &Submission,
     ) -> Result<TurnResult, Fault> {
+        let mut is_compared = false;
         loop {
             let record = self.find(caller, submission.run_id).await?;
-            if !is_under_way(record.execution.step(index), wait_id) {
+            let step = record.execution.step(index);
+            if !is_under_way(step, wait_id) {
                 return self.ended(caller, record, index, submission).await;
+            }
+            // The turn has taken its reply, so the journal says which one it was.
+            if !is_compared && step.is_some_and(|step| step.reply.is_none()) {
+                self.refuse_another(submission).await?;
+                is_compared = true;
             }
             if timeout_at(deadline, follower.changed()).await.is_err() {
                 return Ok(pending(record, index));
             }
+        }
+    }
+
+    /// Refuses another decision than that of a turn that is journalled, and whose call is under way.
+    async fn refuse_another(&self, submission: &Submission) -> Result<(), Fault> {
+        let is_it = |event: &Event| is_turn(event, submission);
+        let enough = |events: &[Event]| events.iter().any(is_it);
+        let events = store::latest_events(&self.pool, submission.run_id, enough).await?;
+        match events.iter().find(|event| is_it(event)).map(|event| &event.entry) {
+            Some(Entry::Turn(turn)) => refuse_other_reply(turn, submission),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -253,6 +267,8 @@ impl Participants {
         let identity = caller.name().to_owned();
         let next_wait = next_wait.map(|held| held.wait_id);
         let wait_id = next_wait.unwrap_or_default();
+        // This executor may not know the tools of workers that are connected to others.
+        self.workshop.tools.refresh().await;
         let known = KnownStep { identity, wait_id, record, index, events };
         self.concluded(Ended { known, goes_on: next_wait.is_some() }, submission).await
     }
@@ -265,14 +281,8 @@ impl Participants {
         let place = events.iter().position(|event| is_turn(event, submission)).unwrap_or_default();
         let shown = events.get(place..).unwrap_or_default();
         let (turn, receipts, output) = parts(shown, &submission.step_id);
-        let digest = sha256_hex(submission.text.as_bytes());
-        let same = turn.as_ref().and_then(|turn| turn.reply.as_ref());
-        if same.is_some_and(|mark| mark.digest != digest) {
-            let message = format!(
-                "turn {} was submitted before with another decision; read the next turn's number",
-                submission.turn
-            );
-            return Err(Fault::new(FaultCode::TurnConflict, message).with_field("turn"));
+        if let Some(turn) = &turn {
+            refuse_other_reply(turn, submission)?;
         }
         let observation = match receipts.last() {
             None => String::new(),
@@ -413,6 +423,19 @@ fn turn_conflict(turn: u32, next: u32) -> Fault {
     let message =
         format!("turn {turn} is not the next one, which is {next}, or it was submitted before");
     Fault::new(FaultCode::TurnConflict, message).with_field("turn")
+}
+
+/// Refuses a decision for a turn that was taken from another one.
+fn refuse_other_reply(turn: &Turn, submission: &Submission) -> Result<(), Fault> {
+    let digest = sha256_hex(submission.text.as_bytes());
+    if turn.reply.as_ref().is_none_or(|mark| mark.digest == digest) {
+        return Ok(());
+    }
+    let message = format!(
+        "turn {} was submitted before with another decision; read the next turn's number",
+        submission.turn
+    );
+    Err(Fault::new(FaultCode::TurnConflict, message).with_field("turn"))
 }
 
 /// Whether the answer to a wait is not carried out yet.

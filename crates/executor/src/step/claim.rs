@@ -182,7 +182,8 @@ impl Claimer {
         drop(free);
         self.let_go(&unread, now).await?;
         if scan == Scan::Due {
-            more |= store::find_queues(&mut scanner.dedicated, &mut scanner.queues, now).await?;
+            let (dedicated, queues) = (&mut scanner.dedicated, &mut scanner.queues);
+            more |= store::find_queues(dedicated, queues, self.engine.id, now).await?;
         }
         Ok(match (more, scan) {
             (true, _) => Found::More,

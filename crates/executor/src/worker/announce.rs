@@ -3,10 +3,11 @@
 use super::Workers;
 use super::streams::Accepted;
 use crate::tool::WorkerSpec;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Object;
 use surety_common::domain::json::{self, sha256_hex};
+use surety_common::domain::labels::check_labels;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::tool_workers::{check_tool_name, entry_of};
 use surety_common::store::{self, OfferedTool, TakenTool, WorkerName};
@@ -34,6 +35,7 @@ struct Announcement {
     worker: WorkerName,
     tools: Vec<Described>,
     namespaces: Vec<String>,
+    labels: BTreeMap<String, String>,
     max_parallel: usize,
 }
 
@@ -65,7 +67,7 @@ impl Workers {
             );
             return Err(Problem::at(Code::TooLarge, "announce.namespaces", message).into());
         }
-        let Announcement { worker, max_parallel, .. } = announcement;
+        let Announcement { worker, max_parallel, labels, .. } = announcement;
         let taken = store::offer_tools(&self.0.setup.pool, &worker, &offers, self.times()).await?;
         if let Some(TakenTool { namespace, tool, identity }) = taken {
             let message = format!(
@@ -75,7 +77,7 @@ impl Workers {
             return Err(Fault::new(FaultCode::ToolNameTaken, message).with_field("announce.tools"));
         }
         let serves = offers.into_iter().map(|offer| (offer.namespace, offer.tool)).collect();
-        Ok(Accepted { worker, serves, max_parallel })
+        Ok(Accepted { worker, serves, labels, max_parallel })
     }
 
     fn refuse_reserved(&self, tools: &[Described]) -> Result<(), Fault> {
@@ -163,7 +165,7 @@ fn at(code: Code, field: &str, message: impl Into<String>) -> Fault {
 }
 
 fn read(identity: &str, announce: v1::Announce) -> Result<Announcement, Fault> {
-    let v1::Announce { worker_id, tools, max_parallel, namespaces } = announce;
+    let v1::Announce { worker_id, tools, max_parallel, namespaces, labels } = announce;
     let worker = WorkerName { identity: identity.to_owned(), worker_id: name_of(&worker_id)? };
     if tools.is_empty() {
         return Err(at(Code::FieldMissing, "tools", "is empty; announce at least one tool"));
@@ -180,6 +182,7 @@ fn read(identity: &str, announce: v1::Announce) -> Result<Announcement, Fault> {
     if namespaces.iter().any(|namespace| namespace.contains('\0')) {
         return Err(at(Code::TypeMismatch, "namespaces", "contains the character U+0000"));
     }
+    check_labels("announce.labels", &labels)?;
     if max_parallel > MAX_PARALLEL {
         let message = format!("is {max_parallel}; a worker takes at most {MAX_PARALLEL} calls");
         return Err(at(Code::LimitOutOfRange, "max_parallel", message));
@@ -199,6 +202,7 @@ fn read(identity: &str, announce: v1::Announce) -> Result<Announcement, Fault> {
         worker,
         tools: described,
         namespaces: namespaces.into_iter().collect(),
+        labels,
         max_parallel: usize::try_from(max_parallel.max(1)).unwrap_or(1),
     })
 }

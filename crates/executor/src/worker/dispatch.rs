@@ -12,7 +12,7 @@ use surety_common::domain::run::{RunRecord, RunSpec};
 use surety_common::domain::tool_workers::entry_of;
 use surety_common::store::{
     self, DedicatedConnection, HeldLease, LeaseOrder, OfferedWorkerCall, Scanner, StoreError,
-    Topic, WaitLease, WorkerName, in_turns, scan_until,
+    Topic, Turns, WaitLease, WorkerName, scan_until,
 };
 use surety_common::telemetry;
 use surety_common::wire::v1;
@@ -34,6 +34,8 @@ pub(super) struct Invocation {
 struct Given {
     /// How many were leased, by this executor or by another one just before.
     leased: usize,
+    /// The namespaces of those, in their order.
+    served: Vec<String>,
     /// The namespaces and tools of those for which there was no place.
     left: HashSet<(String, String)>,
 }
@@ -45,7 +47,7 @@ fn kind_of(call: &OfferedWorkerCall) -> (String, String) {
 /// Searches calls for the streams with free places.
 struct Scans {
     workers: Workers,
-    rotation: usize,
+    turns: Turns,
 }
 
 impl Scanner for Scans {
@@ -67,9 +69,9 @@ impl Scanner for Scans {
         }
         let mut dedicated = shared.giving.lock().await;
         let offered = store::offered_calls(&mut dedicated, &wanted, clock::now()).await?;
-        self.rotation = self.rotation.wrapping_add(1);
-        let offered = in_turns(offered, self.rotation);
-        let Given { leased, left } = self.workers.give(&mut dedicated, offered).await?;
+        let offered = self.turns.order(offered);
+        let Given { leased, served, left } = self.workers.give(&mut dedicated, offered).await?;
+        served.iter().for_each(|namespace| self.turns.served(namespace));
         *shared.backlog.lock().unwrap_or_else(PoisonError::into_inner) = left;
         Ok(leased > 0)
     }
@@ -78,7 +80,7 @@ impl Scanner for Scans {
 impl Workers {
     /// Gives the calls that scans find to the streams until the process shuts down.
     pub(super) async fn search(self) {
-        let scans = Scans { workers: self.clone(), rotation: 0 };
+        let scans = Scans { workers: self.clone(), turns: Turns::default() };
         let WorkerSetup { wakes: (_, wakeups), drain, .. } = &self.0.setup;
         scan_until(scans, wakeups, drain).await;
     }
@@ -121,20 +123,21 @@ impl Workers {
         }
         let mut takers = HashMap::new();
         let mut orders = Vec::new();
-        let mut left = HashSet::new();
+        let (mut served, mut left) = (Vec::new(), HashSet::new());
         for call in offered {
             let Some(policy) = policies.get(&call.namespace) else { continue };
             let Some(entry) = entry_of(&policy.tool_workers, &call.tool) else { continue };
-            let Some((stream, worker)) = self.0.streams.reserve(&call.namespace, entry) else {
+            let Some((stream, worker)) = self.0.streams.reserve(&call, entry) else {
                 left.insert(kind_of(&call));
                 continue;
             };
             let (holder, lease_ms) = (worker.holder(), self.lease_ms());
             orders.push(LeaseOrder { wait_id: call.wait_id, holder, lease_ms });
             takers.insert(call.wait_id, (stream, worker));
+            served.push(call.namespace);
         }
         if orders.is_empty() {
-            return Ok(Given { leased: 0, left });
+            return Ok(Given { leased: 0, served, left });
         }
         let leased = store::lease_waits(dedicated, &orders, clock::now()).await;
         let (leases, failed) = match leased {
@@ -152,7 +155,7 @@ impl Workers {
                 self.hand_out(lease, stream, worker)
             })
             .await;
-        failed.map_or(Ok(Given { leased: orders.len(), left }), Err)
+        failed.map_or(Ok(Given { leased: orders.len(), served, left }), Err)
     }
 
     /// Sends a leased call to its worker. One that cannot be sent is offered again.

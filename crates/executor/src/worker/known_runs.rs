@@ -11,6 +11,7 @@
 //! the row is read.
 
 use crate::shelf::Shelf;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::Write;
@@ -63,24 +64,25 @@ impl KnownRuns {
             let follows = known.execution.version == write.fence.version
                 && known.execution.plan_revision == write.execution.plan_revision;
             known.execution = Arc::clone(&write.execution);
-            follows.then(|| known.spec.namespace.clone())
+            follows.then(|| (known.spec.namespace.clone(), known.spec.labels.clone()))
         });
         match followed {
             None => {}
-            Some(Some(namespace)) if !write.execution.state.is_terminal() => {
-                self.offer(&namespace, write);
+            Some(Some((namespace, labels))) if !write.execution.state.is_terminal() => {
+                self.offer(&namespace, &labels, write);
             }
             Some(_) => self.forget(run_id),
         }
     }
 
-    fn offer(&self, namespace: &str, write: &Write) {
+    fn offer(&self, namespace: &str, labels: &BTreeMap<String, String>, write: &Write) {
         let now = write.execution.updated_at;
         let offered = |wait: &OpenedWait| {
             let call = wait.call.as_ref().filter(|call| call.offered_at <= now)?;
             let is_offered = wait.kind == WaitKind::Tool && !wait.withheld;
             let (namespace, tool) = (namespace.to_owned(), call.tool.clone());
-            is_offered.then_some(OfferedWorkerCall { wait_id: wait.id, namespace, tool })
+            let labels = labels.clone();
+            is_offered.then_some(OfferedWorkerCall { wait_id: wait.id, namespace, tool, labels })
         };
         let mut calls = write.waits.opened.iter().filter_map(offered).peekable();
         if calls.peek().is_none() {

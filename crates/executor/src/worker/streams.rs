@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::labels::carries;
 use surety_common::domain::tool_workers::ToolWorkerPolicy;
-use surety_common::store::{HeldLease, ProgressReport, WantedCalls, WorkerName};
+use surety_common::store::{HeldLease, OfferedWorkerCall, ProgressReport, WantedCalls, WorkerName};
 use surety_common::wire::v1;
 use surety_common::wire::v1::connect_response::Message;
 use surety_common::wire::value::id;
@@ -25,6 +26,8 @@ pub(super) struct Accepted {
     pub(super) worker: WorkerName,
     /// What it serves, by namespace and tool.
     pub(super) serves: BTreeSet<(String, String)>,
+    /// It takes calls of runs that carry all of these labels.
+    pub(super) labels: BTreeMap<String, String>,
     pub(super) max_parallel: usize,
 }
 
@@ -157,20 +160,24 @@ impl Streams {
     /// What the streams with free places take.
     pub(super) fn wanted(&self) -> Vec<WantedCalls> {
         let table = self.lock();
-        let mut wanted: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        let mut wanted: BTreeMap<(&str, &str, &BTreeMap<String, String>), usize> = BTreeMap::new();
         for stream in table.streams.values() {
             let free = stream.free();
             if free == 0 {
                 continue;
             }
-            for (namespace, tool) in &stream.accepted.serves {
-                *wanted.entry((namespace, tool)).or_default() += free;
+            let Accepted { serves, labels, .. } = &stream.accepted;
+            for (namespace, tool) in serves {
+                *wanted.entry((namespace, tool, labels)).or_default() += free;
             }
         }
-        let call = |((namespace, tool), most): ((&str, &str), usize)| WantedCalls {
-            namespace: namespace.to_owned(),
-            tool: tool.to_owned(),
-            most: i64::try_from(most.min(MOST)).unwrap_or(i64::MAX),
+        let call = |((namespace, tool, labels), most): ((&str, &str, &BTreeMap<_, _>), usize)| {
+            WantedCalls {
+                namespace: namespace.to_owned(),
+                tool: tool.to_owned(),
+                labels: labels.clone(),
+                most: i64::try_from(most.min(MOST)).unwrap_or(i64::MAX),
+            }
         };
         wanted.into_iter().map(call).collect()
     }
@@ -179,16 +186,19 @@ impl Streams {
     /// given none for longest.
     pub(super) fn reserve(
         &self,
-        namespace: &str,
+        call: &OfferedWorkerCall,
         entry: &ToolWorkerPolicy,
     ) -> Option<(u64, WorkerName)> {
         let mut table = self.lock();
         table.given += 1;
         let given = table.given;
-        let wanted = (namespace.to_owned(), entry.tool.clone());
+        let wanted = (call.namespace.clone(), entry.tool.clone());
         let serves = |stream: &Stream| {
-            let Accepted { worker, serves, .. } = &stream.accepted;
-            stream.free() > 0 && serves.contains(&wanted) && entry.admits(&worker.identity)
+            let Accepted { worker, serves, labels, .. } = &stream.accepted;
+            stream.free() > 0
+                && serves.contains(&wanted)
+                && carries(&call.labels, labels)
+                && entry.admits(&worker.identity)
         };
         let serving = table.streams.iter_mut().filter(|(_, stream)| serves(stream));
         let (id, stream) = serving.min_by_key(|(_, stream)| {

@@ -68,7 +68,7 @@ impl Supplier for PlanLoop {
     async fn lease(&self, patience: Duration) -> Result<Option<Leased>, Fault> {
         let wanted = leases::Ask {
             holder: (MODEL_NAME.to_owned(), "planner".to_owned()),
-            scope: Scope { reached: Vec::new(), namespace: String::new(), run_id: None },
+            scope: Scope::default(),
             patience,
         };
         let leased =

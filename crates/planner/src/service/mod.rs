@@ -1,6 +1,5 @@
 //! The RPCs of the planner: wire to domain, one call, domain to wire.
 
-mod absent_host;
 mod admin;
 mod agents;
 mod hooks;

@@ -9,6 +9,7 @@ use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{Extended, HeldLease, Scope, WaitLease};
 use surety_common::wire::caller::Caller;
+use surety_common::wire::selection::Selection;
 use surety_common::wire::v1;
 use surety_common::wire::value::{id, patience, timestamp};
 
@@ -24,20 +25,20 @@ const MAX_FENCES: usize = 1000;
 /// What a planning agent asks for.
 ///
 /// # Errors
-/// `field_missing`, `too_large`, `type_mismatch`, `invalid_id`.
+/// `field_missing`, `too_large`, `type_mismatch`, `invalid_id`, `namespace_not_found`.
 pub(super) fn ask(caller: &Caller, request: v1::LeasePlanRequest) -> Result<Ask, Fault> {
-    let v1::LeasePlanRequest { planner_id, namespace, run_id, wait } = request;
+    let v1::LeasePlanRequest { planner_id, namespace, run_id, wait, namespaces, labels } = request;
     let run_id = match run_id.as_str() {
         "" => None,
         text => Some(id("run_id", text)?),
     };
-    let namespace = super::request::storable("namespace", namespace)?;
+    let Selection { namespaces, labels } = Selection::read(caller, namespace, namespaces, labels)?;
     let patience = match wait {
         None => POLL,
         Some(wait) => patience(wait).min(LONGEST_POLL),
     };
     let holder = (caller.name().to_owned(), named(&planner_id)?);
-    let scope = Scope { reached: caller.reached(), namespace, run_id };
+    let scope = Scope { reached: caller.reached(), namespaces, run_id, labels };
     Ok(Ask { holder, scope, patience })
 }
 

@@ -1,13 +1,14 @@
 //! `RunService`.
 
-use super::absent_host::blocked_by_absent_host;
 use super::page::{page_size, page_token};
 use super::request::Sender;
 use super::{NamedRun, Service, caller, overlays, request, status, waits, work};
+use crate::absent_hosts::blocked_by_absent_hosts;
 use crate::call::Call;
 use crate::intake::{self, Accepted, RunRequest};
 use crate::planner::Planner;
 use crate::runs::{Watch, Watched};
+use crate::shards::ListedRun;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use std::sync::Arc;
@@ -102,7 +103,8 @@ impl RunService for Service {
             true => full_view(&planner, &record, sight).await.map_err(status)?,
             false => v1::GetRunResponse::default(),
         };
-        let absent = blocked_by_absent_host(&planner, &record).await.map_err(status)?;
+        let absent = blocked_by_absent_hosts(&planner, std::slice::from_ref(&record)).await;
+        let absent = absent.map_err(Fault::from).map_err(status)?.remove(&id);
         let mut run = run(record, verdict);
         run.blocked = run.blocked.or(absent);
         if let (true, Some(at), Some(verdict)) = (full, decided_at, &mut run.verdict) {
@@ -162,10 +164,14 @@ impl RunService for Service {
     ) -> Result<Response<v1::ListRunsResponse>, Status> {
         let reached = caller(&request)?.reached();
         let filter = filter(request.into_inner(), reached).map_err(status)?;
-        let page = self.shards.list_runs(&filter).await.map_err(status)?;
+        let (runs, next) = self.shards.list_runs(&filter).await.map_err(status)?;
+        let shown = |ListedRun { record, absent }| {
+            let run = run(record, None);
+            v1::Run { blocked: run.blocked.or(absent), ..run }
+        };
         Ok(Response::new(v1::ListRunsResponse {
-            runs: page.runs.into_iter().map(|record| run(record, None)).collect(),
-            next_page_token: page.next.map(|id| id.to_string()).unwrap_or_default(),
+            runs: runs.into_iter().map(shown).collect(),
+            next_page_token: next.map(|id| id.to_string()).unwrap_or_default(),
         }))
     }
 

@@ -161,6 +161,17 @@ pub(in crate::config) const EXECUTOR_DRIVER_LEASE_MS: Setting = Setting {
     secret: false,
 };
 
+pub(in crate::config) const EXECUTOR_TURN_WAIT_MS: Setting = Setting {
+    group: Group::Executor,
+    flag: "executor-turn-wait-ms",
+    env: "SURETY_EXECUTOR_TURN_WAIT_MS",
+    default: "30000",
+    accepts: Accepts::Whole { min: 100, max: 30_000, unit: "milliseconds" },
+    meaning: "How long SubmitDecision waits for the outcome of its turn. Afterwards it answers `TURN_OUTCOME_PENDING`, \
+              and the remote driver submits the same turn again.",
+    secret: false,
+};
+
 pub(in crate::config) const EXECUTOR_RECORD_RECEIPTS: Setting = Setting {
     group: Group::Executor,
     flag: "executor-record-receipts",

@@ -15,18 +15,20 @@ closed as (
     join moved on moved.run_id = gone.run_id
     where wait.id = gone.id
     returning wait.id, wait.lease_holder, wait.lease_epoch, wait.lease_expires_at,
-              wait.lease_ms
+              wait.lease_ms, wait.labels
 ),
 -- The next wait of a step is leased to the participant that answered the one before, whose time begins anew.
 opened as (
     insert into wait (id, run_id, kind, namespace, priority, opened_at, withheld, lease_holder,
-                      lease_epoch, lease_expires_at, lease_ms, expires_at, free_since, tool, offered_at)
+                      lease_epoch, lease_expires_at, lease_ms, expires_at, free_since, tool, offered_at, labels)
     select new.id, new.run_id, new.kind, execution.namespace, execution.priority, change.at, new.withheld,
            closed.lease_holder,
            case when closed.lease_holder is null then 0 else closed.lease_epoch end,
            greatest(closed.lease_expires_at,
                     change.at + make_interval(secs => closed.lease_ms / 1000.0)),
-           closed.lease_ms, new.expires_at, change.at, new.tool, new.offered_at
+           closed.lease_ms, new.expires_at, change.at, new.tool, new.offered_at,
+           -- Of a wait that follows another one the run is not read.
+           coalesce(closed.labels, (select run.labels from run where run.id = new.run_id))
     from unnest($30::uuid[], $31::uuid[], $32::text[], $33::uuid[], $34::boolean[], $37::timestamptz[],
                 $38::text[], $39::timestamptz[])
          as new (run_id, id, kind, follows, withheld, expires_at, tool, offered_at)

@@ -2,7 +2,12 @@ select namespace, sum(runs)::bigint
 from (
     select namespace, count(*) as runs
     from execution
-    where ready_at is not null and lease_owner is null
+    where ready_at is not null and lease_owner is null and host_label is null
+    group by namespace
+    union all
+    select namespace, count(*) as runs
+    from execution
+    where ready_at is not null and lease_owner is null and host_label is not null
     group by namespace
     union all
     select distinct namespace, 0

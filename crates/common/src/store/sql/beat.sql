@@ -38,13 +38,27 @@ lease as (
 )
 select coalesce(lease.run_ids, '{}'), coalesce(lease.epochs, '{}'),
        coalesce(other.ids, '{}'), coalesce(other.heartbeats, '{}'),
-       exists (
-           select from execution
+       -- In the order of their indexes, so that the database reads these.
+       (
+           select run_id
+           from execution
            where ready_at is not null
              and lease_owner is null
              and run_id <> all($3)
-             and (execution.host_label is null or execution.host_label = beaten.host_label)
-       )
+             and host_label is null
+           order by namespace, priority, ready_at
+           limit 1
+       ) is not null
+       or (
+           select run_id
+           from execution
+           where ready_at is not null
+             and lease_owner is null
+             and run_id <> all($3)
+             and execution.host_label = beaten.host_label
+           order by namespace, priority, ready_at
+           limit 1
+       ) is not null
 from beaten
 cross join other
 cross join lease

@@ -4,7 +4,8 @@
 -- caller names each queue with the time where its scan begins: index entries of claimed runs stay
 -- until a vacuum, and a scan from the front would read them all.
 --
--- A run on a local folder belongs to the host label of its first claim: only executors with that label claim it again.
+-- A run on a local folder belongs to the host label of its first claim: only executors with that label claim it again. Such
+-- runs have an index of their own, so that those of other hosts are not read.
 with own as materialized (
     select (select host_label from executor where id = $3) as host_label
 ),
@@ -21,12 +22,38 @@ waiting as materialized (
           and priority = queue.priority
           and ready_at >= queue.since
           and run_id <> all($10)
-          and (host_label is null or host_label = (select own.host_label from own))
+          and host_label is null
         order by ready_at
         limit queue.most
         -- Other claims skip these rows; those not chosen below are unlocked by the commit.
         for update skip locked
     ) as run
+    union all
+    select queue.held, queue.turn, run.*
+    from unnest($4::text[], $5::smallint[], $6::timestamptz[], $7::integer[], $8::integer[],
+                $9::integer[]) as queue (namespace, priority, since, most, held, turn)
+    cross join lateral (
+        select run_id, namespace, priority, ready_at
+        from execution
+        where ready_at is not null
+          and lease_owner is null
+          and namespace = queue.namespace
+          and priority = queue.priority
+          and ready_at >= queue.since
+          and run_id <> all($10)
+          and host_label = (select own.host_label from own)
+        order by ready_at
+        limit queue.most
+        for update skip locked
+    ) as run
+    -- Read once: most claims find no run of their host, and then look into no queue for one. Not `exists`, which the database
+    -- may read without the index where it expects many such runs.
+    where (
+        select run_id
+        from execution
+        where ready_at is not null and lease_owner is null and host_label = (select own.host_label from own)
+        order by namespace, priority, ready_at
+        limit 1) is not null
 ),
 -- Within a namespace priority comes first, but one slot in eight goes to the oldest run.
 urgent as (

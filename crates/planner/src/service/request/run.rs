@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use surety_common::domain::check::normalise_checks;
 use surety_common::domain::check_inputs::{InputRules, assumptions};
 use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::labels::check_labels;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code, Problem, Warning};
@@ -20,10 +21,6 @@ use surety_common::domain::verification::{Sight, check_verifications};
 use surety_common::wire::v1::{self, create_run_request};
 use surety_common::wire::value::sha256_of;
 
-/// The most labels of a run, and the most bytes of their names and values.
-const MAX_LABELS: usize = 64;
-const MAX_LABEL_NAME: usize = 200;
-const MAX_LABEL_TEXT: usize = 2000;
 /// The id of the only step of a run without planning.
 const GOAL_STEP: &str = "goal";
 /// The longest title that is taken from a goal, in bytes.
@@ -96,7 +93,7 @@ pub(in crate::service) fn read_run_request(
         workspace: read_workspace(workspace)?,
         repository,
         policy,
-        labels: read_labels(labels)?,
+        labels: checked_labels(labels)?,
         priority: i16::try_from(priority).map_err(|_| {
             Problem::at(Code::LimitOutOfRange, "priority", "is outside -32768..32767")
         })?,
@@ -219,17 +216,9 @@ fn goal_of(goal: String, plan: Option<&Plan>) -> Result<String, Problem> {
     }
 }
 
-fn read_labels(labels: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Problem> {
-    if labels.len() > MAX_LABELS {
-        let message = format!("has more than {MAX_LABELS} entries; remove some");
-        return Err(Problem::at(Code::TooLarge, "labels", message));
-    }
-    let read = labels.into_iter().map(|(name, text)| {
-        let name = bounded("labels", name, MAX_LABEL_NAME)?;
-        let text = bounded(&format!("labels.{name}"), text, MAX_LABEL_TEXT)?;
-        Ok((name, text))
-    });
-    read.collect()
+fn checked_labels(labels: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Problem> {
+    check_labels("labels", &labels)?;
+    Ok(labels)
 }
 
 fn read_driver(driver: i32, has_model: bool) -> Result<DriverKind, Fault> {
