@@ -57,6 +57,19 @@ pub(crate) fn calling(tool: &str) -> v1::CreateRunRequest {
     })
 }
 
+/// One step whose only call waits for an approval.
+pub(crate) fn confirmed() -> v1::CreateRunRequest {
+    let call = v1::ToolCall {
+        name: "write_file".to_owned(),
+        arguments_json: r#"{"path":"a.txt","content":"written"}"#.to_owned(),
+    };
+    let confirm_tools = vec!["write_file".to_owned()];
+    v1::CreateRunRequest {
+        policy: Some(v1::Policy { confirm_tools, ..v1::Policy::default() }),
+        ..order(vec![step(0, call)])
+    }
+}
+
 /// One step without a tool call and without evidence: the cost of a run without work.
 pub(crate) fn empty() -> v1::CreateRunRequest {
     order(vec![v1::PlanStep {
@@ -133,7 +146,9 @@ pub(crate) async fn wait_for_all(rows: &PgPool, since: DateTime<Utc>) -> Result<
         let open: i64 = sqlx::query_scalar(
             "select (select count(*) from execution where lease_owner is not null)
                   + (select count(*) from execution
-                     where ready_at is not null and lease_owner is null)",
+                     where ready_at is not null and lease_owner is null and host_label is null)
+                  + (select count(*) from execution
+                     where ready_at is not null and lease_owner is null and host_label is not null)",
         )
         .fetch_one(rows)
         .await?;

@@ -4,8 +4,8 @@
 //! ```text
 //!   stand      Postgres, a fresh database and fresh processes for each measurement
 //!     |
-//!   part ----> throughput | latency | idle | wake-up | executors | signing | waiting steps | participants | models |
-//!     |        workers | intake | recovery | memory | growth
+//!   part ----> throughput | latency | idle | wake-up | executors | signing | waiting steps | people | participants |
+//!     |        models | workers | intake | recovery | memory | growth
 //!     |           load (runs are made and awaited)   meter (CPU, WAL, commits, foreign load)
 //!     v
 //!   report     one table: figure, what it is held against, load of others meanwhile
@@ -26,6 +26,7 @@ mod options;
 mod participants;
 mod past;
 mod peers;
+mod people;
 mod processes;
 mod profile;
 mod recovery;
@@ -93,6 +94,7 @@ async fn measure(options: &Options) -> Result<()> {
             Part::Executors => throughput::measure_executors(&stand, &mut report).await?,
             Part::Signing => throughput::measure_signing(&stand, &mut report).await?,
             Part::WaitingSteps => waiting::measure(&stand, &mut report).await?,
+            Part::People => people::measure(&stand, &mut report).await?,
             Part::Participants => participants::measure(&stand, &mut report).await?,
             Part::Models => models::measure(&stand, &mut report).await?,
             Part::Workers => workers::measure(&stand, &mut report).await?,

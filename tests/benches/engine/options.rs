@@ -63,6 +63,8 @@ pub(crate) enum Part {
     Signing,
     /// Steps a second where each step waits, with ever more slots.
     WaitingSteps,
+    /// Throughput beside runs that wait for people, and without them.
+    People,
     /// Waits for agents at rest, and the turns of agents.
     Participants,
     /// The turns of a model beside the time of its endpoint.
@@ -90,6 +92,7 @@ impl Part {
             Self::Executors => "executors",
             Self::Signing => "signing",
             Self::WaitingSteps => "waiting-steps",
+            Self::People => "people",
             Self::Participants => "participants",
             Self::Models => "models",
             Self::Workers => "workers",

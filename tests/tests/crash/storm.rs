@@ -4,6 +4,7 @@
 //! this long: `make chaos`.
 
 use super::QUICK;
+use super::crowd::{Crowd, Kind, LEASES};
 use super::traffic::Traffic;
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
@@ -11,6 +12,7 @@ use sqlx::{Connection, PgConnection};
 use std::time::{Duration, Instant};
 use surety_e2e::audit::audit_at_rest;
 use surety_e2e::harness::{Cluster, Database, Deployment};
+use tempfile::NamedTempFile;
 
 /// What can be done to a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,9 +27,12 @@ enum Blow {
     CrashDatabase,
     TerminateBackends,
     TakeConnections,
+    KillAgents,
+    KillWorkers,
+    KillPeople,
 }
 
-const BLOWS: [Blow; 10] = [
+const BLOWS: [Blow; 13] = [
     Blow::KillExecutor,
     Blow::KillEveryExecutor,
     Blow::DrainExecutor,
@@ -38,6 +43,9 @@ const BLOWS: [Blow; 10] = [
     Blow::CrashDatabase,
     Blow::TerminateBackends,
     Blow::TakeConnections,
+    Blow::KillAgents,
+    Blow::KillWorkers,
+    Blow::KillPeople,
 ];
 
 /// Numbers from a seed: splitmix64, so that a storm is the same on every machine.
@@ -68,6 +76,8 @@ struct Storm {
     deployment: Deployment,
     cluster: Cluster,
     dice: Dice,
+    crowd: Crowd,
+    _tokens: NamedTempFile,
 }
 
 impl Storm {
@@ -75,15 +85,30 @@ impl Storm {
         let cluster = Cluster::start().await?;
         let database = Database::at(&cluster.url()?)?;
         // A storm kills executors more often than any call of its runs is given.
-        let [age_limit, interval] = QUICK;
-        let environment = [age_limit, interval, ("SURETY_EXECUTOR_MAX_DEATHS", "1000000")];
+        let deaths = ("SURETY_EXECUTOR_MAX_DEATHS", "1000000");
+        let tokens = Crowd::tokens()?;
+        let path = tokens.path().to_string_lossy().into_owned();
+        let own = [("SURETY_TOKEN_FILE", path.as_str()), deaths];
+        let environment = [&own[..], &QUICK, &LEASES].concat();
         let mut deployment = Deployment::start_idle(database, &environment).await?;
         deployment.add_executor(&[]).await?;
         deployment.add_executor(&[]).await?;
-        Ok(Self { deployment, cluster, dice: Dice(seed) })
+        let crowd = Crowd::start(&deployment).await?;
+        Ok(Self { deployment, cluster, dice: Dice(seed), crowd, _tokens: tokens })
     }
 
     async fn strike(&mut self, blow: Blow) -> Result<()> {
+        match blow {
+            Blow::KillAgents => self.crowd.replace(Kind::Agents),
+            Blow::KillWorkers => self.crowd.replace(Kind::Workers),
+            Blow::KillPeople => self.crowd.replace(Kind::People),
+            of_services => self.strike_services(of_services).await?,
+        }
+        self.crowd.learn(&self.deployment);
+        Ok(())
+    }
+
+    async fn strike_services(&mut self, blow: Blow) -> Result<()> {
         let executors = self.deployment.executors.len();
         let at = self.dice.roll(executors);
         match blow {
@@ -138,15 +163,19 @@ impl Storm {
                 take_connections(database, &mut administrator).await?;
                 Ok(administrator.close().await?)
             }
+            Blow::KillAgents | Blow::KillWorkers | Blow::KillPeople => Ok(()),
         }
     }
 
     /// Lets everything come to its end, and audits it.
     async fn end(mut self, traffic: Traffic) -> Result<()> {
         let runs = traffic.end().await?;
+        let of_crowd = self.crowd.end().await?;
         let pool = self.deployment.database.pool().await?;
         let audited = audit_at_rest(&pool).await?;
-        println!("{runs} runs ended by their clients; audited {audited:?}");
+        println!(
+            "{runs} runs ended by their clients, {of_crowd} by participants; audited {audited:?}"
+        );
         pool.close().await;
         drop(self.deployment);
         self.cluster.stop().await

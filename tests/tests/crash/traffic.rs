@@ -21,8 +21,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// How long a run may take with everything that is done to it.
-const PATIENCE: Duration = Duration::from_secs(180);
-const LOOK: Duration = Duration::from_millis(50);
+pub(super) const PATIENCE: Duration = Duration::from_secs(180);
+pub(super) const LOOK: Duration = Duration::from_millis(50);
 /// Checks of a run's start before it is changed.
 const MEDDLING_LOOKS: usize = 40;
 
@@ -244,13 +244,13 @@ impl Client {
 }
 
 /// Whether the service refused for one of these reasons.
-fn is(status: &tonic::Status, reasons: &[&str]) -> bool {
+pub(super) fn is(status: &tonic::Status, reasons: &[&str]) -> bool {
     reasons.contains(&from_status(status).reason.as_str())
 }
 
 /// A failure that a client has to expect while services come and go: the service says that it cannot
 /// now, or that a race was lost, or the way to it broke. Anything else is a defect.
-fn passing(status: &tonic::Status, deadline: Instant) -> Result<()> {
+pub(super) fn passing(status: &tonic::Status, deadline: Instant) -> Result<()> {
     use tonic::Code::{Aborted, Cancelled, Unavailable, Unknown};
     // Every status of ours says why.
     let from_service = !status.details().is_empty();
