@@ -89,7 +89,8 @@ impl Workers {
         let message = match stored {
             Ok(()) => {
                 telemetry::count_worker_result("stored");
-                self.0.streams.with(stream, |stream| stream.calls.remove(call_id));
+                // Another attempt of the same call may be there already, under a fence of its own.
+                self.0.streams.with(stream, |stream| stream.remove(*call_id, lease.lease_epoch));
                 let fence = u64::try_from(lease.lease_epoch).unwrap_or_default();
                 Message::Stored(v1::ResultStored { call_id: call_id.to_string(), fence })
             }
@@ -103,11 +104,11 @@ impl Workers {
                     )
                 );
                 self.0.streams.with(stream, |stream| match stream.calls.get_mut(call_id) {
-                    Some(call) if !is_over => {
+                    Some(call) if !is_over && call.lease_epoch == lease.lease_epoch => {
                         call.is_settling = false;
                         call.chunks = chunks;
                     }
-                    Some(_) | None => drop(stream.calls.remove(call_id)),
+                    Some(_) | None => stream.remove(*call_id, lease.lease_epoch),
                 });
                 refused(call_id.to_string(), &fault)
             }

@@ -89,6 +89,13 @@ impl Stream {
         Ok(call)
     }
 
+    /// Takes a call away, as far as it is still under this lease.
+    pub(super) fn remove(&mut self, call_id: Uuid, lease_epoch: i64) {
+        if self.calls.get(&call_id).is_some_and(|call| call.lease_epoch == lease_epoch) {
+            self.calls.remove(&call_id);
+        }
+    }
+
     /// Sends a message, behind those that wait.
     pub(super) fn send(&self, message: Message) {
         if let Err(TrySendError::Full(message)) = self.outgoing.try_send(response(message)) {
