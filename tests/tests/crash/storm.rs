@@ -98,17 +98,18 @@ impl Storm {
     }
 
     async fn strike(&mut self, blow: Blow) -> Result<()> {
-        match blow {
-            Blow::KillAgents => self.crowd.replace(Kind::Agents),
-            Blow::KillWorkers => self.crowd.replace(Kind::Workers),
-            Blow::KillPeople => self.crowd.replace(Kind::People),
-            of_services => self.strike_services(of_services).await?,
-        }
+        self.carry_out(blow).await?;
         self.crowd.learn(&self.deployment);
         Ok(())
     }
 
-    async fn strike_services(&mut self, blow: Blow) -> Result<()> {
+    #[allow(clippy::unnecessary_wraps, reason = "every blow ends with a result")]
+    fn kill_participants(&mut self, kind: Kind) -> Result<()> {
+        self.crowd.replace(kind);
+        Ok(())
+    }
+
+    async fn carry_out(&mut self, blow: Blow) -> Result<()> {
         let executors = self.deployment.executors.len();
         let at = self.dice.roll(executors);
         match blow {
@@ -163,7 +164,9 @@ impl Storm {
                 take_connections(database, &mut administrator).await?;
                 Ok(administrator.close().await?)
             }
-            Blow::KillAgents | Blow::KillWorkers | Blow::KillPeople => Ok(()),
+            Blow::KillAgents => self.kill_participants(Kind::Agents),
+            Blow::KillWorkers => self.kill_participants(Kind::Workers),
+            Blow::KillPeople => self.kill_participants(Kind::People),
         }
     }
 

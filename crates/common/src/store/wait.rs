@@ -47,6 +47,9 @@ pub struct OfferedTaskWait {
     pub labels: BTreeMap<String, String>,
 }
 
+/// An agent that asks for decisions of its tasks, and the labels that their runs must carry.
+pub(super) type AskingAssignee = (String, BTreeMap<String, String>);
+
 /// A wait that is to be leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseOrder {
@@ -149,7 +152,7 @@ pub async fn offered_waits(
 pub async fn offered_task_waits(
     dedicated: &mut DedicatedConnection,
     namespaces: &[String],
-    (assignees, run_ids): (&[(String, BTreeMap<String, String>)], &[Uuid]),
+    (assignees, run_ids): (&[AskingAssignee], &[Uuid]),
     (most, now): (i64, DateTime<Utc>),
 ) -> Result<Vec<OfferedTaskWait>, StoreError> {
     let (assignees, labels): (Vec<&str>, Vec<Json<_>>) =
