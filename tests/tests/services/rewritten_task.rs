@@ -5,13 +5,14 @@ use super::signed_evidence::{Files, start};
 use super::toolchain::{LOGIN, issue};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
+use std::time::{Duration, Instant};
 use surety_common::domain::signature::{SignatureStatus, check_export};
 use surety_common::keys::read_trusted_keys;
 use surety_common::wire::client::channel;
 use surety_common::wire::v1;
 use surety_common::wire::v1::toolchain_service_client::ToolchainServiceClient;
 use surety_e2e::agent::AGENT;
-use surety_e2e::harness::{Deployment, token};
+use surety_e2e::harness::{Deployment, PATIENCE, token};
 use surety_e2e::timestamp_authority::TimestampAuthority;
 
 const RESTORED: &str = "update task_entry set body = replace(body, ' Or not.', '')
@@ -66,8 +67,7 @@ async fn the_gate_gives_no_verdict_on_a_task_whose_history_was_rewritten() -> Re
     let signed = signatures(&deployment, &run_id).await?;
     ensure!(signed.state() == v1::SignatureState::Signed, "{signed:#?}");
 
-    let changed = "update task_entry set body = body || ' Or not.' where run_id = $1";
-    rewrite(&pool, changed, &run_id).await?;
+    rewrite(&pool, "update task set payload = payload || ' ' where run_id = $1", &run_id).await?;
     let is_refused = |run: &v1::Run| {
         let blocked = run.blocked.as_ref();
         run.terminal.is_some()
@@ -81,21 +81,28 @@ async fn the_gate_gives_no_verdict_on_a_task_whose_history_was_rewritten() -> Re
     let paused = paused?;
     let why = paused.blocked.as_ref().context("a wait for the operator")?;
     ensure!(
-        why.unblocks.contains("receipts_invalid") && why.unblocks.contains("task entry 1"),
+        why.unblocks.contains("receipts_invalid") && why.unblocks.contains("task.payload"),
         "{why:#?}"
     );
     ensure!(paused.verdict.is_none(), "{paused:#?}");
     let broken = signatures(&deployment, &run_id).await?;
     ensure!(broken.state() == v1::SignatureState::Broken, "{broken:#?}");
     ensure!(broken == verified(&deployment, &run_id).await?, "{broken:#?}");
+    let restored = "update task set payload = rtrim(payload) where run_id = $1";
+    rewrite(&pool, restored, &run_id).await?;
+
+    let changed =
+        "update task_entry set body = body || ' Or not.' where run_id = $1 and number = 1";
+    rewrite(&pool, changed, &run_id).await?;
     let shown = deployment.command_line(&["show", &run_id]).await?;
     ensure!(shown.contains("broken: task entry 1: it is not what was signed"), "{shown}");
+
+    rewrite(&pool, RESTORED, &run_id).await?;
 
     // The report is bound by the row that took it.
     let kept = "create table kept_entry as select * from task_entry";
     sqlx::query(kept).execute(&pool).await?;
     rewrite(&pool, "delete from task_entry where run_id = $1 and number = 2", &run_id).await?;
-    rewrite(&pool, RESTORED, &run_id).await?;
     let broken = signatures(&deployment, &run_id).await?;
     ensure!(broken.detail.contains("its report was taken with 2 entries"), "{broken:#?}");
     let again = "insert into task_entry overriding system value
@@ -135,11 +142,16 @@ async fn a_registered_key_is_trusted_once_it_is_pinned() -> Result<()> {
     let keys = async |words: &[&str]| -> Result<String> {
         deployment.command_line(&[&["keys"], words, &place].concat()).await
     };
-    let listed = keys(&["list"]).await?;
-    ensure!(
-        listed.lines().filter(|line| line.ends_with("registered only")).count() == 3,
-        "{listed}"
-    );
+    // Each service registers its key in the background.
+    let deadline = Instant::now() + PATIENCE;
+    let listed = loop {
+        let listed = keys(&["list"]).await?;
+        if listed.lines().filter(|line| line.ends_with("registered only")).count() == 3 {
+            break listed;
+        }
+        ensure!(Instant::now() < deadline, "not every service registered its key: {listed}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
     ensure!(!Path::new(&file).exists(), "a list trusts nothing");
     for key in known.keys().iter().filter(|key| listed.contains(&key.key.id().to_string())) {
         let id = key.key.id().to_string();
