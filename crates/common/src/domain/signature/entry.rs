@@ -88,9 +88,9 @@ impl EntryLine {
             body: digest(value.get("body")?)?,
             links: digest(value.get("links")?)?,
             attachment: member("attachment")?,
-            previous: match value.get("previous")? {
-                Value::String(none) if none.is_empty() => None,
-                previous => Some(digest(previous)?),
+            previous: match value.get("previous")?.as_str()? {
+                "" => None,
+                _ => Some(digest(value.get("previous")?)?),
             },
         })
     }

@@ -12,9 +12,9 @@ pub struct StateName(RunState);
 
 impl From<RunState> for StateName {
     fn from(state: RunState) -> Self {
-        Self(match state {
-            RunState::Blocked(_) => RunState::Blocked(Phase::Intake),
-            other => other,
+        Self(match state.blocked_in() {
+            Some(_) => RunState::Blocked(Phase::Intake),
+            None => state,
         })
     }
 }
