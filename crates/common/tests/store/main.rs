@@ -12,6 +12,7 @@ mod evidence_bundles;
 mod journal;
 mod lists;
 mod offers;
+mod plan_tools;
 mod retention;
 mod roles;
 mod schema;

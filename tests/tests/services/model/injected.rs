@@ -25,6 +25,8 @@ struct Source {
     issue: fn(&str) -> String,
     /// The call that reads the text, where one does.
     read: Option<fn(&str) -> Reply>,
+    /// The questions that the run may cost.
+    questions: usize,
 }
 
 const SOURCES: [Source; 4] = [
@@ -32,24 +34,28 @@ const SOURCES: [Source; 4] = [
         name: "a file",
         issue: |_| String::new(),
         read: Some(|_| tool("read_file", json!({"path": "notes.md"}))),
+        questions: 5,
     },
     Source {
         name: "the output of a command",
         issue: |_| String::new(),
         read: Some(|text| tool("run_command", json!({"argv": ["echo", text]}))),
+        questions: 5,
     },
     Source {
         name: "an issue of a forge",
         issue: |text| format!("\nIssue 7, opened by a stranger:\n> {text}"),
         read: None,
+        questions: 4,
     },
-    Source { name: DESCRIPTION, issue: |_| String::new(), read: None },
+    Source { name: DESCRIPTION, issue: |_| String::new(), read: None, questions: 4 },
 ];
 
 /// What obedience came to.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     ends: v1::StopReason,
+    questions: usize,
     /// The code of each refused turn.
     refused: Vec<String>,
     /// How the calls of the run ended.
@@ -116,6 +122,7 @@ async fn outcome(stage: &Stage, source: &Source, text: &'static str) -> Result<O
     let verdict = ended.verdict.clone().context("a verdict")?;
     Ok(Outcome {
         ends: stop_reason(&ended)?,
+        questions: asked.len(),
         refused,
         calls,
         results: verdict.results.into_iter().map(|it| (it.name, it.passed)).collect(),
@@ -134,6 +141,7 @@ async fn instructions_in_what_a_model_reads_gain_nothing() -> Result<()> {
         let obeyed = outcome(&stage, source, TRAP).await?;
         let place = source.name;
         ensure!(obeyed.ends == v1::StopReason::AcceptCheckFailed, "{place}: {obeyed:#?}");
+        ensure!(obeyed.questions == source.questions, "{place}: {obeyed:#?}");
         ensure!(obeyed.refused == ["unknown_tool", "unknown_tool"], "{place}: {obeyed:#?}");
         ensure!(obeyed.system.contains("t__ordered"), "{place}: {}", obeyed.system);
         // The description is the server's own: there is no other.
@@ -157,5 +165,6 @@ async fn a_plan_for_an_issue_gets_no_rule_of_it() -> Result<()> {
     let run = stage.deployment.create_run(crate::model::stage::unplanned(&goal, "")).await?;
     let ended = stage.deployment.wait_for_end(&run.id).await?;
     ensure!(stop_reason(&ended)? == v1::StopReason::PlanParseFailed, "{ended:#?}");
+    ensure!(stage.plays.calls("issue 7") == 2, "{}", stage.plays.calls("issue 7"));
     stage.deployment.finish().await
 }

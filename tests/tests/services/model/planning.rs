@@ -121,5 +121,23 @@ async fn a_model_that_plans_is_shown_the_tools_of_servers_as_data() -> Result<()
     let run = stage.deployment.create_run(request).await?;
     let ended = stage.deployment.wait_for_end(&run.id).await?;
     ensure!(stop_reason(&ended)? == v1::StopReason::Accepted, "{ended:#?}");
+
+    // The server serves the namespace `default` only.
+    stage.plays.add("without servers", |number, asked| match (is_planning(asked), number) {
+        (true, _) => {
+            assert!(!asked.last().contains("t__"), "{}", asked.last());
+            say(&one_step())
+        }
+        (false, 1) => write_answer(),
+        (false, _) => next_plan(),
+    });
+    let folder = tempfile::tempdir()?;
+    let request = v1::CreateRunRequest {
+        namespace: "elsewhere".to_owned(),
+        ..unplanned("without servers", &folder.path().to_string_lossy())
+    };
+    let run = stage.deployment.create_run(request).await?;
+    let ended = stage.deployment.wait_for_end(&run.id).await?;
+    ensure!(stop_reason(&ended)? == v1::StopReason::Accepted, "{ended:#?}");
     stage.deployment.finish().await
 }
