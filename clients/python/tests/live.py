@@ -6,6 +6,8 @@ SURETY_URL and SURETY_EXECUTOR_URL are the services' addresses. SURETY_TOKEN_FIL
 import contextlib
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -53,6 +55,16 @@ def until(what, condition):
 def label():
     """Labels that no other run has."""
     return {"test": uuid.uuid4().hex}
+
+
+def child(test, *command):
+    """A process whose output the test reads. It ends with the test, and after a deadline."""
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True)
+    late = threading.Timer(PATIENCE, process.kill)
+    late.start()
+    for end in (process.stdout.close, process.wait, process.kill, late.cancel):
+        test.addCleanup(end)
+    return process
 
 
 class InThread:

@@ -11,7 +11,7 @@ import time
 import unittest
 from pathlib import Path
 
-from live import PATIENCE, REPOSITORY, InThread, Relay, agent_plan, driving
+from live import PATIENCE, REPOSITORY, InThread, Relay, agent_plan, child, driving
 
 import surety
 
@@ -138,10 +138,7 @@ class Drivers(unittest.TestCase):
 
     def stuck(self, run, kind):
         """A driver in a process of its own, which was asked for a decision and gives none."""
-        command = [sys.executable, str(HERE / "stuck_agent.py"), run.id, kind]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.kill)
+        process = child(self, str(HERE / "stuck_agent.py"), run.id, kind)
         lines = iter(process.stdout.readline, "")
         self.assertIn("asked\n", lines)
         return process
@@ -155,7 +152,13 @@ class Drivers(unittest.TestCase):
             self.done(run)
 
     def test_signals_release_the_step(self):
-        for kind, number in (("waits", signal.SIGTERM), ("blocks", signal.SIGTERM), ("waits", signal.SIGINT)):
+        for kind, number in (
+            ("waits", signal.SIGTERM),
+            ("blocks", signal.SIGTERM),
+            ("waits", signal.SIGINT),
+            ("unseen", signal.SIGTERM),
+            ("unseen", signal.SIGINT),
+        ):
             with self.subTest(kind=kind, signal=number):
                 run = self.run_of("a")
                 process = self.stuck(run, kind)

@@ -4,15 +4,13 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import subprocess
-import sys
 import threading
 import unittest
 import uuid
 from pathlib import Path
 
 import grpc
-from live import PATIENCE, InThread, Relay, until
+from live import PATIENCE, InThread, Relay, child, until
 
 import surety
 from surety.v1 import (
@@ -178,9 +176,7 @@ class Tools(unittest.TestCase):
     def killed(self, tool):
         """A run whose call was given to a worker that was killed, and the name of the worker."""
         name = uuid.uuid4().hex
-        process = subprocess.Popen([sys.executable, str(STUCK), name], stdout=subprocess.PIPE, text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.kill)
+        process = child(self, str(STUCK), name)
         until("the tool", lambda: listed(tool))
         run = self.run_of(tool)
         self.assertEqual(process.stdout.readline(), "called\n")

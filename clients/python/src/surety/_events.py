@@ -9,10 +9,13 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, TimeoutError as FutureTimeoutError
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
+Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 _END_TIMEOUT = 5.0
+# How long a signal may wait for its effect, in seconds.
+_SIGNAL_CHECK = 0.2
 
 
 class EventThread:
@@ -55,28 +58,51 @@ async def _awaited(work: Awaitable[T]) -> T:
     return await work
 
 
-class _Terminated(BaseException):
-    """SIGTERM, raised where the main thread waits, as KeyboardInterrupt is."""
+class _Signals:
+    """Notes SIGTERM and Ctrl-C in the main thread. A handler that raised could leave a lock held for good."""
 
+    def __init__(self) -> None:
+        #: The name of the signal that came first.
+        self.came = ""
+        self._before: dict[signal.Signals, Handler] = {}
 
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    raise _Terminated
+    def __enter__(self) -> _Signals:
+        if threading.current_thread() is threading.main_thread():
+            self._before[signal.SIGTERM] = signal.signal(signal.SIGTERM, self._note)
+            # What a program does with Ctrl-C by a handler of its own stays so.
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def shutting_down(self) -> None:
+        """From now on a second SIGTERM changes nothing, and Ctrl-C breaks the end off."""
+        if signal.SIGTERM in self._before:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if signal.SIGINT in self._before:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.came = self.came or signal.Signals(number).name
 
 
 def run_until_stopped(
     stop: threading.Event, start: Callable[[], None], shut_down: Callable[[], None], log: logging.Logger
 ) -> None:
     """Works until `stop`, SIGTERM or Ctrl-C, then shuts down. A second SIGTERM does not break that off."""
-    in_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, _terminate) if in_main else None
-    try:
-        start()
-        stop.wait()
-    except (KeyboardInterrupt, _Terminated) as cause:
-        log.info("%s: stopping", type(cause).__name__.strip("_"))
-    finally:
-        if in_main:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        shut_down()
-        if in_main:
-            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+    with _Signals() as signals:
+        try:
+            start()
+            # A signal that arrives just before the wait begins does not end the wait, so none is without end.
+            while not signals.came and not stop.wait(_SIGNAL_CHECK):
+                pass
+            if signals.came:
+                log.info("%s: stopping", signals.came)
+        except KeyboardInterrupt:  # From a handler of the program's own.
+            log.info("KeyboardInterrupt: stopping")
+        finally:
+            signals.shutting_down()
+            shut_down()
