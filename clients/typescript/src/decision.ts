@@ -2,9 +2,8 @@
 
 import { create } from "@bufbuild/protobuf";
 import { asJson } from "./requests.js";
-import { DecisionAction, ExecuteDecisionSchema } from "./generated/surety/v1/decision_pb.js";
+import { DecisionAction, ExecuteDecisionSchema, UsageSchema } from "./generated/surety/v1/decision_pb.js";
 import type { SubmitDecisionRequest } from "./generated/surety/v1/executor_service_pb.js";
-import { UsageSchema } from "./generated/surety/v1/executor_service_pb.js";
 
 /** What the decision cost, for the budgets of the run. */
 export interface Usage {

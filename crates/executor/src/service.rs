@@ -239,10 +239,7 @@ fn submission(
         let message = "contains the character U+0000, which cannot be stored; remove it";
         return Err(Problem::at(Code::TypeMismatch, "raw", message).into());
     }
-    let usage = usage.map(|usage| {
-        let v1::Usage { input_tokens, output_tokens, cost_micros, model: _ } = usage;
-        Usage { tokens: input_tokens.saturating_add(output_tokens), cost_micros }
-    });
+    let usage = usage.map(Usage::from);
     let step_id = fence.step_id;
     let model = None;
     Ok(Submission { run_id, step_id, lease_epoch, turn, text, usage, trace_parent, model })

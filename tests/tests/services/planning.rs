@@ -73,6 +73,12 @@ impl Stage {
             expected_revision: revision,
             plan_source: Some(source),
             lease_epoch: lease.lease_epoch,
+            usage: Some(v1::Usage {
+                input_tokens: 3,
+                output_tokens: 2,
+                cost_micros: 7,
+                model: "m".to_owned(),
+            }),
             ..v1::SubmitPlanRequest::default()
         };
         Ok(self.planner.clone().submit_plan(request).await?.into_inner())
@@ -85,6 +91,15 @@ impl Stage {
         let again = refusal(self.submit(&lease, revision, source).await)?;
         ensure!(again == "lease_lost" || again == "run_terminal", "the lease goes on: {again}");
         Ok(refused)
+    }
+
+    /// The usage that planning agents stated is counted once for each of so many plans, and marked as reported.
+    async fn has_usage_of(&self, run_id: &str, plans: u64) -> Result<()> {
+        let counters = self.deployment.run(run_id).await?.counters.context("counters")?;
+        let stated = (counters.reported_tokens, counters.reported_cost_micros);
+        ensure!(stated == (5 * plans, 7 * plans), "{plans} plans: {counters:#?}");
+        ensure!((counters.tokens, counters.cost_micros) == stated, "{counters:#?}");
+        Ok(())
     }
 
     async fn ended(&self, run_id: &str) -> Result<v1::StopReason> {
@@ -190,6 +205,7 @@ async fn a_refused_plan_is_corrected_as_often_as_the_limit_says_and_then_the_run
     ensure!(status.message().contains("plan_parse_failed"), "{status:?}");
     let ended = stage.ended(&run_id).await?;
     ensure!(ended == v1::StopReason::PlanParseFailed, "{ended:?}");
+    stage.has_usage_of(&run_id, 3).await?;
     stage.deployment.finish().await
 }
 
@@ -210,6 +226,7 @@ async fn a_plan_that_stays_too_long_is_cut_to_its_first_steps_or_ends_the_run() 
         taken.warnings
     );
     ensure!(taken.plan.is_some_and(|plan| plan.steps.len() == 2), "two steps are left");
+    stage.has_usage_of(&run_id, 2).await?;
     let run_id = stage.goal(limits).await?;
     stage.refused(&run_id, 0, long(true)).await?;
     let refused = stage.refused(&run_id, 0, long(true)).await?;

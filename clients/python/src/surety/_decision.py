@@ -96,7 +96,7 @@ def fill(request: executor_service_pb2.SubmitDecisionRequest, reply: Reply) -> N
         request.raw = as_json(reply, "decision")
         return
     if reply.usage is not None:
-        request.usage.CopyFrom(executor_service_pb2.Usage(**dataclasses.asdict(reply.usage)))
+        request.usage.CopyFrom(decision_pb2.Usage(**dataclasses.asdict(reply.usage)))
     if not reply.action:
         request.raw = reply.text
         return

@@ -116,6 +116,14 @@ pub async fn offered_namespaces(
     dedicated.ask(async |connection| listed.fetch_all(connection).await).await
 }
 
+const OFFERED: &str =
+    concat!(include_str!("sql/offered_waits.sql"), include_str!("sql/offered_waits_end.sql"));
+const OFFERED_WITH_LABELS: &str = concat!(
+    include_str!("sql/offered_waits.sql"),
+    include_str!("sql/offered_waits_labels.sql"),
+    include_str!("sql/offered_waits_end.sql")
+);
+
 /// At most `most` offered waits of each namespace, the most urgent first: those of one run, where one is named, and of
 /// runs that carry all of the labels.
 ///
@@ -129,8 +137,8 @@ pub async fn offered_waits(
     (most, now): (i64, DateTime<Utc>),
 ) -> Result<Vec<OfferedWait>, StoreError> {
     let statement = match labels.is_empty() {
-        true => include_str!("sql/offered_waits.sql"),
-        false => include_str!("sql/offered_labelled_waits.sql"),
+        true => OFFERED,
+        false => OFFERED_WITH_LABELS,
     };
     let mut listed = sqlx::query_as(statement)
         .bind(kind.as_str())

@@ -3,7 +3,7 @@
 use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
 use super::value::{json_object, optional};
-use crate::domain::decision::{Abort, Action, ExecuteDecision};
+use crate::domain::decision::{Abort, Action, ExecuteDecision, Usage};
 
 impl TryFrom<v1::ExecuteDecision> for ExecuteDecision {
     type Error = MessageError;
@@ -33,6 +33,13 @@ impl TryFrom<v1::ExecuteDecision> for ExecuteDecision {
             abort: abort.map(Abort::from),
             answer_schema,
         })
+    }
+}
+
+impl From<v1::Usage> for Usage {
+    fn from(usage: v1::Usage) -> Self {
+        let v1::Usage { input_tokens, output_tokens, cost_micros, model: _ } = usage;
+        Self { tokens: input_tokens.saturating_add(output_tokens), cost_micros }
     }
 }
 

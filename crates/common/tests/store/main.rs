@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test may fail")]
 
 mod absent_hosts;
+mod batches;
 mod claims;
 mod committing;
 mod constraints;

@@ -173,8 +173,12 @@ async fn a_wait_that_names_no_labels_has_those_of_its_run(pool: PgPool) {
 }
 
 async fn plan_of(pool: &PgPool, wanted: &Labels) -> String {
-    let statement =
-        concat!("explain ", include_str!("../../src/store/sql/offered_labelled_waits.sql"));
+    let statement = concat!(
+        "explain ",
+        include_str!("../../src/store/sql/offered_waits.sql"),
+        include_str!("../../src/store/sql/offered_waits_labels.sql"),
+        include_str!("../../src/store/sql/offered_waits_end.sql")
+    );
     let lines: Vec<String> = sqlx::query_scalar(statement)
         .persistent(false)
         .bind("decision")

@@ -320,3 +320,40 @@ impl Streams {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "helpers of tests")]
+mod tests {
+    use super::*;
+
+    /// A worker may get the next attempt of a call before the end of the one before is noted. Both have the same id.
+    #[test]
+    fn the_end_of_an_attempt_leaves_the_next_one_of_the_same_call() {
+        let (streams, call) = (Streams::default(), Uuid::now_v7());
+        let accepted = Accepted {
+            worker: WorkerName { identity: "agent".to_owned(), worker_id: "w".to_owned() },
+            serves: BTreeSet::new(),
+            labels: BTreeMap::new(),
+            max_parallel: 1,
+        };
+        let (outgoing, _answers) = mpsc::channel(1);
+        let replaced = Fault::new(FaultCode::LeaseLost, "replaced");
+        let (stream, _end) = streams.add(accepted, outgoing, &replaced).unwrap();
+        let held = HeldCall {
+            run_id: Uuid::now_v7(),
+            wait_id: Uuid::now_v7(),
+            lease_epoch: 2,
+            deadline_at: DateTime::<Utc>::MAX_UTC,
+            is_settling: false,
+            chunks: Chunks::default(),
+            reports: Reports::new(),
+        };
+        streams.with(stream, |stream| {
+            stream.calls.insert(call, held);
+            stream.remove(call, 1);
+            assert!(stream.held(&call.to_string(), 2).is_ok(), "the next attempt is gone");
+            stream.remove(call, 2);
+            assert_eq!(stream.held(&call.to_string(), 2).err(), Some(unknown(&call.to_string())));
+        });
+    }
+}

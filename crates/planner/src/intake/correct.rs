@@ -12,7 +12,7 @@ use super::leases;
 use super::revise::overtaken;
 use crate::call::Call;
 use crate::planner::Planner;
-use surety_common::domain::decision::Usage;
+use surety_common::domain::decision::{Usage, UsageSource};
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::{Execution, Graph};
 use surety_common::domain::fault::{Fault, Reason};
@@ -47,7 +47,7 @@ pub(crate) async fn refuse(
     planner: &Planner,
     call: &Call,
     record: &RunRecord,
-    (lease_epoch, usage): (i64, Option<Usage>),
+    (lease_epoch, usage): (i64, Option<(Usage, UsageSource)>),
     fault: Fault,
 ) -> Result<Fault, Fault> {
     call.expects(record)?;

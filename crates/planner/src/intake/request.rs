@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use surety_common::domain::check::AcceptCheck;
-use surety_common::domain::decision::Usage;
+use surety_common::domain::decision::{Usage, UsageSource};
 use surety_common::domain::fork::ForkedFrom;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::model::ModelReply;
@@ -63,8 +63,10 @@ pub struct NewPlan {
     pub plan: Plan,
     /// The reason.
     pub reason: String,
-    /// The model of the service that made it, and what that cost; none for any other author.
-    pub model: Option<(ModelReply, Option<Usage>)>,
+    /// The model of the service that made it; none for any other author.
+    pub model: Option<ModelReply>,
+    /// What making it cost; none where that is not known.
+    pub usage: Option<(Usage, UsageSource)>,
     /// Whether a person approves it before its first step.
     pub is_asked: bool,
 }

@@ -84,10 +84,9 @@ pub(crate) async fn submit(
     if new.lease_epoch != 0 {
         draft.answer_under(new.lease_epoch).map_err(refused)?;
     }
-    let by = new.model.as_ref();
-    draft.settle_plan(by.and_then(|(_, usage)| *usage));
+    draft.settle_plan(new.usage);
     draft.unblock(&old, "a plan was submitted").map_err(refused)?;
-    draft.journal(Entry::Plan(stored_entry(&stored, by.map(|(model, _)| model))));
+    draft.journal(Entry::Plan(stored_entry(&stored, new.model.as_ref())));
     match new.expected_revision {
         0 => draft.start_plan(&graph, stored.revision),
         _ => draft.revise_plan(&old, &graph, stored.revision),

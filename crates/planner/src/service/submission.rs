@@ -4,7 +4,7 @@ use super::request::{self, Sender};
 use crate::call::Call;
 use crate::intake;
 use crate::planner::Planner;
-use surety_common::domain::decision::Usage;
+use surety_common::domain::decision::{Usage, UsageSource};
 use surety_common::domain::fault::{Fault, Reason};
 use surety_common::domain::identity::Role;
 use surety_common::domain::model::ModelReply;
@@ -23,7 +23,7 @@ pub(super) async fn submit(
     planner: &Planner,
     (role, call): (Role, &Call),
     id: Uuid,
-    request: v1::SubmitPlanRequest,
+    mut request: v1::SubmitPlanRequest,
     planned: Option<(ModelReply, Option<Usage>)>,
 ) -> Result<v1::SubmitPlanResponse, Fault> {
     if let Some(first) = planner.answered_before(call).await? {
@@ -35,8 +35,11 @@ pub(super) async fn submit(
     intake::wanted(&record, request.expected_revision)?;
     let lease_epoch = i64::try_from(request.lease_epoch).unwrap_or(i64::MAX);
     request::check_submission(&request)?;
-    let usage = planned.as_ref().and_then(|(_, usage)| *usage);
-    let is_cut = planned.as_ref().is_some_and(|(model, _)| model.cut);
+    let (model, usage) = match planned {
+        Some((model, usage)) => (Some(model), usage.map(|usage| (usage, UsageSource::Measured))),
+        None => (None, request.usage.take().map(|usage| (usage.into(), UsageSource::Reported))),
+    };
+    let is_cut = model.as_ref().is_some_and(|model| model.cut);
     let read = match is_cut {
         true => Err(cut().into()),
         false => request::read_new_plan(request, &record, &sender),
@@ -51,7 +54,7 @@ pub(super) async fn submit(
         Err(fault) => return Err(fault),
     };
     let request::ReadPlan { mut new, truncated_add, warnings } = read;
-    new.model = planned;
+    (new.model, new.usage) = (model, usage);
     let plan = v1::Plan {
         revision: new.expected_revision + 1,
         digest: new.plan.digest(),

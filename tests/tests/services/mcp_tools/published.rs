@@ -63,8 +63,7 @@ async fn install(program: &str, arguments: &[&str], folder: &Path) -> Result<Opt
         Err(_) => Some(format!("{program} did not install it in {} s", INSTALLING.as_secs())),
         Ok(Err(error)) => Some(format!("{program}: {error}")),
         Ok(Ok(done)) if !done.status.success() => {
-            let said = String::from_utf8_lossy(&done.stderr);
-            Some(format!("{program}: {}", said.lines().last().unwrap_or_default()))
+            Some(format!("{program}: {}", String::from_utf8_lossy(&done.stderr).trim()))
         }
         Ok(Ok(_)) => None,
     })

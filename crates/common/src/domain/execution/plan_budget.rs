@@ -65,15 +65,12 @@ impl Draft {
         self.reserve_plan(graph, limits, on_budget)
     }
 
-    /// Charges the call that was to make a plan: what the reply cost, else what was reserved for it, because the
-    /// model may have used that much.
-    pub fn settle_plan(&mut self, usage: Option<Usage>) {
+    /// Charges what making a plan cost, and else what was reserved for it, because the model may have used that much.
+    pub fn settle_plan(&mut self, usage: Option<(Usage, UsageSource)>) {
         let planning = plan_wait(&mut self.execution).and_then(|wait| wait.planning.as_deref_mut());
         let reserved = planning.map(|planning| std::mem::take(&mut planning.reserved));
-        let (usage, source) = match usage {
-            Some(usage) => (usage, UsageSource::Measured),
-            None => (reserved.unwrap_or_default(), UsageSource::Reserved),
-        };
+        let (usage, source) =
+            usage.unwrap_or((reserved.unwrap_or_default(), UsageSource::Reserved));
         let counters = &mut self.execution.counters;
         counters.charge(usage, source);
         counters.usage_without_turn = counters.usage_without_turn.plus(usage);

@@ -2,6 +2,7 @@
 
 use super::action::EventType;
 use super::event::{Assignee, Ignored, Reading, ToolchainEvent};
+use super::forge::Forge;
 use super::mention::Said;
 use super::payload::Payload;
 use super::role::Role;
@@ -65,6 +66,10 @@ pub(super) fn pull_request(source: &Source<'_>) -> Result<Reading, Problem> {
     if payload.at("/review").is_some() && action == "reviewed" {
         return review(source);
     }
+    let action = match action {
+        "edited" if lost_draft_prefix(source) => "ready_for_review",
+        other => other,
+    };
     let pull = match action {
         "opened" | "reopened" | "ready_for_review" | "review_requested" | "closed"
         | "synchronize" | "synchronized" => Pull::read(source)?,
@@ -89,6 +94,20 @@ pub(super) fn pull_request(source: &Source<'_>) -> Result<Reading, Problem> {
             Ok(with_described(source, &pull, reading))
         }
     }
+}
+
+/// Whether an edit took the prefix from the title that makes a draft of a pull request in Gitea and Forgejo, which have no
+/// action of its own for that. The prefixes are those of their default setting `WORK_IN_PROGRESS_PREFIXES`, and those that
+/// are often added to it. An edit of a title that had no prefix asks for no second review.
+fn lost_draft_prefix(source: &Source<'_>) -> bool {
+    const PREFIXES: [&str; 4] = ["wip:", "[wip]", "draft:", "[draft]"];
+    let has_prefix = |pointer| {
+        let title = source.payload.text(pointer).trim_start().to_lowercase();
+        PREFIXES.iter().any(|prefix| title.starts_with(prefix))
+    };
+    source.forge != Forge::Github
+        && has_prefix("/changes/title/from")
+        && !has_prefix("/pull_request/title")
 }
 
 /// Adds the tasks of the accounts that the description mentions. The author and the requested reviewers act anyway.

@@ -9,7 +9,3 @@ cross join lateral (
       and (offered_at is null or offered_at <= $5)
       and wait.namespace = queue.namespace
       and ($3::uuid is null or run_id = $3)
-    order by priority desc, opened_at
-    limit $4
-) as waiting
-order by waiting.namespace, waiting.priority desc, waiting.opened_at

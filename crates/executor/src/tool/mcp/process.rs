@@ -22,6 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The bytes that are kept of what a server wrote last on its standard error.
 const LAST_WORDS: usize = 4 << 10;
+/// How many lines of that are shown.
+const SHOWN_LINES: usize = 3;
 /// How long the end of a process is waited for: longer than the helper takes for it at most.
 const ENDED_WITHIN: Duration = Duration::from_secs(10);
 /// How long the rest of its standard error is waited for.
@@ -109,7 +111,7 @@ impl ServerProcess {
     /// How it ended, with what it wrote last; none while it runs.
     pub(super) fn end_in_words(&self) -> Option<String> {
         let ended = self.ended.borrow().clone()?;
-        Some(match self.last_words.line() {
+        Some(match self.last_words.lines() {
             line if line.is_empty() => ended,
             line => format!("{ended}; it wrote last: {line}"),
         })
@@ -189,12 +191,14 @@ impl LastWords {
         }
     }
 
-    /// Its last line.
-    fn line(&self) -> String {
+    /// Its last lines, in one: a package manager and a stack trace name the cause before the last.
+    fn lines(&self) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
-        let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        super::text::line(last.unwrap_or_default())
+        let lines = text.lines().rev().map(super::text::line).filter(|line| !line.is_empty());
+        let mut last: Vec<String> = lines.take(SHOWN_LINES).collect();
+        last.reverse();
+        last.join("; ")
     }
 }

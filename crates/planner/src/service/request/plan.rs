@@ -83,6 +83,7 @@ pub(in crate::service) fn read_new_plan(
             plan: Plan::default(),
             reason: storable("reason", reason.trim().to_owned())?,
             model: None,
+            usage: None,
             // What a person submits is approved by that.
             is_asked: record.spec.policy.approve_plan && sender.author == Author::Model,
         },

@@ -1,6 +1,6 @@
 //! Waits of models whose endpoint does not answer, and plans that wait for a person.
 
-use crate::domain::decision::Usage;
+use crate::domain::decision::{Usage, UsageSource};
 use crate::domain::execution::draft::Draft;
 use crate::domain::execution::wait_rows::WaitKind;
 use crate::domain::execution::{Execution, Graph, PlanAnswer, SuppliedReply, Wait};
@@ -185,7 +185,7 @@ fn a_plan_reserves_its_part_of_the_budget_and_is_charged_with_it_or_with_its_cos
         assert_eq!(row.reserved(), tokens(part));
         for (said, charged) in [(Some(tokens(7)), 7), (None, part)] {
             let mut change = draft(&row, 1);
-            change.settle_plan(said);
+            change.settle_plan(said.map(|usage| (usage, UsageSource::Measured)));
             change.unblock(&graph(), "a plan").unwrap();
             change.start_plan(&graph(), 1).unwrap();
             let row = written(change);
@@ -193,7 +193,7 @@ fn a_plan_reserves_its_part_of_the_budget_and_is_charged_with_it_or_with_its_cos
         }
         // A refused plan was paid for; the next one reserves again, as far as something is left.
         let mut change = draft(&row, 1);
-        change.settle_plan(Some(tokens(20)));
+        change.settle_plan(Some((tokens(20), UsageSource::Measured)));
         let refused = RefusedPlan { code: "x".into(), field: String::new(), message: "x".into() };
         change.refuse_plan(NEXT, refused, "refused").unwrap();
         change.reserve_plan(&graph(), &limits, OnBudget::Block).unwrap();
