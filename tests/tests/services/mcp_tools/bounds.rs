@@ -45,7 +45,10 @@ async fn a_server_that_cannot_be_used_is_named_and_the_executor_works_without_it
         unusable("old", &old) + &readable,
         unusable("missing", "[\"no-such-program\"]"),
         unusable("silent", "[\"sleep\", \"3600\"]"),
-        unusable("ended", "[\"sh\", \"-c\", \"(echo no license found; echo; echo see the log) >&2; exit 9\"]"),
+        unusable(
+            "ended",
+            "[\"sh\", \"-c\", \"(echo no license found; echo; echo see the log) >&2; exit 9\"]",
+        ),
         "[mcp.away]\nurl = \"http://127.0.0.1:1/mcp\"\nnamespaces = [\"*\"]\n".to_owned(),
     ];
     let stage = Stage::start(&servers.concat()).await?;
