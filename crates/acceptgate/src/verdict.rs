@@ -197,6 +197,7 @@ fn judge_tests(input: &Evaluation<'_>, standings: &mut [Standing]) {
     {
         standing.noted.extend(tests_seen::of_project(&probe));
         standing.noted.extend(tests_seen::gone(input, round, PROJECT_TESTS_CHECK));
+        standing.noted.extend(runs::overwritten(input, round, PROJECT_TESTS_CHECK));
         standing.noted.extend(canary::noted(input, round, PROJECT_TESTS_CHECK));
     }
     for (place, (check, standing)) in input.checks.iter().zip(own).enumerate() {
@@ -206,6 +207,7 @@ fn judge_tests(input: &Evaluation<'_>, standings: &mut [Standing]) {
         let Some(probe) = runs::deciding(input, round, &key) else { continue };
         standing.noted.extend(tests_seen::cautions(&probe));
         standing.noted.extend(tests_seen::gone(input, round, &key));
+        standing.noted.extend(runs::overwritten(input, round, &key));
         standing.noted.extend(canary::noted(input, round, &key));
         if let Some(reason) = tests_seen::out_of_bounds(check, &probe) {
             standing.result.passed = false;

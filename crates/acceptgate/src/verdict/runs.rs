@@ -3,12 +3,13 @@
 use super::doubt::Noted;
 use super::evaluation::Evaluation;
 use surety_common::domain::check::Reason;
-use surety_common::domain::check_inputs::{CheckRun, Failure, rule};
+use surety_common::domain::check_inputs::{CheckRun, Failure, overwritten_in, rule};
 use surety_common::domain::receipt::{EvidenceReceipt, Inputs};
 use surety_common::domain::verification::{probed, probed_with};
 
 /// Cautions that refuse only where the check holds by nothing else.
-const OF_INPUTS: [&str; 2] = ["check_inputs_changed", "ignored_inputs_changed"];
+const OF_INPUTS: [&str; 2] = [CHECK_INPUTS_CHANGED, "ignored_inputs_changed"];
+const CHECK_INPUTS_CHANGED: &str = "check_inputs_changed";
 
 /// The reason why a check does not hold, empty where it holds but for what was observed, and that; none for a
 /// check without a run on the original check inputs.
@@ -46,6 +47,14 @@ pub(super) fn original(input: &Evaluation<'_>, key: &str) -> Vec<EvidenceReceipt
 
 fn of_run(input: &Evaluation<'_>, key: &str, inputs: Inputs) -> Vec<EvidenceReceipt> {
     input.round.map_or_else(Vec::new, |round| probed_with(input.receipts, round, key, inputs))
+}
+
+/// The caution about check inputs that the command of a check wrote itself, where it does not write them with the code
+/// of the start. Where that is not known, it is only shown.
+pub(super) fn overwritten(input: &Evaluation<'_>, round: u32, key: &str) -> Option<Noted> {
+    let at_start = probed_with(input.receipts, round, key, Inputs::TestsAtStart).pop();
+    let (detail, is_known) = overwritten_in(&deciding(input, round, key)?, at_start.as_ref())?;
+    Some(Noted { only_shown: !is_known, ..Noted::new(CHECK_INPUTS_CHANGED, detail) })
 }
 
 /// The receipt of the run by which a check that holds is decided.

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 use surety_common::domain::caution::CautionRules;
 use surety_common::domain::check::{Author, read_checks};
+use surety_common::domain::check_inputs::{facts_of_compared, facts_of_overwritten};
 use surety_common::domain::json::parse;
 use surety_common::domain::receipt::{CheckProbe, EvidenceSource, Fact, Inputs, read_receipt};
 use surety_common::domain::tests_named::{facts_of_gone, gone_in};
@@ -222,6 +223,39 @@ fn tests_of_the_start_that_did_not_run_refuse_a_check_that_holds() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let said = gone_in(&at_start(&names)).unwrap().to_string();
     assert_eq!(said, "5 tests of the start did not run: `t0`, `t1`, `t2` and 2 more");
+}
+
+#[test]
+fn a_command_that_writes_its_own_check_inputs_is_refused_unless_it_does_so_at_the_start() {
+    let of_user =
+        r#"[{"id": "t", "kind": "command_success", "target": "make test", "owner": "user"}]"#;
+    let written = |paths: &[&str]| facts_of_overwritten(paths.iter().map(ToString::to_string));
+    let run = |inputs, facts: Vec<Fact>| {
+        let mut receipt = probe("t", 0, &[("unittest", [3, 0, 0])]);
+        receipt.probe_of = Some(CheckProbe { check_id: "t".to_owned(), round: 1, inputs });
+        receipt.facts.extend(facts);
+        receipt
+    };
+    let at_start = |paths: &[&str]| EvidenceReceipt {
+        facts: facts_of_compared(written(paths)),
+        ..run(Inputs::TestsAtStart, Vec::new())
+    };
+    let changed = "check_inputs_changed";
+    for (receipts, expected) in [
+        (
+            vec![run(Inputs::Original, written(&["test.sh"])), at_start(&["test.sh"])],
+            (true, "", ""),
+        ),
+        (
+            vec![run(Inputs::Original, written(&["test.sh"])), at_start(&[])],
+            (false, changed, changed),
+        ),
+        // The start could not be made again.
+        (vec![run(Inputs::Original, written(&["test.sh"]))], (true, "", changed)),
+    ] {
+        let found = judged(&checks(of_user), &receipts, None);
+        assert_eq!(found, (expected.0, expected.1.to_owned(), expected.2.to_owned()));
+    }
 }
 
 #[test]

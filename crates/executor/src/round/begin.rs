@@ -2,7 +2,7 @@
 
 use super::ended::Ended;
 use super::merge::mergeable;
-use super::opening::{Given, Merged, Opening, line_with_originals};
+use super::opening::{Given, Merged, Opening, Put, line_with_originals};
 use super::{Originals, Round, Start};
 use crate::blocking::blocking;
 use crate::snapshot::Reach;
@@ -13,8 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::check_inputs::{
-    Assumed, Exam, InputRules, StartInputs, adds_dependency, ecosystem_of, installs, is_installed,
-    is_mixed, language_of,
+    Assumed, Exam, InputRules, StartInputs, added_dependencies, ecosystem_of, installs,
+    is_installed, is_mixed, language_of, replaced_package,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::verification::{Observation, Probe};
@@ -107,8 +107,12 @@ impl Round {
         let round = Arc::clone(self);
         blocking(move || {
             let merged = round.merge(&originals)?;
-            let added = round.added_dependencies(&originals)?;
-            let installed = installed(&round.opening()?.ignored, &added);
+            let (added, named) = round.added_dependencies(&originals, &merged)?;
+            let replaced = round.replaced_packages(&named)?;
+            let ignored = &round.opening()?.ignored;
+            let kept = |path: &&PathBuf| !replaced.iter().any(|folder| path.starts_with(folder));
+            let kept: Vec<PathBuf> = ignored.iter().filter(kept).cloned().collect();
+            let installed = installed(&kept, &added);
             drop(round.originals.set(Given { originals, merged, added, installed }));
             Ok(())
         })
@@ -145,19 +149,57 @@ impl Round {
         merged.map(|(path, merged)| (Path::new(OsStr::from_bytes(path)), merged))
     }
 
-    /// Manifests and lock files that name further dependencies. One that was not kept may.
-    fn added_dependencies(&self, originals: &Originals) -> Result<Vec<String>, ToolError> {
+    /// Manifests and lock files that name further dependencies, and these. One that was not kept may, and what a view
+    /// does not have of one names none.
+    fn added_dependencies(
+        &self,
+        originals: &Originals,
+        merged: &BTreeMap<Vec<u8>, Merged>,
+    ) -> Result<(Vec<String>, Vec<String>), ToolError> {
         let (opening, workspace) = (self.opening()?, self.setup.folder.workspace()?);
-        let Some(start) = self.start()? else { return Ok(Vec::new()) };
-        let adds = |path: &&String| {
+        let (mut manifests, mut named) = (Vec::new(), Vec::new());
+        let Some(start) = self.start()? else { return Ok((manifests, named)) };
+        for path in &opening.dependencies {
             let place = RelPath::root().join(OsStr::new(path));
-            let Ok(now) = workspace.read(&place, MAX_MANIFEST) else { return false };
-            let now = String::from_utf8_lossy(&now);
+            let Ok(now) = workspace.read(&place, MAX_MANIFEST) else { continue };
+            let now = match merged.get(path.as_bytes()).map(|merged| &merged.put) {
+                Some(Put::Text(text)) => text.clone(),
+                Some(Put::Original) => continue,
+                Some(Put::Nothing | Put::Unknown) | None => {
+                    String::from_utf8_lossy(&now).into_owned()
+                }
+            };
             let before = originals.text(path.as_bytes());
             let was_there = start.manifest.get(path.as_bytes()).is_some();
-            was_there && before.is_none() || adds_dependency(path, before, &now)
+            let found = added_dependencies(path, before, &now);
+            if was_there && before.is_none() || !found.is_empty() {
+                manifests.push(path.clone());
+            }
+            named.extend(found);
+        }
+        Ok((manifests, named))
+    }
+
+    /// The folders of packages of tests that were installed at the start, have files of another size now, and that no
+    /// manifest names anew. A package that is only installed again has the sizes that it had.
+    fn replaced_packages(&self, named: &[String]) -> Result<BTreeSet<String>, ToolError> {
+        let (Some(start), Some(now)) = (self.start()?, &self.opening()?.now) else {
+            return Ok(BTreeSet::new());
         };
-        Ok(opening.dependencies.iter().filter(adds).cloned().collect())
+        let root = self.setup.folder.workspace()?.root().to_owned();
+        let root = root.as_os_str().as_bytes();
+        let inputs =
+            StartInputs::new(&self.setup.rules, &start.facts.imports, &start.manifest, root);
+        let is_of_tests = |ecosystem: &str, name: &str| inputs.origin_of(ecosystem, name).is_some();
+        let is_other = |change: &Change<'_>| {
+            let is_file = |entry: &&Entry| entry.kind == Kind::File;
+            let sizes = [change.before, change.after]
+                .map(|entry| entry.filter(is_file).map(|entry| entry.size));
+            matches!(sizes, [Some(before), Some(after)] if before != after)
+        };
+        let changed = changes(&start.manifest, now).filter(|it| it.is_ignored() && is_other(it));
+        let paths = changed.map(|change| String::from_utf8_lossy(change.path()).into_owned());
+        Ok(paths.filter_map(|path| replaced_package(&path, named, is_of_tests)).collect())
     }
 
     /// Changed manifests that name further dependencies, and what was installed by them.

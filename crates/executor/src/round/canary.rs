@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 use surety_common::domain::canary::{
-    facts_of, hosts, language_of_runner, language_that_runs, narrow, not_run, plant, reported,
+    OwnTest, facts_of, hosts, language_of_runner, narrow, not_run, plant, plant_own, reported,
 };
 use surety_common::domain::check_inputs::{InputKind, convention_of};
 use surety_common::domain::manifest::{Entry, Kind};
@@ -57,9 +57,13 @@ impl Round {
         let Ok(opening) = self.opening() else { return false };
         let memory = self.memory();
         let Some(ran) = memory.runs.get(&(probe.check_id.clone(), base)) else { return false };
-        // Where no canary is known for a runner, the caution says so.
-        let languages = ran.runners.iter().map(|runner| language_that_runs(*runner));
-        let languages: Vec<_> = languages.collect();
+        let is_never = matches!(self.setup.additions.canary, CanaryPolicy::Never);
+        if ran.runners.is_empty() {
+            let is_known = base == Inputs::Original && ran.harness.is_some();
+            return is_known && ran.took <= LONGEST && !is_never;
+        }
+        let languages: Vec<_> =
+            ran.runners.iter().map(|runner| language_of_runner(*runner)).collect();
         let is_installed = base == Inputs::OriginalWithIgnored;
         match self.setup.additions.canary {
             CanaryPolicy::Never => false,
@@ -161,14 +165,19 @@ impl Round {
         let Some(ran) = self.memory().runs.get(&key).cloned() else {
             return Ok(Err("the check did not run".to_owned()));
         };
+        if let Some(path) = &ran.harness {
+            let OwnTest { at_end, in_front } = plant_own(path, &token());
+            let tests = at_end.tests.clone();
+            let [hosts, hosts_at_start] =
+                [at_end, in_front].map(|planted| vec![(PathBuf::from(path), planted)]);
+            let canary = Arc::new(Canary { line: None, hosts, hosts_at_start, tests });
+            self.memory().canaries.insert(probe.check_id.clone(), Arc::clone(&canary));
+            return Ok(Ok(canary));
+        }
         let runners: BTreeSet<Runner> = ran.runners.iter().copied().collect();
         let workspace = self.setup.folder.workspace()?;
         let languages: BTreeSet<_> =
-            runners.iter().filter_map(|runner| language_of_runner(*runner)).collect();
-        if languages.is_empty() {
-            let names: Vec<_> = runners.iter().map(|runner| runner.as_str()).collect();
-            return Ok(Err(format!("no canary is known for {}", names.join(", "))));
-        }
+            runners.iter().map(|runner| language_of_runner(*runner)).collect();
         let mut files = self.test_files(&workspace, &probe.overlay, &languages)?;
         // The view has no source that is gone, so its tests would be missing without any patch.
         let stands = |path: &str| {
@@ -200,8 +209,8 @@ impl Round {
                 let Some(planted) = plant(*runner, host, text.unwrap_or_default(), &token) else {
                     continue;
                 };
-                chosen.push((PathBuf::from(host), planted.added));
-                tests.extend(planted.tests);
+                tests.extend(planted.tests.iter().cloned());
+                chosen.push((PathBuf::from(host), planted));
             }
         }
         if chosen.is_empty() {
@@ -213,7 +222,8 @@ impl Round {
                 "the line took {seconds} s and cannot be narrowed to one file"
             )));
         }
-        let canary = Arc::new(Canary { line: narrowed, hosts: chosen, tests });
+        let canary =
+            Arc::new(Canary { line: narrowed, hosts: chosen, hosts_at_start: Vec::new(), tests });
         self.memory().canaries.insert(probe.check_id.clone(), Arc::clone(&canary));
         Ok(Ok(canary))
     }

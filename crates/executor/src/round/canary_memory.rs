@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::domain::canary::Planted;
 use surety_common::domain::receipt::Inputs;
 use surety_common::domain::tests_named::Names;
 use surety_common::domain::tests_seen::Runner;
@@ -35,6 +36,10 @@ pub(super) struct Ran {
     pub(super) names: Names,
     /// Whether its test files spell more tests than ran.
     pub(super) lacks_tests: bool,
+    /// The test that it starts without a known runner, where the end of that is always reached.
+    pub(super) harness: Option<String>,
+    /// Whether it wrote check inputs of the start.
+    pub(super) overwrites: bool,
 }
 
 /// The failing tests of one check.
@@ -43,9 +48,11 @@ pub(super) struct Canary {
     /// The line for their files alone; none where it cannot be narrowed.
     pub(super) line: Option<String>,
     /// The files that get tests, and what is added to their text.
-    pub(super) hosts: Vec<(PathBuf, String)>,
+    pub(super) hosts: Vec<(PathBuf, Planted)>,
     /// The names of the tests.
     pub(super) tests: Vec<String>,
+    /// The same with the workspace of the start, where they stand elsewhere.
+    pub(super) hosts_at_start: Vec<(PathBuf, Planted)>,
 }
 
 /// The inputs of the run by which a check holds; none where it does not.

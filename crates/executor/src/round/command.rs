@@ -9,12 +9,15 @@ use crate::tool::builtin::run_command::outcome;
 use crate::tool::process::{self, CommandRequest};
 use crate::tool::{Environment, ErrorCode, RelPath, ToolContext, ToolError, ToolOutcome, project};
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Instant;
 use surety_common::domain::check::Owner;
-use surety_common::domain::check_inputs::{Notes, Role, scripts};
+use surety_common::domain::check_inputs::{
+    Notes, Role, StartInputs, facts_of_overwritten, scripts,
+};
 use surety_common::domain::command::{Program, needs_shell, programs};
-use surety_common::domain::receipt::{Command, Inputs};
+use surety_common::domain::receipt::{Command, Fact, Inputs};
 use surety_common::domain::verification::{Probe, ProjectTests};
 use uuid::Uuid;
 
@@ -85,10 +88,10 @@ impl Round {
     ) -> Result<ToolOutcome, ToolError> {
         ensure_startable(line, owner)?;
         let ran = start(&prepared.context, line, owner).await;
-        let round = Arc::clone(self);
-        let collected = blocking(move || round.collect(&prepared)).await?;
-        let outcome = ran?;
-        collected?;
+        let (round, of) = (Arc::clone(self), line.to_owned());
+        let collected = blocking(move || round.overwritten(&of, &prepared)).await?;
+        let mut outcome = ran?;
+        outcome.facts.extend(collected?);
         Ok(outcome)
     }
 
@@ -115,12 +118,35 @@ impl Round {
         inputs: Inputs,
         ran: Result<ToolOutcome, ToolError>,
     ) -> Result<ToolOutcome, ToolError> {
-        let round = Arc::clone(self);
-        let collected = blocking(move || round.collect(&prepared)).await?;
+        let (round, of) = (Arc::clone(self), line.to_owned());
+        let collected = blocking(move || round.overwritten(&of, &prepared)).await?;
         let mut outcome = ran?;
-        collected?;
+        let overwritten = collected?;
+        if matches!(inputs, Inputs::Original | Inputs::OriginalWithIgnored) {
+            outcome.facts.extend(overwritten);
+        }
         outcome.facts.extend(self.notes(line)?.facts(inputs));
         Ok(outcome)
+    }
+
+    /// Sorts what a command wrote; answers the facts about check inputs of the start that it wrote itself. It blocks.
+    fn overwritten(&self, line: &str, prepared: &Prepared) -> Result<Vec<Fact>, ToolError> {
+        let written = self.collect(prepared)?;
+        let Some(start) = self.start()?.filter(|_| !written.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let workspace = self.setup.folder.workspace()?;
+        let (rules, root) = (&self.setup.rules, workspace.root().as_os_str().as_bytes());
+        let inputs = StartInputs::new(rules, &start.facts.imports, &start.manifest, root);
+        let own = written.iter().filter_map(|path| {
+            // Nothing names the files of a hidden check.
+            if prepared.covered.contains(path) {
+                return Some("a file of the hidden check".to_owned());
+            }
+            let decides = inputs.decides(line, path.as_os_str().as_bytes());
+            decides.then(|| path.display().to_string())
+        });
+        Ok(facts_of_overwritten(own))
     }
 
     fn notes(&self, line: &str) -> Result<Notes<'_>, ToolError> {

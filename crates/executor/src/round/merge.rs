@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use surety_common::domain::check_inputs::{
-    InputKind, KeysBack, Now, Paths, StartInputs, StartTests, is_merged, merged, merged_added,
+    InputKind, KeysBack, Now, Origin, Paths, StartInputs, StartTests, is_merged, merged,
+    merged_added,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::source_tests::{
@@ -163,7 +164,7 @@ impl Files<'_> {
         let has_outer = !above.is_empty()
             && (self.was_there(own) || folders.any(|folder| self.was_there(&outer(folder))));
         let shadows = has_outer && self.was_there(above);
-        let text = merged_added(&name, &self.text(path)?, tests.decides(&name), shadows)?;
+        let text = merged_added(&name, &self.text(path)?, (tests.decides(&name), shadows), self)?;
         let put = match text {
             KeysBack::Merged(text) => Put::Text(text),
             KeysBack::Original | KeysBack::Lost => return None,
@@ -241,6 +242,14 @@ impl Paths for Files<'_> {
         let is_inside = |entry: &Entry| entry.path.starts_with(whole.as_bytes());
         let is_left = self.now.entries().iter().any(|entry| !entry.ignored && is_inside(entry));
         !is_left && !self.has_tests_below(&whole, false)
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        self.now.get(path.as_bytes()).is_some()
+    }
+
+    fn origin_of(&self, ecosystem: &str, package: &str) -> Option<Origin> {
+        self.inputs.origin_of(ecosystem, package)
     }
 }
 

@@ -23,6 +23,7 @@ mod merge;
 mod observation;
 mod opening;
 mod originals;
+mod own_harness;
 mod preparation;
 mod prepare;
 mod record;

@@ -98,12 +98,12 @@ fn imports(
     wanted: &BTreeSet<String>,
     check: Check<'_>,
 ) -> Result<Imports, ToolError> {
-    let mut imports = Imports::default();
+    let mut imports = Imports::of(start);
     let mut left = ALL_SOURCES;
     for entry in start.entries() {
         let path = String::from_utf8_lossy(&entry.path);
         let is_source = entry.kind == Kind::File && !entry.ignored;
-        if !is_source || entry.size > SOURCE_LIMIT.min(left) || !Imports::reads(&path, wanted) {
+        if !is_source || entry.size > SOURCE_LIMIT.min(left) || !imports.reads(&path, wanted) {
             continue;
         }
         check()?;

@@ -19,8 +19,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::domain::check_inputs::{InputKind, convention_of};
-use surety_common::domain::receipt::Inputs;
+use surety_common::domain::check_inputs::{
+    InputKind, convention_of, facts_of_compared, overwrites,
+};
+use surety_common::domain::receipt::{Fact, Inputs};
+use surety_common::domain::run::CanaryPolicy;
 use surety_common::domain::tests_named::{
     Literals, Names, Naming, facts_of_gone, language_of_names, literals, names, naming, selected,
 };
@@ -59,7 +62,15 @@ impl Round {
             let spelled = self.spelled(probe, &runners).await?;
             outcome.facts.extend(facts_of_gone(&original.gone(&named, &spelled)));
         }
-        let ran = Ran { took, runners, names: named, lacks_tests };
+        let overwrites = decides && outcome.success && overwrites(&outcome.facts);
+        let asks = !matches!(self.setup.additions.canary, CanaryPolicy::Never);
+        let is_own = runners.is_empty() && inputs == Inputs::Original && asks;
+        let harness = if is_own && outcome.success && self.opening()?.touched {
+            self.own_harness(probe).await?
+        } else {
+            None
+        };
+        let ran = Ran { took, runners, names: named, lacks_tests, harness, overwrites };
         self.memory().runs.insert((probe.check_id.clone(), inputs), ran);
         Ok(())
     }
@@ -68,11 +79,56 @@ impl Round {
     pub(super) fn next_tests(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
         let ran = self.memory().ran(probe, base_of(so_far)?)?;
         let is_first = so_far.iter().all(|(inputs, _)| *inputs != Inputs::TestsAtStart);
-        (is_first && ran.lacks_tests).then_some(Inputs::TestsAtStart)
+        (is_first && (ran.lacks_tests || ran.overwrites)).then_some(Inputs::TestsAtStart)
+    }
+
+    /// Runs the line of a check with the workspace of the start: for the tests that ran there alone, and for the check
+    /// inputs that it wrote there too.
+    pub(super) async fn run_tests_at_start(
+        self: &Arc<Self>,
+        probe: &Probe,
+        base: Inputs,
+        call_id: Uuid,
+    ) -> Result<ToolOutcome, ToolError> {
+        let ran = self.memory().ran(probe, base);
+        let overwrites = ran.as_ref().is_some_and(|ran| ran.overwrites);
+        let written =
+            if overwrites { self.overwritten_at_start(probe, call_id).await? } else { Vec::new() };
+        let outcome = if ran.is_none_or(|ran| ran.lacks_tests) {
+            self.compare_tests(probe, base, call_id).await?
+        } else {
+            let summary = "compared the check inputs that the line writes with those at the start";
+            ToolOutcome::done(summary, Vec::new(), Vec::new())
+        };
+        let facts = outcome.facts.iter().cloned().chain(written).collect();
+        Ok(ToolOutcome { facts, ..outcome })
+    }
+
+    /// The facts about check inputs that the line writes with the workspace of the start; none where that cannot be
+    /// made again.
+    async fn overwritten_at_start(
+        self: &Arc<Self>,
+        probe: &Probe,
+        call_id: Uuid,
+    ) -> Result<Vec<Fact>, ToolError> {
+        let line = self.line_of(probe, call_id).await?;
+        self.read_start_files().await?;
+        if self.prepare_start(call_id).await.is_err() {
+            return Ok(Vec::new());
+        }
+        let order = ViewOrder::beside(probe, Inputs::TestsAtStart);
+        match self.enter_view(&order, call_id).await {
+            Ok(prepared) => {
+                let ran = self.run_in_view(prepared, &line, probe.owner).await?;
+                Ok(facts_of_compared(ran.facts))
+            }
+            Err(error) if error.code == ErrorCode::OutputNotKept => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Runs the line of a check with the workspace of the start, and names the tests that ran there alone.
-    pub(super) async fn run_tests_at_start(
+    async fn compare_tests(
         self: &Arc<Self>,
         probe: &Probe,
         base: Inputs,

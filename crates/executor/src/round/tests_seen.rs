@@ -46,6 +46,20 @@ impl Round {
         self.with_files(order, move |files| only_command(&line, files)).await
     }
 
+    /// The commands of the recipes of a line with these check inputs, and the line itself.
+    pub(super) async fn commands_of(
+        &self,
+        line: &str,
+        order: &ViewOrder,
+    ) -> Result<Vec<String>, ToolError> {
+        let line = line.to_owned();
+        let read = move |files: &Files<'_>| {
+            let found = recipe_commands(&line, files).into_iter().map(|(_, command)| command);
+            found.chain([line.clone()]).collect()
+        };
+        self.with_files(order, read).await
+    }
+
     async fn with_files<T: Send + 'static>(
         &self,
         order: &ViewOrder,

@@ -54,6 +54,8 @@ impl Made {
 pub(super) struct Prepared {
     pub(super) context: ToolContext,
     changes: Changes,
+    /// The files of a hidden check.
+    pub(super) covered: BTreeSet<PathBuf>,
     class: PathBuf,
     keeps_ignored: bool,
     /// Whether all that the command wrote goes away with it.
@@ -126,30 +128,36 @@ impl Round {
         }
         let keeps_ignored = order.prepares || matches!(order.inputs, Inputs::Original);
         let dropped = !order.is_kept() && order.sees_earlier();
-        Ok(Prepared { context, changes, class, keeps_ignored, dropped, copied })
+        let files = self.setup.additions.overlays.get(&order.overlay);
+        let covered = files.into_iter().flat_map(|files| files.iter()).map(|(path, _)| path.into());
+        let covered = covered.collect();
+        Ok(Prepared { context, changes, covered, class, keeps_ignored, dropped, copied })
     }
 
-    /// Sorts what a command wrote into its view. It blocks.
-    pub(super) fn collect(&self, prepared: &Prepared) -> Result<(), ToolError> {
+    /// Sorts what a command wrote into its view; answers the files of the view that have another text now. It blocks.
+    pub(super) fn collect(&self, prepared: &Prepared) -> Result<Vec<PathBuf>, ToolError> {
         let Prepared { changes, class, keeps_ignored, copied, .. } = prepared;
         let snapshots = self.start().ok().flatten().map(|start| Arc::clone(&start.snapshots));
+        let workspace = self.setup.folder.workspace()?;
         let sorting = Sorting {
             upper: &class.join("upper"),
+            root: workspace.root(),
             made: &class.join("made"),
             changes,
             snapshots: snapshots.as_deref(),
             keeps_ignored: *keeps_ignored,
         };
         let failed = |error: io::Error| ToolError::io(class.display(), &error);
-        if prepared.dropped {
-            return remove(class).map_err(failed);
-        }
         if let Some(copied) = copied {
-            let workspace = self.setup.folder.workspace()?;
             copy::written(copied, workspace.root(), changes, sorting.upper).map_err(failed)?;
             remove(copied).map_err(failed)?;
         }
-        sorting.folder(Path::new("")).map(drop).map_err(failed)
+        let mut written = Vec::new();
+        sorting.folder(Path::new(""), &mut written).map_err(failed)?;
+        if prepared.dropped {
+            remove(class).map_err(failed)?;
+        }
+        Ok(written)
     }
 
     /// Takes out of a layer what its own view changed, so that only what the lines wrote to ignored paths stays.

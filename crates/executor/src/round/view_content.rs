@@ -54,14 +54,16 @@ impl Round {
     ) -> Result<(), ToolError> {
         let Some(canary) = &order.canary else { return Ok(()) };
         let folder = self.views()?.join(CANARY).join(order.inputs.as_str());
-        for (path, added) in &canary.hosts {
+        let at_start = order.inputs == Inputs::CanaryAtStart && !canary.hosts_at_start.is_empty();
+        let hosts = if at_start { &canary.hosts_at_start } else { &canary.hosts };
+        for (path, planted) in hosts {
             let from = changes.replace.get(path).cloned().unwrap_or_else(|| root.join(path));
             if changes.remove.contains(path) || !from.is_file() {
                 continue;
             }
             let to = folder.join(path);
-            let written = fs::read(&from).and_then(|mut text| {
-                text.extend(added.as_bytes());
+            let written = fs::read(&from).and_then(|text| {
+                let text = planted.added_to(text);
                 let mode = fs::metadata(&from)?.permissions().mode();
                 drop(remove_at(&to));
                 write_file(&to, &text, mode & 0o777)

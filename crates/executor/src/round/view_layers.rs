@@ -84,9 +84,18 @@ pub(super) fn remove_at(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Whether two files have the same text, whatever their permissions.
+fn same_text(one: &Path, other: &Path) -> bool {
+    let links = fs::read_link(one).is_ok() || fs::read_link(other).is_ok();
+    let texts = || fs::read(one).is_ok_and(|a| fs::read(other).is_ok_and(|b| a == b));
+    if links { same_content(one, other) } else { texts() }
+}
+
 /// Sorts what lies below an overlay after a command.
 pub(super) struct Sorting<'s> {
     pub(super) upper: &'s Path,
+    /// The workspace below the overlay.
+    pub(super) root: &'s Path,
     pub(super) made: &'s Path,
     pub(super) changes: &'s Changes,
     pub(super) snapshots: Option<&'s Snapshots>,
@@ -94,8 +103,8 @@ pub(super) struct Sorting<'s> {
 }
 
 impl Sorting<'_> {
-    /// Answers whether the folder is empty now.
-    pub(super) fn folder(&self, folder: &Path) -> io::Result<bool> {
+    /// Answers whether the folder is empty now, and adds the files of the view that have another text, or are gone.
+    pub(super) fn folder(&self, folder: &Path, written: &mut Vec<PathBuf>) -> io::Result<bool> {
         let mut empty = true;
         for entry in fs::read_dir(self.upper.join(folder))? {
             let entry = entry?;
@@ -104,14 +113,14 @@ impl Sorting<'_> {
             let stays = if kind.is_dir() {
                 if self.is_ignored(&path, true) && self.keeps_ignored {
                     true
-                } else if self.folder(&path)? {
+                } else if self.folder(&path, written)? {
                     fs::remove_dir(entry.path())?;
                     false
                 } else {
                     true
                 }
             } else {
-                self.file(&path, &entry.path(), kind)?
+                self.file(&path, (&entry.path(), kind), written)?
             };
             empty &= !stays;
         }
@@ -119,7 +128,12 @@ impl Sorting<'_> {
     }
 
     /// Answers whether the file stays.
-    fn file(&self, path: &Path, at: &Path, kind: fs::FileType) -> io::Result<bool> {
+    fn file(
+        &self,
+        path: &Path,
+        (at, kind): (&Path, fs::FileType),
+        written: &mut Vec<PathBuf>,
+    ) -> io::Result<bool> {
         // What the overlay marks as removed has this kind.
         let is_removal = kind.is_char_device() && fs::symlink_metadata(at)?.rdev() == 0;
         if is_removal && self.changes.remove.iter().any(|removed| path.starts_with(removed)) {
@@ -128,6 +142,16 @@ impl Sorting<'_> {
         let is_placed = self.changes.replace.get(path).is_some_and(|from| same_content(at, from));
         if is_placed || self.keeps_ignored && self.is_ignored(path, false) {
             return Ok(true);
+        }
+        let of_view = self.changes.replace.get(path).cloned();
+        let of_view = of_view.unwrap_or_else(|| self.root.join(path));
+        // What is neither may not be read: it may never end.
+        let is_plain = |kind: fs::FileType| kind.is_file() || kind.is_symlink();
+        let is_other = fs::symlink_metadata(&of_view).is_ok_and(|found| {
+            !(is_plain(kind) && is_plain(found.file_type()) && same_text(at, &of_view))
+        });
+        if is_removal || is_other {
+            written.push(path.to_owned());
         }
         if is_removal || !(kind.is_file() || kind.is_symlink()) {
             fs::remove_file(at)?;

@@ -1,5 +1,6 @@
 //! The test files that get the canary.
 
+use super::flavour::{class_end, flavour};
 use super::language_of_runner;
 use crate::domain::check_inputs::{is_named, language_of};
 use crate::domain::source_tests::has_tests;
@@ -14,7 +15,7 @@ const MAX_TEXT: usize = 512 << 10;
 pub fn is_host(runner: Runner, path: &str, text: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
-    if text.len() > MAX_TEXT || language_of(path) != language_of_runner(runner) {
+    if text.len() > MAX_TEXT || language_of(path) != Some(language_of_runner(runner)) {
         return false;
     }
     match runner {
@@ -34,13 +35,19 @@ pub fn is_host(runner: Runner, path: &str, text: &str) -> bool {
             let calls = ["test(", "it(", "describe(", "suite("];
             extension != "vue" && calls.iter().any(|call| text.contains(call))
         }
-        Runner::Ctest
-        | Runner::Maven
-        | Runner::Gradle
-        | Runner::DotnetTest
-        | Runner::Rspec
-        | Runner::Phpunit => false,
+        Runner::Rspec => stem.ends_with("_spec") && text.contains("describe"),
+        Runner::Phpunit => stem.ends_with("Test") && class_end(text).is_some(),
+        Runner::Maven | Runner::Gradle => {
+            matches!(extension, "java" | "kt") && in_class(runner, text)
+        }
+        Runner::DotnetTest => extension == "cs" && in_class(runner, text),
+        Runner::Ctest => flavour(runner, text).is_some(),
     }
+}
+
+/// Whether a class of a file takes tests of a library that is known.
+fn in_class(runner: Runner, text: &str) -> bool {
+    flavour(runner, text).is_some() && class_end(text).is_some()
 }
 
 /// The files that get the canary, among test files with their texts: those that the line names, else all; of
@@ -93,5 +100,19 @@ mod tests {
             [("a/a_test.go", "import \"testing\"\nfunc TestA(t *testing.T) {}"), ("a/a.go", "")];
         assert_eq!(hosts(Runner::GoTest, "go test ./...", &go, &[]), ["a/a_test.go"]);
         assert!(hosts(Runner::Maven, "mvn test", &files, &[]).is_empty());
+        let java = "import org.junit.jupiter.api.Test;\nclass ATest { @Test void a() { } }";
+        let php = "<?php class ATest extends TestCase { public function testA() {} }";
+        for (runner, path, text, expected) in [
+            (Runner::Maven, "src/test/java/ATest.java", java, true),
+            (Runner::Gradle, "src/test/java/Help.java", "class Help { }", false),
+            (Runner::Rspec, "spec/a_spec.rb", "describe A do\nend", true),
+            (Runner::Rspec, "spec/spec_helper.rb", "RSpec.configure", false),
+            (Runner::Phpunit, "tests/ATest.php", php, true),
+            (Runner::DotnetTest, "T/A.cs", "using Xunit;\nclass A { [Fact] void B() { } }", true),
+            (Runner::Ctest, "tests/a.cpp", "#include <gtest/gtest.h>", true),
+            (Runner::Ctest, "tests/a.c", "int main() { }", false),
+        ] {
+            assert_eq!(is_host(runner, path, text), expected, "{path}");
+        }
     }
 }

@@ -9,46 +9,38 @@
 //! A runner or an assertion library that product code patched reports them as passed, or not at all. They
 //! stand in files that the line selects anyway and that load the product as its tests do.
 
+mod bodies;
+mod flavour;
 mod host;
 mod narrow;
 mod plant;
+mod program;
 mod report;
 mod ruling;
+mod script;
 
 pub use host::{hosts, is_host};
 pub use narrow::narrow;
-pub use plant::{Planted, plant};
+pub use plant::{Place, Planted, plant};
 pub use report::reported;
 pub use ruling::{
     CANARY_NOT_RUN, CanaryRuling, CanaryRun, RUNNER_PATCHED, facts_of, not_run, rule_canary,
 };
+pub use script::{OwnTest, own_program, plant_own, reaches_its_end};
 
 use super::tests_seen::Runner;
 
-/// The language that a runner's tests load.
-pub const fn language_that_runs(runner: Runner) -> &'static str {
-    match (language_of_runner(runner), runner) {
-        (Some(language), _) => language,
-        (None, Runner::Maven | Runner::Gradle) => "jvm",
-        (None, Runner::DotnetTest) => "dotnet",
-        (None, Runner::Rspec) => "ruby",
-        (None, Runner::Phpunit) => "php",
-        (None, _) => "c",
-    }
-}
-
-/// The language of a runner's tests; none where no canary is known for it.
-pub const fn language_of_runner(runner: Runner) -> Option<&'static str> {
+/// The language of a runner's tests, which load the product.
+pub const fn language_of_runner(runner: Runner) -> &'static str {
     match runner {
-        Runner::Pytest | Runner::Unittest => Some("python"),
-        Runner::CargoTest | Runner::Nextest => Some("rust"),
-        Runner::GoTest => Some("go"),
-        Runner::Jest | Runner::Vitest | Runner::Mocha | Runner::NodeTest => Some("javascript"),
-        Runner::Ctest
-        | Runner::Maven
-        | Runner::Gradle
-        | Runner::DotnetTest
-        | Runner::Rspec
-        | Runner::Phpunit => None,
+        Runner::Pytest | Runner::Unittest => "python",
+        Runner::CargoTest | Runner::Nextest => "rust",
+        Runner::GoTest => "go",
+        Runner::Jest | Runner::Vitest | Runner::Mocha | Runner::NodeTest => "javascript",
+        Runner::Maven | Runner::Gradle => "jvm",
+        Runner::DotnetTest => "dotnet",
+        Runner::Rspec => "ruby",
+        Runner::Phpunit => "php",
+        Runner::Ctest => "c",
     }
 }

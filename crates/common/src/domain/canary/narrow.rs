@@ -65,12 +65,18 @@ pub fn narrow(line: &str, runner: Runner, hosts: &[&str]) -> Option<String> {
             let rest = rest.strip_prefix(&["run"]).unwrap_or(rest);
             only_options(rest).then(|| format!("{line} {}", hosts.join(" ")))
         }
-        Runner::Ctest
-        | Runner::Maven
-        | Runner::Gradle
-        | Runner::DotnetTest
-        | Runner::Rspec
-        | Runner::Phpunit => None,
+        Runner::Rspec => {
+            let (_, rest) = after(&words, "rspec")?;
+            only_options(rest).then(|| format!("{line} {}", hosts.join(" ")))
+        }
+        // Earlier versions take one path.
+        Runner::Phpunit => {
+            let (_, rest) = after(&words, "phpunit")?;
+            let [host] = hosts else { return None };
+            only_options(rest).then(|| format!("{line} {host}"))
+        }
+        Runner::Maven => maven_classes(&words, hosts),
+        Runner::Ctest | Runner::Gradle | Runner::DotnetTest => None,
     }
 }
 
@@ -94,6 +100,23 @@ fn go_packages(words: &[&str], hosts: &[&str]) -> Option<String> {
     let words: Vec<&str> =
         words.iter().map(|word| if *word == "./..." { &*folders } else { *word }).collect();
     (all && !selects).then(|| words.join(" "))
+}
+
+/// `mvn test` for the classes of these files alone. Modules without such a class are no failure.
+fn maven_classes(words: &[&str], hosts: &[&str]) -> Option<String> {
+    let selects =
+        |word: &&str| ["-Dtest=", "-Dit.test=", "-Dgroups="].iter().any(|it| word.starts_with(it));
+    let classes: Vec<&str> = hosts
+        .iter()
+        .filter_map(|host| host.rsplit('/').next()?.split_once('.').map(|(class, _)| class))
+        .collect();
+    (!words.iter().any(selects)).then(|| {
+        format!(
+            "{} -Dtest={} -DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false",
+            words.join(" "),
+            classes.join(",")
+        )
+    })
 }
 
 fn module(host: &str) -> Option<String> {
@@ -207,6 +230,37 @@ mod tests {
                 Some("cd app && python3 -m unittest tests.test_a"),
             ),
             ("cd app && python3 -m unittest", Unittest, "tests/test_a.py", None),
+        ] {
+            assert_eq!(narrow(line, runner, &[host]).as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn runners_that_take_classes_and_specs_are_narrowed_too() {
+        use Runner::{Maven, Phpunit, Rspec};
+        for (line, runner, host, expected) in [
+            (
+                "bundle exec rspec",
+                Rspec,
+                "spec/a_spec.rb",
+                Some("bundle exec rspec spec/a_spec.rb"),
+            ),
+            ("rspec spec/b_spec.rb", Rspec, "spec/a_spec.rb", None),
+            (
+                "vendor/bin/phpunit",
+                Phpunit,
+                "tests/ATest.php",
+                Some("vendor/bin/phpunit tests/ATest.php"),
+            ),
+            (
+                "mvn -q test",
+                Maven,
+                "src/test/java/a/ATest.java",
+                Some(
+                    "mvn -q test -Dtest=ATest -DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false",
+                ),
+            ),
+            ("mvn -Dtest=B test", Maven, "src/test/java/a/ATest.java", None),
         ] {
             assert_eq!(narrow(line, runner, &[host]).as_deref(), expected, "{line}");
         }

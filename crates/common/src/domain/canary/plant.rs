@@ -1,6 +1,8 @@
-//! Failing tests, as each runner's files have them. Each fails by another assertion, because only some may
-//! be patched.
+//! Failing tests, as each runner's files have them.
 
+use super::bodies::{CHAI, bodies};
+use super::flavour::{Flavour, class_end, flavour};
+use super::program::{front, program_end};
 use crate::domain::tests_seen::Runner;
 use std::fmt::Write;
 
@@ -8,51 +10,126 @@ use std::fmt::Write;
 const LESS: u32 = 40_971;
 const MORE: u32 = 71_209;
 
-/// A file with failing tests at its end.
+/// Failing tests for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planted {
     /// What is added to its text.
     pub added: String,
     /// The names of the tests; none is a part of another.
     pub tests: Vec<String>,
+    /// Where they stand.
+    pub place: Place,
 }
 
-/// Failing tests for the end of a test file. `token` is a random lower-case word, which no other file has.
-/// None for a runner without a canary.
+/// A place in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The end of the file.
+    End,
+    /// The end of the class with its tests.
+    Class,
+    /// In front of its first statement.
+    Front,
+    /// In front of the end of the program that it is.
+    Program,
+}
+
+impl Planted {
+    /// The text of a file with these tests. One without such a place, or that is no text, stays as it is.
+    pub fn added_to(&self, mut text: Vec<u8>) -> Vec<u8> {
+        let at = std::str::from_utf8(&text).ok().and_then(|text| match self.place {
+            Place::End => Some(text.len()),
+            Place::Class => class_end(text),
+            Place::Front => Some(front(text)),
+            Place::Program => program_end(text),
+        });
+        if let Some(at) = at {
+            text.splice(at..at, self.added.bytes());
+        }
+        text
+    }
+}
+
+/// Failing tests for a test file. `token` is a random lower-case word, which no other file has. None where the file is
+/// written with a library without a canary.
 pub fn plant(runner: Runner, path: &str, text: &str, token: &str) -> Option<Planted> {
-    let bodies = bodies(runner)?;
+    let bodies = bodies(runner, text);
+    if bodies.is_empty() {
+        return None;
+    }
     let tests: Vec<String> = (0..bodies.len()).map(|at| format!("{token}_{at:02}")).collect();
     let mut added = head(runner, path, text, token);
     for (body, name) in bodies.iter().zip(&tests) {
         let body = body.replace('«', &LESS.to_string()).replace('»', &MORE.to_string());
-        let body = body.replace('@', token);
-        let test = match runner {
-            Runner::Pytest | Runner::Unittest => {
-                format!("    def test_{name}(self):\n        {body}\n")
-            }
-            Runner::CargoTest | Runner::Nextest => {
-                format!("#[test]\nfn {name}() {{ {body} }}\n")
-            }
-            Runner::GoTest => format!("func Test_{name}(t *testing.T) {{ {body} }}\n"),
-            Runner::NodeTest => format!("{token}_test('{name}', () => {{ {body} }});\n"),
-            Runner::Vitest => format!("{token}_test('{name}', () => {{ {body} }});\n"),
-            Runner::Jest => format!("test('{name}', () => {{ {body} }});\n"),
-            Runner::Mocha => {
-                format!("(typeof it === 'function' ? it : test)('{name}', () => {{ {body} }});\n")
-            }
-            Runner::Ctest
-            | Runner::Maven
-            | Runner::Gradle
-            | Runner::DotnetTest
-            | Runner::Rspec
-            | Runner::Phpunit => return None,
-        };
-        added.push_str(&test);
+        // A mark of PHP and of attributes as well.
+        let body = body.replace("@_", &format!("{token}_"));
+        added.push_str(&test(runner, (path, text), (name, &body), token)?);
     }
     if is_inside(runner, path) {
         added.push_str("}\n");
     }
-    Some(Planted { added, tests })
+    if runner == Runner::Rspec {
+        added.push_str("end\n");
+    }
+    let in_class =
+        matches!(runner, Runner::Maven | Runner::Gradle | Runner::DotnetTest | Runner::Phpunit);
+    let place = if in_class { Place::Class } else { Place::End };
+    Some(Planted { added, tests, place })
+}
+
+/// One failing test.
+fn test(
+    runner: Runner,
+    (path, text): (&str, &str),
+    (name, body): (&str, &str),
+    token: &str,
+) -> Option<String> {
+    Some(match runner {
+        Runner::Pytest | Runner::Unittest => {
+            format!("    def test_{name}(self):\n        {body}\n")
+        }
+        Runner::CargoTest | Runner::Nextest => format!("#[test]\nfn {name}() {{ {body} }}\n"),
+        Runner::GoTest => format!("func Test_{name}(t *testing.T) {{ {body} }}\n"),
+        Runner::NodeTest | Runner::Vitest => {
+            format!("{token}_test('{name}', () => {{ {body} }});\n")
+        }
+        Runner::Jest => format!("test('{name}', () => {{ {body} }});\n"),
+        Runner::Mocha => {
+            format!("(typeof it === 'function' ? it : test)('{name}', () => {{ {body} }});\n")
+        }
+        Runner::Rspec => format!("  it '{name}' do\n    {body}\n  end\n"),
+        Runner::Phpunit => format!("\n    public function test_{name}(): void {{ {body} }}\n"),
+        Runner::Maven | Runner::Gradle | Runner::DotnetTest | Runner::Ctest => {
+            let is_kotlin = path.ends_with(".kt");
+            let head = if is_kotlin { "fun" } else { "public void" };
+            match flavour(runner, text)? {
+                Flavour::Jupiter => {
+                    format!("\n    @org.junit.jupiter.api.Test\n    {head} {name}() {{ {body} }}\n")
+                }
+                Flavour::Junit4 => {
+                    format!("\n    @org.junit.Test\n    {head} {name}() {{ {body} }}\n")
+                }
+                Flavour::Testng => {
+                    format!(
+                        "\n    @org.testng.annotations.Test\n    {head} {name}() {{ {body} }}\n"
+                    )
+                }
+                Flavour::Xunit => {
+                    format!("\n    [global::Xunit.Fact]\n    {head} {name}() {{ {body} }}\n")
+                }
+                Flavour::Nunit => {
+                    format!(
+                        "\n    [global::NUnit.Framework.Test]\n    {head} {name}() {{ {body} }}\n"
+                    )
+                }
+                Flavour::Mstest => format!(
+                    "\n    [global::Microsoft.VisualStudio.TestTools.UnitTesting.TestMethod]\n    {head} {name}() {{ {body} }}\n"
+                ),
+                Flavour::GoogleTest => format!("TEST(Z{token}, {name}) {{ {body} }}\n"),
+                Flavour::Catch => format!("TEST_CASE(\"{name}\") {{ {body} }}\n"),
+            }
+        }
+    })
 }
 
 /// Whether Rust's tests stand in a source file, and so need a module of their own.
@@ -93,6 +170,7 @@ fn head(runner: Runner, path: &str, text: &str, token: &str) -> String {
         ),
         Runner::Mocha if is_module => writeln!(head, "import {token}_assert from 'assert';"),
         Runner::Mocha => writeln!(head, "const {token}_assert = require('assert');"),
+        Runner::Rspec => writeln!(head, "RSpec.describe 'Z{token}' do"),
         Runner::CargoTest
         | Runner::Nextest
         | Runner::GoTest
@@ -101,101 +179,92 @@ fn head(runner: Runner, path: &str, text: &str, token: &str) -> String {
         | Runner::Maven
         | Runner::Gradle
         | Runner::DotnetTest
-        | Runner::Rspec
         | Runner::Phpunit => Ok(()),
     };
     debug_assert!(written.is_ok());
+    let is_script =
+        matches!(runner, Runner::NodeTest | Runner::Mocha | Runner::Jest | Runner::Vitest);
+    if is_script && CHAI.iter().any(|mark| text.contains(mark)) {
+        let chai = match is_module {
+            true => format!("import * as {token}_chai from 'chai';\n"),
+            false => format!("const {token}_chai = require('chai');\n"),
+        };
+        head.push_str(&chai);
+    }
     head
 }
 
-/// The bodies of the tests. `«` and `»` stand for the numbers, `@` for the token.
-fn bodies(runner: Runner) -> Option<&'static [&'static str]> {
-    match runner {
-        Runner::Unittest | Runner::Pytest => Some(PYTHON),
-        Runner::CargoTest | Runner::Nextest => Some(RUST),
-        Runner::GoTest => Some(GO),
-        Runner::NodeTest | Runner::Mocha => Some(NODE),
-        Runner::Jest => Some(JEST),
-        Runner::Vitest => Some(VITEST),
-        Runner::Ctest
-        | Runner::Maven
-        | Runner::Gradle
-        | Runner::DotnetTest
-        | Runner::Rspec
-        | Runner::Phpunit => None,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planted(runner: Runner, path: &str, text: &str) -> String {
+        let planted = plant(runner, path, text, "zx").unwrap();
+        assert!(planted.tests.len() > 1);
+        String::from_utf8(planted.added_to(text.as_bytes().to_vec())).unwrap()
+    }
+
+    #[test]
+    fn each_runner_has_failing_tests_where_it_looks_for_them() {
+        for (runner, path, text, expected) in [
+            (
+                Runner::Rspec,
+                "spec/a_spec.rb",
+                "RSpec.describe A do\nend\n",
+                "end\n\n\nRSpec.describe 'Zzx' do\n  it 'zx_00' do\n    expect(40971).to eq(71209)\n  end\n",
+            ),
+            (
+                Runner::Phpunit,
+                "tests/ATest.php",
+                "<?php\nclass ATest extends TestCase {\n    public function testA() { }\n}\n",
+                "testA() { }\n\n\n\n    public function test_zx_00(): void { $this->assertSame(40971, 71209); }\n",
+            ),
+            (
+                Runner::Maven,
+                "src/test/java/ATest.java",
+                "import org.junit.jupiter.api.Test;\nclass ATest {\n    @Test\n    void a() { }\n}\nclass Help { }\n",
+                "    @org.junit.jupiter.api.Test\n    public void zx_00() { org.junit.jupiter.api.Assertions.assertEquals(40971, 71209); }\n",
+            ),
+            (
+                Runner::Gradle,
+                "src/test/kotlin/ATest.kt",
+                "import org.junit.Test\nimport org.assertj.core.api.Assertions\nclass ATest {\n    @Test\n    fun a() { }\n}\n",
+                "    fun zx_06() { org.assertj.core.api.Assertions.assertThat(40971).isEqualTo(71209); }\n",
+            ),
+            (
+                Runner::DotnetTest,
+                "A.Tests/A.cs",
+                "using Xunit;\nnamespace A { public class T { [Fact] public void A() { } } }\n",
+                "    [global::Xunit.Fact]\n    public void zx_00() { global::Xunit.Assert.Equal(40971, 71209); }\n",
+            ),
+            (
+                Runner::Ctest,
+                "tests/a_test.cpp",
+                "#include <gtest/gtest.h>\nTEST(A, B) {}\n",
+                "TEST(Zzx, zx_00) { EXPECT_EQ(40971, 71209); }\n",
+            ),
+            (
+                Runner::Mocha,
+                "test/a.js",
+                "const { expect } = require('chai');\n",
+                "const zx_chai = require('chai');\n",
+            ),
+            (
+                Runner::CargoTest,
+                "tests/a.rs",
+                "use pretty_assertions::assert_eq;\n#[test]\nfn a() {}\n",
+                "fn zx_04() { pretty_assertions::assert_eq!(40971, 71209); }\n",
+            ),
+        ] {
+            let found = planted(runner, path, text);
+            assert!(found.contains(expected), "{path}: {found}");
+        }
+        let java = planted(
+            Runner::Maven,
+            "ATest.java",
+            "import org.junit.Test;\nclass ATest { @Test void a() { } }\nclass Help { }\n",
+        );
+        assert!(java.ends_with("}\n}\nclass Help { }\n"), "{java}");
+        assert_eq!(plant(Runner::Ctest, "tests/a.c", "int main() {}", "zx"), None);
     }
 }
-
-const PYTHON: &[&str] = &[
-    "self.assertEqual(«, »)",
-    "self.assertNotEqual(«, «)",
-    "self.assertTrue(« == »)",
-    "self.assertFalse(« == «)",
-    "self.assertIs(«, None)",
-    "self.assertIsNone(«)",
-    "self.assertIsNotNone(None)",
-    "self.assertIn(«, [»])",
-    "self.assertNotIn(«, [«])",
-    "self.assertGreater(«, »)",
-    "self.assertLess(», «)",
-    "self.assertGreaterEqual(«, »)",
-    "self.assertLessEqual(», «)",
-    "self.assertAlmostEqual(«, »)",
-    "self.assertIsInstance(«, str)",
-    "self.assertListEqual([«], [»])",
-    "self.assertDictEqual({«: 1}, {»: 1})",
-    "self.assertCountEqual([«], [»])",
-    "self.assertRegex('a', '^b$')",
-    "self.assertRaises(ValueError, int, «)",
-    "self.fail('«')",
-    "assert « == »",
-    "raise RuntimeError(«)",
-];
-
-const RUST: &[&str] =
-    &["assert_eq!(«, »);", "assert_ne!(«, «);", "assert!(« == »);", "panic!(\"«\");"];
-
-const GO: &[&str] = &["t.Error(«)", "t.Fatal(«)", "t.Fail()", "if « != » { t.Errorf(\"%d\", «) }"];
-
-const NODE: &[&str] = &[
-    "@_assert.strictEqual(«, »);",
-    "@_assert.equal(«, »);",
-    "@_assert.notStrictEqual(«, «);",
-    "@_assert.deepStrictEqual({ a: « }, { a: » });",
-    "@_assert.deepEqual([«], [»]);",
-    "@_assert.ok(« === »);",
-    "@_assert(« === »);",
-    "@_assert.throws(() => «);",
-    "@_assert.match('a', /^b$/);",
-    "throw new Error('«');",
-];
-
-const JEST: &[&str] = &[
-    "expect(«).toBe(»);",
-    "expect(«).toEqual(»);",
-    "expect({ a: « }).toStrictEqual({ a: » });",
-    "expect(«).not.toBe(«);",
-    "expect(« === »).toBeTruthy();",
-    "expect(«).toBeNull();",
-    "expect(«).toBeCloseTo(»);",
-    "expect(«).toBeGreaterThan(»);",
-    "expect([«]).toContain(»);",
-    "expect([«]).toHaveLength(2);",
-    "expect('a').toMatch(/^b$/);",
-    "expect(() => «).toThrow();",
-    "throw new Error('«');",
-];
-
-const VITEST: &[&str] = &[
-    "@_expect(«).toBe(»);",
-    "@_expect(«).toEqual(»);",
-    "@_expect({ a: « }).toStrictEqual({ a: » });",
-    "@_expect(«).not.toBe(«);",
-    "@_expect(« === »).toBeTruthy();",
-    "@_expect(«).toBeNull();",
-    "@_expect(«).toBeGreaterThan(»);",
-    "@_expect([«]).toContain(»);",
-    "@_expect('a').toMatch(/^b$/);",
-    "@_expect(() => «).toThrow();",
-    "throw new Error('«');",
-];

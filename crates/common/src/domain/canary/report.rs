@@ -37,7 +37,12 @@ fn is_failed(line: &str) -> bool {
     let numbered = trimmed.split_once(')').is_some_and(|(number, _)| {
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     });
-    numbered || trimmed.starts_with("___") || MARKS.iter().any(|mark| line.contains(mark))
+    // What the runners of .NET and CTest print.
+    let is_named = trimmed.starts_with("Failed ") || line.ends_with("(Failed)");
+    numbered
+        || is_named
+        || trimmed.starts_with("___")
+        || MARKS.iter().any(|mark| line.contains(mark))
 }
 
 #[cfg(test)]
@@ -69,6 +74,20 @@ mod tests {
             ("    \u{2715} zx_01 (2 ms)", true),
             (" FAIL  test/a.test.js > zx_01", true),
             ("   \u{d7} zx_01 5ms", true),
+            ("  1) Zzx zx_01", true),
+            ("rspec ./spec/a_spec.rb:12 # Zzx zx_01", false),
+            ("1) Tests\\ATest::test_zx_01", true),
+            ("[ERROR] a.ATest.zx_01 -- Time elapsed: 0.01 s <<< FAILURE!", true),
+            ("[ERROR]   ATest.zx_01:12 expected: <1> but was: <2>", true),
+            ("[INFO] Tests run: 1 zx_01", false),
+            ("ATest > zx_01() FAILED", true),
+            ("ATest > zx_01() PASSED", false),
+            ("  Failed A.T.zx_01 [12 ms]", true),
+            ("  Passed A.T.zx_01 [12 ms]", false),
+            ("[xUnit.net 00:00:00.50]     A.T.zx_01 [FAIL]", true),
+            ("[  FAILED  ] Zzx.zx_01 (0 ms)", true),
+            ("[       OK ] Zzx.zx_01 (0 ms)", false),
+            ("\t  3 - Zzx.zx_01 (Failed)", true),
             ("zx_01", false),
         ] {
             let found = reported(line.as_bytes(), ["zx_01", "zx_02"].into_iter());

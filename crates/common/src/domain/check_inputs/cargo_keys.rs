@@ -1,6 +1,7 @@
 //! The keys of a `Cargo.toml` that decide which tests run, and how: targets and their switches, profiles, lints,
 //! the members of a workspace.
 
+use super::cargo_origins::origins;
 use super::convention_of;
 use super::keys_back::{KeysBack, Paths, beside, with_all};
 use super::toml_text::document;
@@ -43,13 +44,15 @@ pub(super) fn merged_cargo(
     profiles(&mut merged, start);
     default_features(&mut merged, start);
     workspace(&mut merged, start, path, paths);
+    origins(&mut merged, start, path, paths);
     (merged != *now).then(|| KeysBack::Merged(document(&merged)))
 }
 
 /// An added manifest without what it says about packages that were there at the start.
-pub(super) fn added_cargo(now: &Table) -> Option<KeysBack> {
+pub(super) fn added_cargo(path: &str, now: &Table, paths: &dyn Paths) -> Option<KeysBack> {
     let mut merged = now.clone();
     profiles(&mut merged, &Table::new());
+    origins(&mut merged, &Table::new(), path, paths);
     (merged != *now).then(|| KeysBack::Merged(document(&merged)))
 }
 

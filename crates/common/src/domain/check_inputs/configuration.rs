@@ -38,7 +38,7 @@ const NAMES: &[(&str, &str)] = &[
          mypy.ini .mypy.ini .flake8 .pylintrc pylintrc .pylintrc.toml pylintrc.toml ruff.toml .ruff.toml \
          pyrightconfig.json .isort.cfg .style.yapf .pycodestyle .pydocstyle .pydocstyle.ini .bandit \
          bandit.yaml bandit.yml .pyre_configuration .importlinter .vulture.toml unittest.cfg nose2.cfg \
-         behave.ini .behaverc ty.toml pyrefly.toml .pytype.cfg .docformatter .codespellrc",
+         behave.ini .behaverc ty.toml pyrefly.toml .pytype.cfg .docformatter .codespellrc pip.conf uv.toml",
     ),
     (
         "javascript",
@@ -80,7 +80,7 @@ const NAMES: &[(&str, &str)] = &[
     ),
     (
         "dotnet",
-        ".runsettings xunit.runner.json stylecop.json .globalconfig directory.build.rsp msbuild.rsp",
+        ".runsettings xunit.runner.json stylecop.json nuget.config .globalconfig directory.build.rsp msbuild.rsp",
     ),
     ("swift", ".swiftlint.yml .swiftformat"),
     ("beam", ".credo.exs .formatter.exs .dialyzer_ignore.exs"),
@@ -201,6 +201,8 @@ pub(super) fn is_configuration(folders: &str, path: &str, lower: &str) -> bool {
         || path == ".cargo/config"
         || path.ends_with("/.cargo/config")
         || path.ends_with(".cargo/config.toml")
+        || path == ".bundle/config"
+        || path.ends_with("/.bundle/config")
 }
 
 /// Whether recipes of make include such a file. Those of Automake list the sources of products.

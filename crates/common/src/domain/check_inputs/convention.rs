@@ -37,6 +37,27 @@ const TEST_FOLDERS: &[&str] = &[
 /// Extensions that only tests and snapshots have.
 const TEST_EXTENSIONS: &[&str] = &["bats", "feature", "golden", "hurl", "phpt", "robot", "snap"];
 
+/// Libraries of tests that consist of a file or two, which projects copy.
+const LIBRARY_FILES: &[&str] = &[
+    "acutest.h",
+    "bashunit",
+    "catch.hpp",
+    "catch_amalgamated.cpp",
+    "catch_amalgamated.hpp",
+    "cutest.c",
+    "cutest.h",
+    "doctest.h",
+    "greatest.h",
+    "minunit.h",
+    "munit.c",
+    "munit.h",
+    "shunit2",
+    "unity.c",
+    "unity.h",
+    "unity_internals.h",
+    "utest.h",
+];
+
 /// Why a path is a check input by convention.
 pub fn convention_of(path: &str) -> Option<InputKind> {
     let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -53,6 +74,7 @@ pub fn convention_of(path: &str) -> Option<InputKind> {
 fn is_test(folders: &str, name: &str, lower: &str) -> bool {
     folders.split('/').any(is_test_folder)
         || extension(lower).is_some_and(|extension| TEST_EXTENSIONS.contains(&extension))
+        || LIBRARY_FILES.contains(&lower)
         || is_test_name(name, lower)
         || is_of_features(folders, lower)
         || matches!(folders.split('/').next(), Some("t" | "xt")) && is_of_perl(folders, lower)

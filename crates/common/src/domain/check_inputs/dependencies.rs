@@ -46,11 +46,11 @@ const WORDS: &[(&str, &[&str])] = &[
     ("environment.yaml", &["- "]),
 ];
 
-/// Whether a manifest or a lock file names a dependency that it did not name at the start, where it was another
-/// text; without one all are new.
-pub fn adds_dependency(path: &str, start: Option<&str>, now: &str) -> bool {
+/// What a manifest or a lock file says of dependencies that it did not name at the start, or not so; without a text of
+/// the start all are new.
+pub fn added_dependencies(path: &str, start: Option<&str>, now: &str) -> Vec<String> {
     let before = start.map(|start| named(path, start)).unwrap_or_default();
-    !named(path, now).is_subset(&before)
+    named(path, now).difference(&before).cloned().collect()
 }
 
 fn named(path: &str, text: &str) -> BTreeSet<String> {
@@ -147,6 +147,10 @@ fn toml_leaves(found: &mut BTreeSet<String>, path: String, value: &toml::Value, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn adds_dependency(path: &str, start: Option<&str>, now: &str) -> bool {
+        !added_dependencies(path, start, now).is_empty()
+    }
 
     #[test]
     fn a_dependency_is_added_where_a_name_or_a_version_is_new() {

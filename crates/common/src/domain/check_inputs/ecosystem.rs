@@ -72,9 +72,7 @@ pub fn is_mixed(path: &str) -> bool {
 /// The ecosystem whose packages a manifest or a lock file names.
 pub fn ecosystem_of(path: &str) -> Option<&'static str> {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let is_python = name.starts_with("requirements") && name.ends_with(".txt")
-        || path.rsplit('/').nth(1) == Some("requirements") && name.ends_with(".txt");
-    if is_python {
+    if is_requirements(path) {
         return Some("python");
     }
     if [".csproj", ".fsproj", ".vbproj"].iter().any(|end| name.ends_with(end)) {
@@ -82,6 +80,13 @@ pub fn ecosystem_of(path: &str) -> Option<&'static str> {
     }
     let known = ECOSYSTEMS.iter().find(|(_, names, _)| names.contains(&name));
     known.map(|(ecosystem, ..)| *ecosystem)
+}
+
+/// Whether a file lists requirements of pip.
+pub(super) fn is_requirements(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.starts_with("requirements") && name.ends_with(".txt")
+        || path.rsplit('/').nth(1) == Some("requirements") && name.ends_with(".txt")
 }
 
 /// Whether a package manager of an ecosystem installs to a path.

@@ -1,9 +1,11 @@
 //! What the sources of the start import: scripts of checks, which are then products, and standard modules, whose
 //! place no added file may take.
 
+use super::fixtures::Fixtures;
 use super::language::{language_of, name_of};
 use super::shadow::is_standard_module;
 use super::texts::Texts;
+use crate::domain::manifest::Manifest;
 use crate::domain::path::Workspace;
 use std::collections::BTreeSet;
 
@@ -57,13 +59,19 @@ pub struct Imports {
     /// Standard modules of Python.
     modules: BTreeSet<String>,
     texts: Texts,
+    fixtures: Fixtures,
 }
 
 impl Imports {
+    /// What no source of this start has said yet.
+    pub fn of(start: &Manifest) -> Self {
+        Self { fixtures: Fixtures::of(start), ..Self::default() }
+    }
+
     /// Whether the text of a file can say anything about these files.
-    pub fn reads(path: &str, wanted: &BTreeSet<String>) -> bool {
+    pub fn reads(&self, path: &str, wanted: &BTreeSet<String>) -> bool {
         match language_of(path) {
-            _ if Texts::reads(path) => true,
+            _ if Texts::reads(path) || self.fixtures.reads(path) => true,
             Some(language) => wanted.iter().any(|it| language_of(it) == Some(language)),
             None => false,
         }
@@ -73,6 +81,7 @@ impl Imports {
     pub fn add(&mut self, path: &str, text: &str, wanted: &BTreeSet<String>, is_check_input: bool) {
         let mut found = Vec::new();
         self.texts.add(path, text);
+        self.fixtures.add(path, text, is_check_input);
         if language_of(path) == Some("python") {
             let mut modules = Vec::new();
             for module in python(text) {
@@ -112,6 +121,11 @@ impl Imports {
         self.modules.contains(module)
     }
 
+    /// Whether a path is expected output that tests alone read.
+    pub(super) fn is_fixture(&self, path: &str) -> bool {
+        self.fixtures.holds(path)
+    }
+
     /// What else the texts say.
     pub(super) const fn texts(&self) -> &Texts {
         &self.texts
@@ -129,7 +143,8 @@ impl Imports {
             names.iter().map(|name| format!("{kind}{name}\0")).collect::<String>()
         };
         let texts = self.texts.encode().into_iter().map(|(kind, name)| format!("{kind}{name}\0"));
-        kinds.into_iter().map(line).chain(texts).collect::<String>().into_bytes()
+        let fixtures = self.fixtures.encode().map(|(kind, name)| format!("{kind}{name}\0"));
+        kinds.into_iter().map(line).chain(texts).chain(fixtures).collect::<String>().into_bytes()
     }
 
     /// Reads the stored form; what does not read is left out.
@@ -137,7 +152,7 @@ impl Imports {
         let mut imports = Self::default();
         for line in String::from_utf8_lossy(bytes).split('\0') {
             let Some((kind, name)) = line.split_at_checked(1) else { continue };
-            if imports.texts.decode(kind, name) {
+            if imports.texts.decode(kind, name) || imports.fixtures.decode(kind, name) {
                 continue;
             }
             let names = match kind {
@@ -149,6 +164,17 @@ impl Imports {
         }
         imports
     }
+}
+
+/// The files of the workspace that a source may import, by their paths.
+pub fn imported_files(path: &str, text: &str) -> Vec<String> {
+    let mut found: Vec<String> = match language_of(path) {
+        Some("python") => python(text).iter().flat_map(|it| files_of_module(path, it)).collect(),
+        Some("shell") => sourced(text).flat_map(|named| files_of_path(path, named)).collect(),
+        Some(_) | None => quoted(text).iter().flat_map(|it| files_of_path(path, it)).collect(),
+    };
+    found.retain(|file| file != path);
+    found
 }
 
 /// The modules that a Python text imports, each with its dots. `from a import b` may mean `a.b`.
@@ -299,8 +325,8 @@ mod tests {
             ("y.php", "require_once __DIR__ . '/page.php';\n", Some("page.php")),
             ("y.lua", "local m = require(\"m\")\n", Some("m.lua")),
         ] {
-            assert!(Imports::reads(path, &wanted), "{path}");
             let mut imports = Imports::default();
+            assert!(imports.reads(path, &wanted), "{path}");
             imports.add(path, text, &wanted, false);
             let found: Vec<_> = imports.files.iter().map(String::as_str).collect();
             assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{path}: {text}");

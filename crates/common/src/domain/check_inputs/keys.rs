@@ -2,7 +2,14 @@
 //! as dependencies, so such a manifest is no check input as a whole: it is merged key by key.
 
 use super::cargo_keys::{added_cargo, merged_cargo};
+use super::ecosystem::is_requirements;
 use super::keys_back::{KeysBack, Now, Paths, beside, put, with_all};
+use super::language::name_of;
+use super::node_origins::{composer_origins, merged_lock, name_maps, package_origins, read};
+use super::origins::{
+    local_statements, merged_gem_lock, merged_gems, merged_pipfile, merged_requirements,
+    renamed_module, renamed_project, yaml_overrides,
+};
 use super::parts::{merged_go, merged_gradle, merged_net, merged_pom};
 use super::python_keys::{Tools, merged_pyproject, merged_setup};
 use super::selection::{is_selection, merged_modules, merged_selection};
@@ -43,6 +50,12 @@ enum Form {
     Net,
     Selection,
     Statements,
+    /// The lock file of npm or Composer.
+    Lock,
+    Requirements,
+    Pipfile,
+    Gems,
+    GemLock,
 }
 
 fn form_of(path: &str) -> Option<Form> {
@@ -56,10 +69,15 @@ fn form_of(path: &str) -> Option<Form> {
         "pom.xml" => Some(Form::Maven),
         "build.gradle" | "build.gradle.kts" => Some(Form::Gradle),
         "go.mod" => Some(Form::Go),
+        "package-lock.json" | "npm-shrinkwrap.json" | "composer.lock" => Some(Form::Lock),
+        "Pipfile" => Some(Form::Pipfile),
+        "Gemfile" | "gems.rb" => Some(Form::Gems),
+        "Gemfile.lock" | "gems.locked" => Some(Form::GemLock),
         "Directory.Build.props" | "Directory.Build.targets" => Some(Form::Net),
         name if is_tsconfig(name) => Some(Form::TypeScript),
         name if is_selection(name) => Some(Form::Selection),
         name if has_statements(name) => Some(Form::Statements),
+        _ if is_requirements(path) => Some(Form::Requirements),
         name => {
             let projects = [".csproj", ".fsproj", ".vbproj"];
             projects.iter().any(|end| name.ends_with(end)).then_some(Form::Net)
@@ -70,6 +88,11 @@ fn form_of(path: &str) -> Option<Form> {
 /// Whether a file is merged key by key.
 pub fn is_merged(path: &str) -> bool {
     form_of(path).is_some()
+}
+
+/// Whether a file only repeats what a manifest says, at length.
+pub(super) fn is_lock(path: &str) -> bool {
+    matches!(form_of(path), Some(Form::Lock | Form::GemLock))
 }
 
 /// What a view has of a manifest that a run changed; none where its test keys are those of the start.
@@ -88,7 +111,12 @@ pub fn merged(path: &str, start: &str, now: Now<'_>, paths: &dyn Paths) -> Optio
 
 /// What a view has of a manifest that was not there at the start. Its keys about tests stay where the start has
 /// no tests in their language, and never those about linters.
-pub fn merged_added(path: &str, now: &str, has_tests: bool, shadows: bool) -> Option<KeysBack> {
+pub fn merged_added(
+    path: &str,
+    now: &str,
+    (has_tests, shadows): (bool, bool),
+    paths: &dyn Paths,
+) -> Option<KeysBack> {
     let now = without_mark(now);
     let tools = if has_tests { Tools::All } else { Tools::Linters };
     match form_of(path)? {
@@ -97,21 +125,29 @@ pub fn merged_added(path: &str, now: &str, has_tests: bool, shadows: bool) -> Op
             let scripts = shadows.then_some(&"scripts");
             let keys: Vec<&str> =
                 NODE_LINTERS.iter().chain(runners).chain(scripts).copied().collect();
-            without_members(now, &keys)
+            without_members(now, &keys, paths)
         }
-        Form::Deno => without_members(now, if has_tests { &["lint", "test"] } else { &["lint"] }),
-        Form::Cargo => added_cargo(&now.parse().ok()?),
-        Form::Pyproject => merged_pyproject(&Table::new(), &now.parse().ok()?, tools),
+        Form::Deno => {
+            without_members(now, if has_tests { &["lint", "test"] } else { &["lint"] }, paths)
+        }
+        Form::Cargo => added_cargo(path, &now.parse().ok()?, paths),
+        Form::Pyproject => merged_pyproject(&Table::new(), &now.parse().ok()?, (tools, paths)),
         Form::Setup => merged_setup("", now, tools),
         Form::Net if path.contains("Directory.Build.") => merged_net("<Project></Project>", now),
+        Form::Go => renamed_module(now),
+        Form::Maven => renamed_project(now),
+        Form::Selection if path.ends_with("go.work") => merged_go("", now),
         Form::Composer
         | Form::TypeScript
-        | Form::Maven
         | Form::Gradle
-        | Form::Go
         | Form::Net
         | Form::Selection
-        | Form::Statements => None,
+        | Form::Statements
+        | Form::Lock
+        | Form::Requirements
+        | Form::Pipfile
+        | Form::Gems
+        | Form::GemLock => None,
     }
 }
 
@@ -119,7 +155,7 @@ impl Form {
     /// A manifest of this form that says nothing.
     const fn empty(self) -> &'static str {
         match self {
-            Self::Node | Self::Composer | Self::Deno | Self::TypeScript => "{}",
+            Self::Node | Self::Composer | Self::Deno | Self::TypeScript | Self::Lock => "{}",
             Self::Net => "<Project></Project>",
             Self::Cargo
             | Self::Pyproject
@@ -128,7 +164,11 @@ impl Form {
             | Self::Gradle
             | Self::Go
             | Self::Selection
-            | Self::Statements => "",
+            | Self::Statements
+            | Self::Requirements
+            | Self::Pipfile
+            | Self::Gems
+            | Self::GemLock => "",
         }
     }
 }
@@ -147,24 +187,61 @@ fn merged_text(
     let keys: Vec<&str> = NODE_RUNNERS.iter().chain(NODE_LINTERS).copied().collect();
     match form {
         Form::Node => {
-            let workspaces =
-                |start: &Value, now: &mut Value| merge_workspaces(path, start, now, paths);
-            merged_json((start, now), "scripts", &keys, &workspaces)
+            let more = |start: &Value, now: &mut Value| {
+                merge_workspaces(path, start, now, paths);
+                package_origins(start, now, paths);
+            };
+            merged_json((start, now), "scripts", &keys, &more)
         }
-        Form::Composer => merged_json((start, now), "scripts", &[], &|_, _| {}),
+        Form::Composer => {
+            let more = |start: &Value, now: &mut Value| composer_origins(start, now, paths);
+            merged_json((start, now), "scripts", &[], &more)
+        }
         Form::Deno => {
-            merged_json((&plain(start), &plain(now)), "tasks", &["lint", "test"], &|_, _| {})
+            let more = |start: &Value, now: &mut Value| deno_imports(start, now, paths);
+            merged_json((&plain(start), &plain(now)), "tasks", &["lint", "test"], &more)
         }
         Form::Cargo => both(start, now, |start, now| merged_cargo(path, start, now, paths)),
-        Form::Pyproject => both(start, now, |start, now| merged_pyproject(start, now, Tools::All)),
+        Form::Pyproject => {
+            both(start, now, |start, now| merged_pyproject(start, now, (Tools::All, paths)))
+        }
         Form::Setup => merged_setup(start, now, Tools::All),
-        Form::TypeScript => merged_tsconfig(start, now),
+        Form::TypeScript => merged_tsconfig(start, now, paths),
         Form::Maven => merged_modules(path, start, now, paths).or_else(|| merged_pom(start, now)),
-        Form::Gradle => merged_gradle(start, now),
+        Form::Gradle => more_local(start, now).or_else(|| merged_gradle(start, now)),
         Form::Go => merged_go(start, now),
         Form::Net => merged_net(start, now),
-        Form::Selection => merged_selection(path, start, now, paths),
-        Form::Statements => merged_statements(path.rsplit('/').next().unwrap_or(path), start, now),
+        Form::Selection => {
+            let own = yaml_overrides(now, paths);
+            let before = yaml_overrides(start, paths);
+            let overrides = own.iter().any(|it| !before.contains(it));
+            let replaced = || path.ends_with("go.work").then(|| merged_go(start, now)).flatten();
+            let found = merged_selection(path, start, now, paths).or_else(replaced);
+            let is_settings = name_of(path).starts_with("settings.gradle");
+            let local = || is_settings.then(|| more_local(start, now)).flatten();
+            found.or_else(local).or(overrides.then_some(KeysBack::Original))
+        }
+        Form::Statements => merged_statements(name_of(path), start, now),
+        Form::Lock => merged_lock(start, now, paths),
+        Form::Requirements => merged_requirements(start, now, paths),
+        Form::Pipfile => both(start, now, |start, now| merged_pipfile(start, now, paths)),
+        Form::Gems => merged_gems(start, now, paths),
+        Form::GemLock => merged_gem_lock(start, now, paths),
+    }
+}
+
+/// The build of the start, where that of now takes packages of tests from the workspace.
+fn more_local(start: &str, now: &str) -> Option<KeysBack> {
+    let before = local_statements(start);
+    let is_new = local_statements(now).iter().any(|it| !before.contains(it));
+    is_new.then_some(KeysBack::Original)
+}
+
+fn deno_imports(start: &Value, now: &mut Value, paths: &dyn Paths) {
+    let Value::Object(members) = now else { return };
+    let own = members.iter_mut().find(|(key, _)| key == "imports");
+    if let Some((_, Value::Object(own))) = own {
+        name_maps(start.get("imports"), own, paths);
     }
 }
 
@@ -180,12 +257,15 @@ fn both(
     }
 }
 
-fn without_members(now: &str, keys: &[&str]) -> Option<KeysBack> {
-    let mut value = json::parse(&plain(now)).ok()?.value;
+fn without_members(now: &str, keys: &[&str], paths: &dyn Paths) -> Option<KeysBack> {
+    let mut value = read(now)?;
+    let before = value.to_canonical();
     let Value::Object(members) = &mut value else { return None };
-    let before = members.len();
     members.retain(|(key, _)| !keys.contains(&key.as_str()));
-    (members.len() < before).then(|| KeysBack::Merged(value.to_compact()))
+    let nothing = Value::Object(Vec::new());
+    package_origins(&nothing, &mut value, paths);
+    deno_imports(&nothing, &mut value, paths);
+    (value.to_canonical() != before).then(|| KeysBack::Merged(value.to_compact()))
 }
 
 fn merged_json(
@@ -253,23 +333,16 @@ fn merge_workspaces(path: &str, start: &Value, now: &mut Value, paths: &dyn Path
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys_back::Known;
     use super::super::toml_text::document;
     use super::*;
 
+    const NOTHING: Known = known(&[], &[]);
+
     /// What was there at the start, and what a run dropped.
-    struct Known(&'static [&'static str], &'static [&'static str]);
-
-    impl Paths for Known {
-        fn was_there(&self, path: &str) -> bool {
-            self.0.contains(&path)
-        }
-
-        fn is_dropped(&self, folder: &str) -> bool {
-            self.1.contains(&folder)
-        }
+    const fn known(was_there: &'static [&'static str], dropped: &'static [&'static str]) -> Known {
+        Known { was_there, dropped, gone: &[], registry: &[], elsewhere: &[] }
     }
-
-    const NOTHING: Known = Known(&[], &[]);
 
     fn back(path: &str, start: &str, now: &str) -> Option<KeysBack> {
         merged(path, start, Now::Text(now), &NOTHING)
@@ -311,7 +384,7 @@ mod tests {
         assert_eq!(back("other.json", start, now), None);
         let start = r#"{"workspaces":["a","b","c"]}"#;
         let now = r#"{"workspaces":["a","d","!a"]}"#;
-        let found = merged("package.json", start, Now::Text(now), &Known(&[], &["c"]));
+        let found = merged("package.json", start, Now::Text(now), &known(&[], &["c"]));
         assert_eq!(text_of(found).as_deref(), Some(r#"{"workspaces":["a","b","d"]}"#));
     }
 
@@ -323,14 +396,17 @@ mod tests {
             (true, false, r#"{"name":"a","scripts":{"test":"jest"}}"#),
             (true, true, r#"{"name":"a"}"#),
         ] {
-            let found = text_of(merged_added("package.json", node, has_tests, shadows));
+            let found = text_of(merged_added("package.json", node, (has_tests, shadows), &NOTHING));
             assert_eq!(found.as_deref(), Some(expected));
         }
         let cargo =
             "[profile.test]\noverflow-checks = false\n[[bench]]\nname = \"b\"\nharness = false\n";
-        let found = text_of(merged_added("Cargo.toml", cargo, true, false)).unwrap();
+        let found = text_of(merged_added("Cargo.toml", cargo, (true, false), &NOTHING)).unwrap();
         assert!(found.contains("harness") && !found.contains("overflow"), "{found}");
-        assert_eq!(merged_added("setup.cfg", "[metadata]\nname = a\n", true, false), None);
+        assert_eq!(
+            merged_added("setup.cfg", "[metadata]\nname = a\n", (true, false), &NOTHING),
+            None
+        );
     }
 
     #[test]
@@ -355,7 +431,7 @@ mod tests {
             "[package]\nname = \"a\"\n[[bin]]\nname = \"a\"\ntest = false\n",
             "[package]\nname = \"a\"\n[[test]]\nname = \"x\"\nharness = false\n",
         ] {
-            let known = Known(&["a/src/main.rs"], &[]);
+            let known = known(&["a/src/main.rs"], &[]);
             let found = cargo(plain, now, &known).unwrap_or_else(|| panic!("{now}"));
             let text = document(&found);
             for word in ["autotests", "test", "false", "opt-level", "allow"] {
@@ -406,7 +482,7 @@ mod tests {
         let read = |text: &str| text.parse::<Table>().unwrap();
         let start = "[workspace]\nmembers = [\"a\", \"b\", \"gone\"]\nexclude = [\"x\"]\n";
         let now = "[workspace]\nmembers = [\"a\", \"new\"]\nexclude = [\"b\", \"fuzz\"]\ndefault-members = [\"a\"]\n";
-        let known = Known(&["a/b"], &["a/gone"]);
+        let known = known(&["a/b"], &["a/gone"]);
         let expected = "[workspace]\nmembers = [\"a\", \"b\", \"new\"]\nexclude = [\"fuzz\"]\n";
         assert_eq!(cargo(start, now, &known), Some(read(expected)));
         let more = start.replace("\"gone\"", "\"gone\", \"c\"");

@@ -1,5 +1,6 @@
 //! What becomes of a manifest whose keys about tests a run changed.
 
+use super::packages::Origin;
 use crate::domain::json::Value;
 
 /// What a view has.
@@ -31,6 +32,12 @@ pub trait Paths {
 
     /// Whether a run removed this package, which had no tests.
     fn is_dropped(&self, folder: &str) -> bool;
+
+    /// Whether it is there now.
+    fn is_there(&self, path: &str) -> bool;
+
+    /// Where the start took a package from that tests are written with; none for any other package.
+    fn origin_of(&self, ecosystem: &str, package: &str) -> Option<Origin>;
 }
 
 /// A path of a manifest, from the workspace's root.
@@ -64,5 +71,37 @@ pub(super) fn put(members: &mut Vec<(String, Value)>, key: &str, value: Option<V
         (Some(_), None) => members.retain(|(known, _)| known != key),
         (None, Some(value)) => members.push((key.to_owned(), value)),
         (None, None) => {}
+    }
+}
+
+/// What tests of manifests know of a workspace.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Known {
+    pub(super) was_there: &'static [&'static str],
+    pub(super) dropped: &'static [&'static str],
+    pub(super) gone: &'static [&'static str],
+    /// Packages of tests from a registry, and from elsewhere.
+    pub(super) registry: &'static [&'static str],
+    pub(super) elsewhere: &'static [&'static str],
+}
+
+#[cfg(test)]
+impl Paths for Known {
+    fn was_there(&self, path: &str) -> bool {
+        self.was_there.contains(&path)
+    }
+
+    fn is_dropped(&self, folder: &str) -> bool {
+        self.dropped.contains(&folder)
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        !self.gone.contains(&path)
+    }
+
+    fn origin_of(&self, _: &str, package: &str) -> Option<Origin> {
+        let from_registry = self.registry.contains(&package).then_some(Origin::Registry);
+        from_registry.or_else(|| self.elsewhere.contains(&package).then_some(Origin::Elsewhere))
     }
 }

@@ -121,7 +121,7 @@ fn sources_in<'m>(start: &'m Manifest, folder: &[u8]) -> impl Iterator<Item = &'
 }
 
 /// Whether a folder's name says that it helps tests.
-fn is_helpers(folder: &str) -> bool {
+pub(super) fn is_helpers(folder: &str) -> bool {
     let lower = folder.rsplit('/').next().unwrap_or(folder).to_ascii_lowercase();
     HELPERS.iter().any(|word| lower.contains(word))
 }

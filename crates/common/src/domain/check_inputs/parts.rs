@@ -165,6 +165,11 @@ fn pom_parts(text: &str, found: &[Element]) -> Vec<Part> {
                 || POM_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         }
         (_, "plugin") => runs_tests(element),
+        (_, "systemPath") => true,
+        ("repositories" | "pluginRepositories", _) => {
+            let own = text.get(element.span.clone()).unwrap_or_default();
+            ["file:", "${basedir}", "${project."].iter().any(|place| own.contains(place))
+        }
         ("build", name) => POM_PLACES.contains(&name),
         (_, _) => false,
     };

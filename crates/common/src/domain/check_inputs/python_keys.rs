@@ -1,6 +1,7 @@
 //! The sections of a `pyproject.toml` and of a `setup.cfg` that decide how tests and linters run.
 
-use super::keys_back::KeysBack;
+use super::keys_back::{KeysBack, Paths};
+use super::origins::python_origins;
 use super::toml_text::document;
 use toml::{Table, Value};
 
@@ -81,7 +82,11 @@ impl Tools {
 }
 
 /// A `pyproject.toml` of now with these tables of the start; none where they are the same.
-pub(super) fn merged_pyproject(start: &Table, now: &Table, tools: Tools) -> Option<KeysBack> {
+pub(super) fn merged_pyproject(
+    start: &Table,
+    now: &Table,
+    (tools, paths): (Tools, &dyn Paths),
+) -> Option<KeysBack> {
     let mut merged = now.clone();
     let empty = Table::new();
     let old = start.get("tool").and_then(Value::as_table).unwrap_or(&empty);
@@ -108,6 +113,7 @@ pub(super) fn merged_pyproject(start: &Table, now: &Table, tools: Tools) -> Opti
     if !own.is_empty() || merged.contains_key("tool") {
         merged.insert("tool".to_owned(), Value::Table(own));
     }
+    python_origins(&mut merged, start, paths);
     (merged != *now).then(|| KeysBack::Merged(document(&merged)))
 }
 
@@ -153,11 +159,12 @@ pub(super) fn merged_setup(start: &str, now: &str, tools: Tools) -> Option<KeysB
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys_back::Known;
     use super::*;
 
     fn back(start: &str, now: &str) -> Option<Table> {
         let read = |text: &str| text.parse::<Table>().unwrap();
-        match merged_pyproject(&read(start), &read(now), Tools::All)? {
+        match merged_pyproject(&read(start), &read(now), (Tools::All, &Known::default()))? {
             KeysBack::Merged(text) => Some(read(&text)),
             KeysBack::Original | KeysBack::Lost => panic!("merged"),
         }
@@ -191,7 +198,7 @@ mod tests {
         let none = "[project]\nname = \"a\"\n".parse::<Table>().unwrap();
         let added =
             "[tool.pytest.ini_options]\naddopts = ''\n[tool.black]\n".parse::<Table>().unwrap();
-        let found = merged_pyproject(&none, &added, Tools::Linters);
+        let found = merged_pyproject(&none, &added, (Tools::Linters, &Known::default()));
         let expected = "\n[tool]\n\n[tool.pytest]\n\n[tool.pytest.ini_options]\naddopts = \"\"\n";
         assert_eq!(found, Some(KeysBack::Merged(expected.to_owned())));
     }

@@ -132,18 +132,11 @@ fn folder(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys_back::Known;
     use super::*;
 
-    struct Dropped(&'static str);
-
-    impl Paths for Dropped {
-        fn was_there(&self, _: &str) -> bool {
-            true
-        }
-
-        fn is_dropped(&self, folder: &str) -> bool {
-            folder == self.0
-        }
+    fn known(dropped: &'static [&'static str]) -> Known {
+        Known { dropped, ..Known::default() }
     }
 
     #[test]
@@ -182,17 +175,17 @@ mod tests {
         ] {
             assert!(is_selection(path));
             assert_eq!(
-                merged_selection(path, start, less, &Dropped("")),
+                merged_selection(path, start, less, &known(&[])),
                 Some(KeysBack::Original),
                 "{path}"
             );
-            assert_eq!(merged_selection(path, start, more, &Dropped("")), None, "{path}");
-            let is_same = merged_selection(path, start, less, &Dropped("b")).is_none();
+            assert_eq!(merged_selection(path, start, more, &known(&[])), None, "{path}");
+            let is_same = merged_selection(path, start, less, &known(&["b"])).is_none();
             assert!(is_same || less.contains('!'), "{path}");
         }
         let pom = "<project><modules><module>a</module><module>b</module></modules></project>";
         let less = pom.replace("<module>b</module>", "");
-        assert_eq!(merged_modules("pom.xml", pom, &less, &Dropped("")), Some(KeysBack::Original));
-        assert_eq!(merged_modules("pom.xml", pom, &less, &Dropped("b")), None);
+        assert_eq!(merged_modules("pom.xml", pom, &less, &known(&[])), Some(KeysBack::Original));
+        assert_eq!(merged_modules("pom.xml", pom, &less, &known(&["b"])), None);
     }
 }

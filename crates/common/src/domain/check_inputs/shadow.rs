@@ -1,4 +1,7 @@
-//! Files that are found in the place of a standard module or of a program.
+//! Files that are found in the place of a standard module, of a library of tests or of a program.
+
+use super::language::language_of;
+use super::origins::is_library_of_java;
 
 /// Modules of Python's standard library and of its runners, without names that programs use for themselves.
 const MODULES: &str = "__future__ _pytest abc aifc argparse ast asynchat asyncio asyncore atexit audioop base64 \
@@ -49,23 +52,67 @@ pub(super) fn shadows(folders: &str, lower: &str) -> bool {
     in_package
         || folders.split('/').any(is_metadata)
         || lower.ends_with(".pth")
-        || matches!(folders, "" | "bin") && has(PROGRAMS, lower)
+        // What Java loads for its tests by itself.
+        || folders.ends_with("META-INF/services") && is_library_of_java(lower)
+        || (matches!(folders, "" | "bin" | "vendor/bin") || folders.ends_with("node_modules/.bin"))
+            && has(PROGRAMS, lower)
 }
 
 /// The standard module that an added file takes the place of, where its name or its folder is one that
 /// programs use for themselves too.
 pub(super) fn module_in_place(path: &str) -> Option<&str> {
-    let root = |root: &&&str| {
-        let rest = path.strip_prefix(**root)?;
-        if root.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
-    };
-    let known = |module: &&str| has(COMMON_MODULES, module) || has(MODULES, module);
-    PYTHON_ROOTS.iter().filter_map(|it| root(&it)).find_map(|rest| {
+    let known = |module: &str| has(COMMON_MODULES, module) || has(MODULES, module);
+    modules_of(path).find(|(_, module)| known(module)).map(|(_, module)| module)
+}
+
+/// The place, without an extension, of a module of Python that an added file is a part of, where its name is one of
+/// these.
+pub(super) fn python_place(path: &str, is_one: impl Fn(&str) -> bool) -> Option<String> {
+    let (root, module) = modules_of(path).find(|(_, module)| is_one(module))?;
+    Some(if root.is_empty() { module.to_owned() } else { format!("{root}/{module}") })
+}
+
+/// The modules that a file may be a part of, each with the folder that it is found from.
+fn modules_of(path: &str) -> impl Iterator<Item = (&'static str, &str)> {
+    PYTHON_ROOTS.iter().filter_map(move |root| {
+        let rest = path.strip_prefix(*root)?;
+        let rest = if root.is_empty() { rest } else { rest.strip_prefix('/')? };
         let module = match rest.split_once('/') {
             Some((package, inside)) => inside.ends_with(".py").then_some(package),
             None => module_file(rest),
         };
-        module.filter(known)
+        Some((*root, module?))
+    })
+}
+
+/// The place of a library of tests that an added source of Java, PHP or Ruby is a part of, by the folders that such a
+/// program looks for it in.
+pub(super) fn library_place(path: &str) -> Option<String> {
+    let language = language_of(path)?;
+    let places: &[&str] = match language {
+        "jvm" => &[
+            "com/google/common/truth",
+            "io/kotest",
+            "junit/framework",
+            "kotlin/test",
+            "org/assertj",
+            "org/hamcrest",
+            "org/junit",
+            "org/mockito",
+            "org/spockframework",
+            "org/testng",
+        ],
+        "php" => &["Mockery", "PHPUnit", "Prophecy"],
+        "ruby" => &["lib/cucumber", "lib/minitest", "lib/rspec", "lib/shoulda", "lib/test/unit"],
+        _ => return None,
+    };
+    places.iter().find_map(|place| {
+        let at = path.match_indices(place).map(|(at, _)| at).find(|at| {
+            let before = path.get(..*at).unwrap_or_default();
+            let after = path.get(at + place.len()..).unwrap_or_default();
+            (before.is_empty() || before.ends_with('/')) && after.starts_with(['/', '.'])
+        })?;
+        path.get(..at + place.len()).map(str::to_owned)
     })
 }
 

@@ -1,10 +1,13 @@
 //! The check inputs of one run: the rules, applied to the workspace of its start.
 
+use super::fixtures::is_expected;
+use super::helpers::{helper_sources, helps_by_name};
+use super::language::language_of;
 use super::line::{Role, Script, is_product, scripts};
 use super::linked::{Linked, follow, linked_sources};
-use super::shadow::module_in_place;
+use super::shadow::{library_place, module_in_place, python_place};
 use super::texts::Texts;
-use super::{Imports, InputKind, InputRules};
+use super::{Imports, InputKind, InputRules, Origin};
 use crate::domain::manifest::{Kind, Manifest};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,8 +57,24 @@ impl<'s> StartInputs<'s> {
     pub fn kind_of(&self, path: &[u8]) -> Option<InputKind> {
         let linked = || self.linked.kind_of(path);
         let told = || self.texts().kind_of(&String::from_utf8_lossy(path));
-        let found = || linked().or_else(told).filter(|_| !self.rules.may_change(path));
+        let beside = || {
+            let path = String::from_utf8_lossy(path);
+            let helps = || {
+                let is_imported = self.imports.has(&path) && !self.imports.has_product(&path);
+                is_imported && helps_by_name(&path)
+            };
+            (self.imports.is_fixture(&path) || helps()).then_some(InputKind::Test)
+        };
+        let found = || {
+            let found = linked().or_else(told).or_else(beside);
+            found.filter(|_| !self.rules.may_change(path))
+        };
         self.rules.kind_of(path).or_else(found)
+    }
+
+    /// Where the start took a package from that tests are written with; none for any other package.
+    pub fn origin_of(&self, ecosystem: &str, package: &str) -> Option<Origin> {
+        self.texts().packages().origin_of(ecosystem, package)
     }
 
     /// Whether a path is a document whose examples are tests.
@@ -73,7 +92,21 @@ impl<'s> StartInputs<'s> {
             let is_one = self.imports.has_module(module) && !self.rules.may_change(path);
             is_one.then_some(InputKind::Shadow)
         };
-        self.kind_of(path).or_else(takes_place).or_else(|| self.kind_of_module(&text))
+        let kind = self.kind_of(path).or_else(takes_place).or_else(|| self.kind_of_module(&text));
+        kind.or_else(|| self.kind_of_library(&text))
+    }
+
+    /// A file of the run takes the place of a library of tests, where the start has nothing in that place.
+    fn kind_of_library(&self, path: &str) -> Option<InputKind> {
+        let is_module = |module: &str| self.texts().packages().is_module(module);
+        let place = python_place(path, is_module).or_else(|| library_place(path))?;
+        let is_inside = |found: &[u8]| {
+            let rest = found.strip_prefix(place.as_bytes());
+            rest.is_some_and(|rest| rest.starts_with(b"/") || rest.starts_with(b"."))
+        };
+        let was_there = self.start.entries().iter().any(|entry| is_inside(&entry.path));
+        let is_one = !was_there && !self.rules.may_change(path.as_bytes());
+        is_one.then_some(InputKind::Shadow)
     }
 
     /// A `go.mod` inside a module takes a folder with its tests out of that module.
@@ -89,6 +122,28 @@ impl<'s> StartInputs<'s> {
         let has_tests = || self.start.entries().iter().any(|entry| is_test(&entry.path));
         let is_one = is_inside && has_tests() && !self.rules.may_change(path.as_bytes());
         is_one.then_some(InputKind::Configuration)
+    }
+
+    /// Whether a check input of the start decides by its text what this line says: no data that tests write for
+    /// themselves. A folder does where a file in it does.
+    pub fn decides(&self, line: &str, path: &[u8]) -> bool {
+        let Some(entry) = self.start.get(path) else { return false };
+        if entry.kind == Kind::Folder {
+            let whole = [path, b"/"].concat();
+            let inside = self.start.entries().iter().filter(|it| it.path.starts_with(&whole));
+            let mut files = inside.filter(|it| it.kind != Kind::Folder);
+            return files.any(|file| self.decides(line, &file.path));
+        }
+        let text = String::from_utf8_lossy(path);
+        let is_kind = |kind| match kind {
+            InputKind::Test => language_of(&text).is_some() || is_expected(&text),
+            InputKind::Configuration
+            | InputKind::Shadow
+            | InputKind::Script
+            | InputKind::Protected => true,
+            InputKind::Git => false,
+        };
+        self.kind_of(path).is_some_and(is_kind) || self.protected_scripts(line).contains(path)
     }
 
     /// The scripts of a line that are there at the start, with what is assumed of each. A link stands for what it
@@ -134,11 +189,12 @@ impl<'s> StartInputs<'s> {
 }
 
 /// Words in the names of scripts that check, and folders of scripts.
-const CHECKING: &[&str] = &[
+pub(super) const CHECKING: &[&str] = &[
     "assert", "audit", "check", "compare", "e2e", "lint", "qa", "regress", "smoke", "spec",
     "suite", "test", "valid", "verify",
 ];
-const SCRIPT_FOLDERS: &[&str] = &["ci", ".ci", "hack", "script", "scripts", "tool", "tools"];
+pub(super) const SCRIPT_FOLDERS: &[&str] =
+    &["ci", ".ci", "hack", "script", "scripts", "tool", "tools"];
 /// Words in the names of scripts that make something: such a script may be what a run is about.
 const MAKING: &[&str] = &[
     "build", "bundle", "compile", "deploy", "fmt", "format", "gen", "install", "make", "migrat",
@@ -164,8 +220,8 @@ pub fn scripts_of_recipe(folder: &str, command: &str) -> Vec<String> {
     scripts(command).into_iter().filter(is_part).map(whole).collect()
 }
 
-/// The files whose importers decide whether they are products: scripts of these lines and of their recipes, and sources that links
-/// of check inputs lead to.
+/// The files whose importers decide whether they are products: scripts of these lines and of their recipes, sources that
+/// links of check inputs lead to, and those whose names say that they help tests.
 pub fn imports_wanted(
     rules: &InputRules,
     start: &Manifest,
@@ -177,6 +233,7 @@ pub fn imports_wanted(
     let mut wanted: BTreeSet<String> = scripts.map(|script| script.path).collect();
     wanted.extend(recipes.iter().cloned());
     wanted.extend(linked_sources(rules, start, root));
+    wanted.extend(helper_sources(rules, start));
     wanted.retain(|path| start.get(path.as_bytes()).is_some_and(|it| it.kind != Kind::Folder));
     wanted
 }

@@ -83,7 +83,13 @@ fn conventions_say_which_files_are_check_inputs() {
         (".gitattributes", Some(Configuration)),
         ("tsconfig.json", None),
         ("make", Some(Shadow)),
+        ("web/node_modules/.bin/jest", Some(Shadow)),
+        ("node_modules/.bin/tool", None),
         ("x.egg-info/entry_points.txt", Some(Shadow)),
+        ("src/main/resources/META-INF/services/org.junit.platform.launcher.A", Some(Shadow)),
+        ("src/main/resources/META-INF/services/com.example.A", None),
+        ("vendor/unity.c", Some(Test)),
+        (".bundle/config", Some(Configuration)),
     ] {
         assert_eq!(convention_of(path), expected, "{path}");
     }
@@ -400,4 +406,39 @@ fn a_policy_protects_and_allows() {
         assert_eq!(refused.code.as_str(), code, "{glob}");
         assert_eq!(refused.field.as_deref(), Some("policy.protect"));
     }
+}
+
+#[test]
+fn no_added_file_takes_the_place_of_a_library_of_tests() {
+    let mut imports = Imports::default();
+    imports.add("requirements-dev.txt", "own-checks==1\n", &BTreeSet::new(), false);
+    let (none, start) =
+        (rules(&[], &[]), manifest(&[("stats.py", 1), ("org/junit/own/A.java", 1)]));
+    let inputs = StartInputs::new(&none, &imports, &start, b"/w");
+    for (path, expected) in [
+        ("own_checks.py", Some(InputKind::Shadow)),
+        ("src/own_checks/__init__.py", Some(InputKind::Shadow)),
+        ("hamcrest.py", Some(InputKind::Shadow)),
+        ("checks.py", None),
+        ("src/main/java/org/junit/jupiter/api/Assertions.java", Some(InputKind::Shadow)),
+        ("org/junit/own/B.java", None),
+        ("src/main/java/com/junit/A.java", None),
+        ("lib/rspec/expectations.rb", Some(InputKind::Shadow)),
+        ("lib/rspecs.rb", None),
+        ("src/PHPUnit/Framework/Assert.php", Some(InputKind::Shadow)),
+    ] {
+        assert_eq!(inputs.kind_of_added(path.as_bytes()), expected, "{path}");
+    }
+}
+
+#[test]
+fn a_check_input_decides_by_its_text_unless_it_is_data_of_tests() {
+    let (none, imports) = (rules(&[], &[]), Imports::default());
+    let files = ["tests/a.py", "tests/last.txt", "tests/golden/a", "Makefile", "ci.sh", "stats.py"];
+    let start: Vec<(&str, u8)> = files.iter().map(|path| (*path, 1)).collect();
+    let start = manifest(&start);
+    let inputs = StartInputs::new(&none, &imports, &start, b"/w");
+    let decides = files.map(|path| inputs.decides("sh ci.sh", path.as_bytes()));
+    assert_eq!(decides, [true, false, true, true, true, false]);
+    assert!(!inputs.decides("sh ci.sh", b"tests/new.py"));
 }

@@ -3,8 +3,10 @@
 //! recipes start.
 
 use super::configuration::{is_of_folder, language_of_configuration};
+use super::keys::is_lock;
 use super::language::{language_of, name_of};
 use super::line::is_product;
+use super::packages::Packages;
 use super::tsconfig::is_tsconfig;
 use super::{InputKind, convention_of, is_merged};
 use crate::domain::path::Workspace;
@@ -43,12 +45,16 @@ pub(super) struct Texts {
     configurations: BTreeSet<String>,
     /// The scripts that the recipes of a line start.
     recipes: BTreeMap<String, BTreeSet<String>>,
+    /// The packages that tests are written with.
+    packages: Packages,
 }
 
 impl Texts {
     /// Whether the text of a file can say anything.
     pub(super) fn reads(path: &str) -> bool {
-        matches!(language_of(path), Some("python" | "rust")) || is_configuration(path)
+        matches!(language_of(path), Some("python" | "rust"))
+            || is_configuration(path)
+            || Packages::reads(path)
     }
 
     /// Adds what one file says.
@@ -61,9 +67,11 @@ impl Texts {
             }
             Some(_) | None => {}
         }
+        self.packages.add(path, text);
         if is_configuration(path) {
             self.asks_doctests |= text.contains("doctest") && name_of(path) != "Cargo.toml";
             self.configurations.extend(named_files(path, text));
+            self.configurations.extend(included(path, text));
         }
     }
 
@@ -82,10 +90,18 @@ impl Texts {
         self.documents.contains(path)
     }
 
+    /// The packages that tests are written with.
+    pub(super) const fn packages(&self) -> &Packages {
+        &self.packages
+    }
+
     /// Why a path is a check input.
     pub(super) fn kind_of(&self, path: &str) -> Option<InputKind> {
         if self.configurations.contains(path) && !is_product(path) && !is_merged(path) {
             return Some(InputKind::Configuration);
+        }
+        if self.packages.holds(path) {
+            return Some(InputKind::Test);
         }
         if self.modules.is_empty() || language_of(path) != Some("rust") {
             return None;
@@ -109,7 +125,13 @@ impl Texts {
         let recipes = self.recipes.iter().flat_map(|(line, scripts)| {
             scripts.iter().map(move |script| ("s", format!("{line}\u{1}{script}")))
         });
-        flags.into_iter().flatten().chain(names).chain(recipes).collect()
+        flags
+            .into_iter()
+            .flatten()
+            .chain(names)
+            .chain(recipes)
+            .chain(self.packages.encode())
+            .collect()
     }
 
     /// Reads one part of the stored form; answers whether it is one.
@@ -125,19 +147,20 @@ impl Texts {
                     self.add_recipe(line, script.to_owned());
                 }
             }
-            _ => return false,
+            _ => return self.packages.decode(kind, name),
         }
         true
     }
 }
 
 fn is_configuration(path: &str) -> bool {
-    let is_one = convention_of(path) == Some(InputKind::Configuration) || is_merged(path);
+    let is_one =
+        convention_of(path) == Some(InputKind::Configuration) || is_merged(path) && !is_lock(path);
     is_one && !is_of_folder(path)
 }
 
 /// A path that a file names, from the workspace's root.
-fn beside(path: &str, named: &str) -> Option<String> {
+pub(super) fn beside(path: &str, named: &str) -> Option<String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let whole = if folder.is_empty() { named.to_owned() } else { format!("{folder}/{named}") };
     Workspace::new("").resolve(&whole).map(|found| found.into_owned())
@@ -192,6 +215,20 @@ fn documents(path: &str, text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| line.contains("doc") && line.contains("include_str!"));
     let named = lines.filter_map(|line| line.split_once("include_str!")?.1.split('"').nth(1));
     named.filter_map(|named| beside(path, named)).collect()
+}
+
+/// The files that a recipe of make includes by their names.
+fn included(path: &str, text: &str) -> Vec<String> {
+    let lower = name_of(path).to_ascii_lowercase();
+    if !lower.starts_with("makefile") && lower != "gnumakefile" && !lower.ends_with(".mk") {
+        return Vec::new();
+    }
+    let lines = text.lines().filter_map(|line| {
+        let (word, names) = line.split_once([' ', '\t'])?;
+        matches!(word, "include" | "-include" | "sinclude").then_some(names)
+    });
+    let names = lines.filter_map(|names| names.split('#').next()).flat_map(str::split_whitespace);
+    names.filter(|name| !name.contains(['$', '*', '%'])).filter_map(|it| beside(path, it)).collect()
 }
 
 /// The files that a configuration names by a relative path, behind a word that says what they are for. Recipes, manifests
@@ -291,7 +328,7 @@ mod tests {
                 "export default { test: { globalSetup: './start' } }\nimport x from './src/x.js'\n",
             ),
             ("package.json", "{\"exports\": {\n\"import\": \"./calc.mjs\"}}\n"),
-            ("Makefile", "setup: made.py\n"),
+            ("Makefile", "-include local.env $(DEPS)\nsetup: made.py\n"),
             ("mypy.ini", "[mypy]\nplugins = ./plugin.py\n"),
             ("pytest.ini", "addopts = --doctest-modules\n"),
             ("a.py", "def a():\n    \"\"\">>> a()\"\"\"\n"),
@@ -304,6 +341,7 @@ mod tests {
             ("config/style.yml", true),
             ("start.ts", true),
             ("plugin.py", true),
+            ("local.env", true),
             ("calc.mjs", false),
             ("made.py", false),
             ("web/calc.js", false),

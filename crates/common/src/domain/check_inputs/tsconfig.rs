@@ -1,6 +1,7 @@
 //! The keys of a `tsconfig.json` that decide which tests are compiled, and how strictly.
 
-use super::keys_back::{KeysBack, put};
+use super::keys_back::{KeysBack, Paths, put};
+use super::node_origins::name_maps;
 use crate::domain::json::{self, Value};
 
 /// Keys that are as at the start.
@@ -48,7 +49,7 @@ pub(super) fn is_tsconfig(name: &str) -> bool {
 }
 
 /// The configuration of now with these keys of the start; none where they are the same.
-pub(super) fn merged_tsconfig(start: &str, now: &str) -> Option<KeysBack> {
+pub(super) fn merged_tsconfig(start: &str, now: &str, known: &dyn Paths) -> Option<KeysBack> {
     let read = |text: &str| json::parse(&plain(text)).ok().map(|parsed| parsed.value);
     let Some(start) = read(start) else { return Some(KeysBack::Lost) };
     let Some(mut now) = read(now) else { return Some(KeysBack::Original) };
@@ -82,6 +83,8 @@ pub(super) fn merged_tsconfig(start: &str, now: &str) -> Option<KeysBack> {
         let now = options.iter().find(|(key, _)| key == "paths").and_then(|(_, it)| it.as_object());
         let more = now.unwrap_or_default().iter();
         let more = more.filter(|(name, _)| !kept.iter().any(|(known, _)| known == name)).cloned();
+        let mut more: Vec<_> = more.collect();
+        name_maps(None, &mut more, known);
         let paths: Vec<_> = kept.iter().cloned().chain(more).collect();
         put(options, "paths", (!paths.is_empty()).then_some(Value::Object(paths)));
     }
@@ -129,6 +132,7 @@ pub(super) fn plain(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys_back::Known;
     use super::*;
 
     #[test]
@@ -137,14 +141,16 @@ mod tests {
                      \"target\": \"es2020\", \"paths\": {\"chai\": [\"./node_modules/chai\"]},},\n}";
         let now = r#"{"include": ["src", "tools"], "exclude": ["test"], "compilerOptions": {"strict": false,
             "target": "es2022", "paths": {"chai": ["./fake"], "@app/*": ["./src/*"]}}}"#;
-        let Some(KeysBack::Merged(text)) = merged_tsconfig(start, now) else { panic!("merged") };
+        let Some(KeysBack::Merged(text)) = merged_tsconfig(start, now, &Known::default()) else {
+            panic!("merged")
+        };
         assert_eq!(
             text,
             r#"{"include":["src","test","tools"],"compilerOptions":{"strict":true,"target":"es2022","paths":{"chai":["./node_modules/chai"],"@app/*":["./src/*"]}}}"#
         );
         let honest = start.replace("es2020", "es2022");
-        assert_eq!(merged_tsconfig(start, &honest), None);
-        assert_eq!(merged_tsconfig(start, "{"), Some(KeysBack::Original));
+        assert_eq!(merged_tsconfig(start, &honest, &Known::default()), None);
+        assert_eq!(merged_tsconfig(start, "{", &Known::default()), Some(KeysBack::Original));
         for (name, is_one) in [
             ("tsconfig.json", true),
             ("tsconfig.test.json", true),

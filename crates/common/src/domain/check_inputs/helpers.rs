@@ -1,0 +1,93 @@
+//! Sources beside the tests that help them by their names: check inputs where tests import them and no product does.
+
+use super::language::{language_of, name_of};
+use super::line::is_product;
+use super::{InputKind, InputRules, convention_of};
+use crate::domain::manifest::{Kind, Manifest};
+use std::collections::BTreeSet;
+
+/// Words in the names of such sources.
+const WORDS: &[&str] = &[
+    "assert",
+    "assertion",
+    "assertions",
+    "asserts",
+    "expect",
+    "expectations",
+    "harness",
+    "mocks",
+    "stubs",
+    "testhelper",
+    "testhelpers",
+    "testing",
+    "testkit",
+    "testlib",
+    "testrunner",
+    "testsupport",
+    "testutil",
+    "testutils",
+];
+
+/// Whether a source helps tests by its name. One below a folder of products is a product.
+pub(super) fn helps_by_name(path: &str) -> bool {
+    let stem = name_of(path).split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let mut words = stem.split(['_', '-']);
+    language_of(path).is_some()
+        && convention_of(path).is_none()
+        && !is_product(path)
+        && words.any(|word| WORDS.contains(&word))
+}
+
+/// Such sources of the start. One that a test is named after is what that test is about.
+pub(super) fn helper_sources(rules: &InputRules, start: &Manifest) -> BTreeSet<String> {
+    let files = start.entries().iter().filter(|it| !it.ignored && it.kind == Kind::File);
+    let paths: Vec<String> =
+        files.map(|entry| String::from_utf8_lossy(&entry.path).into_owned()).collect();
+    let mut found: BTreeSet<String> =
+        paths.iter().filter(|path| helps_by_name(path)).cloned().collect();
+    if found.is_empty() {
+        return found;
+    }
+    let is_test = |path: &&String| rules.kind_of(path.as_bytes()) == Some(InputKind::Test);
+    let tested: BTreeSet<String> = paths.iter().filter(is_test).map(|path| subject(path)).collect();
+    found.retain(|path| !tested.contains(&subject(path)));
+    found
+}
+
+/// What a test is about by its name, without the mark of a test.
+fn subject(path: &str) -> String {
+    let stem = name_of(path).split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let words = stem.split(['_', '-']).filter(|word| !["test", "tests", "spec"].contains(word));
+    let subject = words.collect::<Vec<_>>().join("_");
+    let ends = ["tests", "test", "spec"];
+    ends.iter().find_map(|end| subject.strip_suffix(end)).unwrap_or(&subject).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_helps_tests_by_its_name_unless_a_test_is_about_it() {
+        for (path, expected) in [
+            ("harness.py", true),
+            ("tools/my_asserts.js", true),
+            ("assertions.h", true),
+            ("minunit.h", false),
+            ("src/harness.py", false),
+            ("expected.txt", false),
+            ("stats.py", false),
+            ("tests/harness.py", false),
+        ] {
+            assert_eq!(helps_by_name(path), expected, "{path}");
+        }
+        for (test, source) in [
+            ("tests/test_harness.py", "harness.py"),
+            ("harness.test.js", "harness.js"),
+            ("a/HarnessTest.java", "harness.java"),
+            ("spec/harness_spec.rb", "harness.rb"),
+        ] {
+            assert_eq!(subject(test), subject(source));
+        }
+    }
+}
