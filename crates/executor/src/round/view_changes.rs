@@ -2,8 +2,8 @@
 
 use crate::scratch::make;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,14 @@ impl Changes {
 }
 
 pub(super) fn same_content(one: &Path, other: &Path) -> bool {
+    let modes = [one, other].map(|path| fs::symlink_metadata(path).map(|found| found.mode()));
+    let [Ok(a), Ok(b)] = modes else { return false };
+    a == b && same_text(one, other)
+}
+
+/// Whether two files, or two links, say the same, whatever their permissions. What a build wrote may be large, so it is
+/// compared in parts.
+pub(super) fn same_text(one: &Path, other: &Path) -> bool {
     let (Ok(a), Ok(b)) = (fs::symlink_metadata(one), fs::symlink_metadata(other)) else {
         return false;
     };
@@ -32,8 +40,24 @@ pub(super) fn same_content(one: &Path, other: &Path) -> bool {
     a.is_file()
         && b.is_file()
         && a.len() == b.len()
-        && a.mode() == b.mode()
-        && fs::read(one).is_ok_and(|a| fs::read(other).is_ok_and(|b| a == b))
+        && same_bytes(one, other).is_ok_and(|are_same| are_same)
+}
+
+fn same_bytes(one: &Path, other: &Path) -> io::Result<bool> {
+    let (mut one, mut other) =
+        (BufReader::new(File::open(one)?), BufReader::new(File::open(other)?));
+    loop {
+        let (a, b) = (one.fill_buf()?, other.fill_buf()?);
+        let length = a.len().min(b.len());
+        if length == 0 {
+            return Ok(a.is_empty() && b.is_empty());
+        }
+        if a.get(..length) != b.get(..length) {
+            return Ok(false);
+        }
+        one.consume(length);
+        other.consume(length);
+    }
 }
 
 /// Writes a reference as it was at the start.

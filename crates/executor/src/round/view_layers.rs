@@ -1,6 +1,6 @@
 //! The layers below the overlay of a view: what the view placed there itself, and what a command left in them.
 
-use super::view_changes::{Changes, same_content};
+use super::view_changes::{Changes, same_content, same_text};
 use crate::scratch::{make, remove};
 use crate::snapshot::Snapshots;
 use std::collections::BTreeSet;
@@ -82,13 +82,6 @@ pub(super) fn remove_at(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(()),
         Err(error) => Err(error),
     }
-}
-
-/// Whether two files have the same text, whatever their permissions.
-fn same_text(one: &Path, other: &Path) -> bool {
-    let links = fs::read_link(one).is_ok() || fs::read_link(other).is_ok();
-    let texts = || fs::read(one).is_ok_and(|a| fs::read(other).is_ok_and(|b| a == b));
-    if links { same_content(one, other) } else { texts() }
 }
 
 /// Sorts what lies below an overlay after a command.
