@@ -2,8 +2,8 @@
 
 use super::dependency_lists::{cargo_tables, table_at};
 use super::keys_back::Paths;
+use super::named_path::named_path;
 use super::packages::Origin;
-use super::texts::beside;
 use toml::{Table, Value};
 
 /// Keys by which a dependency is another package than the registry's of its name.
@@ -103,7 +103,7 @@ fn origin(entry: &Value) -> Vec<(&'static str, Option<String>)> {
 
 fn is_gone(entry: &Value, manifest: &str, paths: &dyn Paths) -> bool {
     let folder = entry.get("path").and_then(Value::as_str);
-    let place = folder.and_then(|folder| beside(manifest, &format!("{folder}/Cargo.toml")));
+    let place = folder.and_then(|folder| named_path(manifest, &format!("{folder}/Cargo.toml")));
     place.is_some_and(|place| !paths.is_there(&place))
 }
 

@@ -1,6 +1,6 @@
 //! The dependencies that manifests and lock files name, so that an added one is told from any other change.
 
-use super::tsconfig::plain;
+use super::json_text::plain;
 use super::xml::elements;
 use crate::domain::json::{self, Value};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! The dependencies that manifests name, each with what it is for and where it comes from.
 
-use super::texts::beside;
-use super::tsconfig::plain;
+use super::json_text::plain;
+use super::named_path::named_path;
 use crate::domain::json;
 use toml::Table;
 
@@ -42,7 +42,7 @@ pub(super) fn table_at<'t>(manifest: &'t Table, path: &[String]) -> Option<&'t T
 
 /// A folder that a manifest names, from the workspace's root; its own words for one outside.
 fn place_of(manifest: &str, folder: &str) -> String {
-    beside(manifest, folder).unwrap_or_else(|| folder.to_owned())
+    named_path(manifest, folder).unwrap_or_else(|| folder.to_owned())
 }
 
 pub(super) fn of_cargo(path: &str, manifest: &Table) -> Vec<Dependency> {

@@ -5,7 +5,7 @@ use super::convention_of;
 use super::keys::is_merged;
 use super::language::{extension, language_of, name_of};
 use super::line::is_product;
-use super::start::{CHECKING, SCRIPT_FOLDERS};
+use super::words::{CHECKING, SCRIPT_FOLDERS};
 use crate::domain::manifest::{Kind, Manifest};
 use std::collections::BTreeSet;
 

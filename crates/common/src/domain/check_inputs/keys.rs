@@ -3,6 +3,7 @@
 
 use super::cargo_keys::{added_cargo, merged_cargo};
 use super::ecosystem::is_requirements;
+use super::json_text::plain;
 use super::keys_back::{KeysBack, Now, Paths, beside, put, with_all};
 use super::language::name_of;
 use super::node_origins::{composer_origins, merged_lock, name_maps, package_origins, read};
@@ -14,7 +15,7 @@ use super::parts::{merged_go, merged_gradle, merged_net, merged_pom};
 use super::python_keys::{Tools, merged_pyproject, merged_setup};
 use super::selection::{is_selection, merged_modules, merged_selection};
 use super::statements::{has_statements, merged_statements};
-use super::tsconfig::{is_tsconfig, merged_tsconfig, plain};
+use super::tsconfig::{is_tsconfig, merged_tsconfig};
 use crate::domain::json::{self, Value};
 use toml::Table;
 

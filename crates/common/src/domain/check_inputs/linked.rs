@@ -3,28 +3,13 @@
 
 use super::language::language_of;
 use super::line::is_product;
+use super::words::is_helpers;
 use super::{Imports, InputKind, InputRules};
 use crate::domain::manifest::{Content, Entry, Kind, Manifest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Links behind links that are followed.
 const MAX_LINKS: usize = 40;
-
-/// Words in names of folders whose sources help tests.
-const HELPERS: &[&str] = &[
-    "assert",
-    "factories",
-    "factory",
-    "fake",
-    "fixture",
-    "harness",
-    "helper",
-    "mock",
-    "spec",
-    "stub",
-    "support",
-    "test",
-];
 
 /// The targets of links, inside the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -118,12 +103,6 @@ fn sources_in<'m>(start: &'m Manifest, folder: &[u8]) -> impl Iterator<Item = &'
             && entry.path.starts_with(&whole)
             && language_of(&text(&entry.path)).is_some()
     })
-}
-
-/// Whether a folder's name says that it helps tests.
-pub(super) fn is_helpers(folder: &str) -> bool {
-    let lower = folder.rsplit('/').next().unwrap_or(folder).to_ascii_lowercase();
-    HELPERS.iter().any(|word| lower.contains(word))
 }
 
 /// What tests reach a product by, such as `tests/calc.py -> ../src/calc.py`.

@@ -25,11 +25,13 @@ mod fixtures;
 mod git;
 mod helpers;
 mod imports;
+mod json_text;
 mod keys;
 mod keys_back;
 mod language;
 mod line;
 mod linked;
+mod named_path;
 mod node_origins;
 mod origins;
 mod overwritten;
@@ -46,6 +48,7 @@ mod statements;
 mod texts;
 mod toml_text;
 mod tsconfig;
+mod words;
 mod xml;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Where manifests and lock files of JavaScript and PHP take the packages from that tests are written with.
 
 use super::dependency_lists::is_redirected;
+use super::json_text::plain;
 use super::keys_back::{KeysBack, Paths, put};
-use super::tsconfig::plain;
 use crate::domain::json::{self, Value};
 
 /// Keys with packages and their versions.

@@ -7,7 +7,7 @@ use super::dependency_lists::{
     Dependency, of_cargo, of_gemfile, of_json, of_python, of_requirements,
 };
 use super::ecosystem::{ecosystem_of, is_requirements};
-use super::linked::is_helpers;
+use super::words::is_helpers;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Libraries and runners of tests, by the ecosystem; one that ends with `/` stands for all below it.

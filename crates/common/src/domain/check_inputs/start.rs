@@ -7,6 +7,7 @@ use super::line::{Role, Script, is_product, scripts};
 use super::linked::{Linked, follow, linked_sources};
 use super::shadow::{library_place, module_in_place, python_place};
 use super::texts::Texts;
+use super::words::{CHECKING, SCRIPT_FOLDERS};
 use super::{Imports, InputKind, InputRules, Origin};
 use crate::domain::manifest::{Kind, Manifest};
 use std::collections::{BTreeMap, BTreeSet};
@@ -188,13 +189,6 @@ impl<'s> StartInputs<'s> {
     }
 }
 
-/// Words in the names of scripts that check, and folders of scripts.
-pub(super) const CHECKING: &[&str] = &[
-    "assert", "audit", "check", "compare", "e2e", "lint", "qa", "regress", "smoke", "spec",
-    "suite", "test", "valid", "verify",
-];
-pub(super) const SCRIPT_FOLDERS: &[&str] =
-    &["ci", ".ci", "hack", "script", "scripts", "tool", "tools"];
 /// Words in the names of scripts that make something: such a script may be what a run is about.
 const MAKING: &[&str] = &[
     "build", "bundle", "compile", "deploy", "fmt", "format", "gen", "install", "make", "migrat",

@@ -6,10 +6,10 @@ use super::configuration::{is_of_folder, language_of_configuration};
 use super::keys::is_lock;
 use super::language::{language_of, name_of};
 use super::line::is_product;
+use super::named_path::named_path;
 use super::packages::Packages;
 use super::tsconfig::is_tsconfig;
 use super::{InputKind, convention_of, is_merged};
-use crate::domain::path::Workspace;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Words of a configuration behind which stands a file that belongs to it.
@@ -159,13 +159,6 @@ fn is_configuration(path: &str) -> bool {
     is_one && !is_of_folder(path)
 }
 
-/// A path that a file names, from the workspace's root.
-pub(super) fn beside(path: &str, named: &str) -> Option<String> {
-    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let whole = if folder.is_empty() { named.to_owned() } else { format!("{folder}/{named}") };
-    Workspace::new("").resolve(&whole).map(|found| found.into_owned())
-}
-
 /// Where the modules lie that a Rust file declares for tests alone.
 fn test_modules(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -188,7 +181,7 @@ fn test_modules(path: &str, text: &str) -> Vec<String> {
         }
         if let Some((_, named)) = marks.split_once("path=\"") {
             let named = named.split('"').next().unwrap_or_default();
-            found.extend(beside(path, named));
+            found.extend(named_path(path, named));
             continue;
         }
         let (stem, _) = name_of(path).rsplit_once('.').unwrap_or((name_of(path), ""));
@@ -203,8 +196,8 @@ fn test_modules(path: &str, text: &str) -> Vec<String> {
             folders.extend(is_root.then(String::new));
         }
         for folder in folders {
-            found.extend(beside(path, &format!("{folder}{name}.rs")));
-            found.extend(beside(path, &format!("{folder}{name}/mod.rs")));
+            found.extend(named_path(path, &format!("{folder}{name}.rs")));
+            found.extend(named_path(path, &format!("{folder}{name}/mod.rs")));
         }
     }
     found
@@ -214,7 +207,7 @@ fn test_modules(path: &str, text: &str) -> Vec<String> {
 fn documents(path: &str, text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| line.contains("doc") && line.contains("include_str!"));
     let named = lines.filter_map(|line| line.split_once("include_str!")?.1.split('"').nth(1));
-    named.filter_map(|named| beside(path, named)).collect()
+    named.filter_map(|named| named_path(path, named)).collect()
 }
 
 /// The files that a recipe of make includes by their names.
@@ -228,7 +221,10 @@ fn included(path: &str, text: &str) -> Vec<String> {
         matches!(word, "include" | "-include" | "sinclude").then_some(names)
     });
     let names = lines.filter_map(|names| names.split('#').next()).flat_map(str::split_whitespace);
-    names.filter(|name| !name.contains(['$', '*', '%'])).filter_map(|it| beside(path, it)).collect()
+    names
+        .filter(|name| !name.contains(['$', '*', '%']))
+        .filter_map(|it| named_path(path, it))
+        .collect()
 }
 
 /// The files that a configuration names by a relative path, behind a word that says what they are for. Recipes, manifests
@@ -259,7 +255,7 @@ fn named_files(path: &str, text: &str) -> Vec<String> {
             let is_path = !named.is_empty()
                 && !named.contains([' ', '*', '"', '\'', '$', '('])
                 && (named.starts_with('.') || named.contains('/') || named.contains('.'));
-            let Some(whole) = is_path.then(|| beside(path, named)).flatten() else { continue };
+            let Some(whole) = is_path.then(|| named_path(path, named)).flatten() else { continue };
             found.extend(EXTENSIONS.iter().map(|end| format!("{whole}{end}")));
         }
     }
