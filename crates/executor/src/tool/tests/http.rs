@@ -140,7 +140,10 @@ async fn headers_have_secrets_and_go_to_the_first_host_alone() {
     assert!(sent.contains("authorization: bearer a value of 23 characters"), "{sent}");
     assert!(sent.contains("x-plain: as it is"), "{sent}");
     let elsewhere = output(&get(&outer, bearer).await).to_ascii_lowercase();
-    assert!(elsewhere.starts_with("get /") && !elsewhere.contains("23"), "{elsewhere}");
+    assert!(elsewhere.starts_with("get /"), "{elsewhere}");
+    for header in ["authorization", "a value of", "x-plain"] {
+        assert!(!elsewhere.contains(header), "{elsewhere}");
+    }
     for (headers, code) in [
         (json!({"Authorization": "secret:other"}), ErrorCode::SecretUnavailable),
         (json!({"Host": "a.org"}), ErrorCode::ArgumentsInvalid),
