@@ -1,6 +1,7 @@
 //! The dependencies that manifests name, each with what it is for and where it comes from.
 
 use super::json_text::plain;
+use super::language::name_of;
 use super::named_path::named_path;
 use crate::domain::json;
 use toml::Table;
@@ -134,10 +135,7 @@ pub(super) fn requirement_of(text: &str) -> &str {
 }
 
 pub(super) fn of_requirements(path: &str, text: &str) -> Vec<Dependency> {
-    let for_tests =
-        names_tests(path.rsplit('/').next().unwrap_or(path).trim_start_matches("requirements"))
-            || path.contains("requirements/")
-                && names_tests(path.rsplit('/').next().unwrap_or(path));
+    let for_tests = names_tests(name_of(path).trim_start_matches("requirements"));
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', '-', '.', '/']));
     let named = lines.map(|line| (requirement_of(line), line.contains('@')));
     let named = named.filter(|(name, _)| !name.is_empty());
@@ -155,7 +153,7 @@ pub(super) fn of_python(manifest: &Table) -> Vec<Dependency> {
     let sources = ["tool", "uv", "sources"].map(str::to_owned);
     for (name, source) in table_at(manifest, &sources).into_iter().flatten() {
         let folder = source.get("path").and_then(toml::Value::as_str).unwrap_or_default();
-        for dependency in found.iter_mut().filter(|it| normal(&it.name) == normal(name)) {
+        for dependency in found.iter_mut().filter(|it| python_name(&it.name) == python_name(name)) {
             dependency.elsewhere = Some(place_of("pyproject.toml", folder));
         }
     }
@@ -168,7 +166,7 @@ fn python_dependencies<'t>(
     value: &'t toml::Value,
     above: &mut Vec<&'t str>,
 ) {
-    const KEYS: &[&str] = &["dependencies", "dependen", "packages", "requires"];
+    const KEYS: &[&str] = &["dependen", "packages", "requires"];
     const MAX_DEPTH: usize = 8;
     let Some(table) = value.as_table().filter(|_| above.len() < MAX_DEPTH) else { return };
     for (name, value) in table {
@@ -197,7 +195,7 @@ fn python_dependencies<'t>(
     }
 }
 
-/// A name of Python, in one form.
-fn normal(name: &str) -> String {
+/// The name of a package of Python, in one form.
+pub(super) fn python_name(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }

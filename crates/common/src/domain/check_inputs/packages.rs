@@ -4,9 +4,10 @@
 //! the tests of the start assert with.
 
 use super::dependency_lists::{
-    Dependency, of_cargo, of_gemfile, of_json, of_python, of_requirements,
+    Dependency, of_cargo, of_gemfile, of_json, of_python, of_requirements, python_name,
 };
 use super::ecosystem::{ecosystem_of, is_requirements};
+use super::language::name_of;
 use super::words::is_helpers;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +73,7 @@ pub(super) struct Packages {
 impl Packages {
     /// Whether a manifest may name packages for tests.
     pub(super) fn reads(path: &str) -> bool {
-        let name = path.rsplit('/').next().unwrap_or(path);
+        let name = name_of(path);
         let known = ["Cargo.toml", "package.json", "pyproject.toml", "Pipfile", "composer.json"];
         known.contains(&name) || name == "Gemfile" || name == "gems.rb" || is_requirements(path)
     }
@@ -236,7 +237,7 @@ fn without_version(name: &str) -> &str {
 
 fn normal(ecosystem: &str, name: &str) -> String {
     match ecosystem {
-        "python" => name.to_ascii_lowercase().replace(['_', '.'], "-"),
+        "python" => python_name(name),
         "php" => name.to_ascii_lowercase(),
         _ => name.to_owned(),
     }
