@@ -124,11 +124,10 @@ mod tests {
     use super::*;
 
     const KNOWN: Known = Known {
-        was_there: &[],
-        dropped: &[],
         gone: &["gone/Cargo.toml"],
         registry: &["checks"],
         elsewhere: &["support", "moved"],
+        ..Known::NOTHING
     };
 
     #[test]

@@ -338,11 +338,11 @@ mod tests {
     use super::super::toml_text::document;
     use super::*;
 
-    const NOTHING: Known = known(&[], &[]);
+    const NOTHING: Known = Known::NOTHING;
 
     /// What was there at the start, and what a run dropped.
     const fn known(was_there: &'static [&'static str], dropped: &'static [&'static str]) -> Known {
-        Known { was_there, dropped, gone: &[], registry: &[], elsewhere: &[] }
+        Known { was_there, dropped, ..Known::NOTHING }
     }
 
     fn back(path: &str, start: &str, now: &str) -> Option<KeysBack> {

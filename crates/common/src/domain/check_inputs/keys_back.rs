@@ -76,7 +76,7 @@ pub(super) fn put(members: &mut Vec<(String, Value)>, key: &str, value: Option<V
 
 /// What tests of manifests know of a workspace.
 #[cfg(test)]
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     pub(super) was_there: &'static [&'static str],
     pub(super) dropped: &'static [&'static str],
@@ -84,6 +84,12 @@ pub(super) struct Known {
     /// Packages of tests from a registry, and from elsewhere.
     pub(super) registry: &'static [&'static str],
     pub(super) elsewhere: &'static [&'static str],
+}
+
+#[cfg(test)]
+impl Known {
+    pub(super) const NOTHING: Self =
+        Self { was_there: &[], dropped: &[], gone: &[], registry: &[], elsewhere: &[] };
 }
 
 #[cfg(test)]

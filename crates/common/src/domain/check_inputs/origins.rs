@@ -281,13 +281,7 @@ mod tests {
     use super::super::keys_back::Known;
     use super::*;
 
-    const KNOWN: Known = Known {
-        was_there: &[],
-        dropped: &[],
-        gone: &[],
-        registry: &["pytest", "rspec", "vitest"],
-        elsewhere: &[],
-    };
+    const KNOWN: Known = Known { registry: &["pytest", "rspec", "vitest"], ..Known::NOTHING };
 
     fn text_of(found: Option<KeysBack>) -> String {
         match found {

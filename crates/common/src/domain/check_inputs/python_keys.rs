@@ -164,7 +164,7 @@ mod tests {
 
     fn back(start: &str, now: &str) -> Option<Table> {
         let read = |text: &str| text.parse::<Table>().unwrap();
-        match merged_pyproject(&read(start), &read(now), (Tools::All, &Known::default()))? {
+        match merged_pyproject(&read(start), &read(now), (Tools::All, &Known::NOTHING))? {
             KeysBack::Merged(text) => Some(read(&text)),
             KeysBack::Original | KeysBack::Lost => panic!("merged"),
         }
@@ -198,7 +198,7 @@ mod tests {
         let none = "[project]\nname = \"a\"\n".parse::<Table>().unwrap();
         let added =
             "[tool.pytest.ini_options]\naddopts = ''\n[tool.black]\n".parse::<Table>().unwrap();
-        let found = merged_pyproject(&none, &added, (Tools::Linters, &Known::default()));
+        let found = merged_pyproject(&none, &added, (Tools::Linters, &Known::NOTHING));
         let expected = "\n[tool]\n\n[tool.pytest]\n\n[tool.pytest.ini_options]\naddopts = \"\"\n";
         assert_eq!(found, Some(KeysBack::Merged(expected.to_owned())));
     }

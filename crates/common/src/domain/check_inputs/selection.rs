@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     fn known(dropped: &'static [&'static str]) -> Known {
-        Known { dropped, ..Known::default() }
+        Known { dropped, ..Known::NOTHING }
     }
 
     #[test]
