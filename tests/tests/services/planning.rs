@@ -210,6 +210,60 @@ async fn a_refused_plan_is_corrected_as_often_as_the_limit_says_and_then_the_run
 }
 
 #[tokio::test]
+async fn a_plan_of_an_agent_reserves_a_part_of_the_budget_and_waits_for_a_larger_one() -> Result<()>
+{
+    let stage = Stage::start().await?;
+    let limits = v1::Limits {
+        planning_retry: Some(5),
+        token_budget: Some(100),
+        max_turn_tokens: Some(60),
+        ..v1::Limits::default()
+    };
+    let run_id = stage.goal(limits).await?;
+    let submit = |lease_epoch, said: &str| v1::SubmitPlanRequest {
+        run_id: run_id.clone(),
+        plan_source: Some(text(said)),
+        lease_epoch,
+        ..v1::SubmitPlanRequest::default()
+    };
+    for (used, reserved) in [(0, 60), (60, 40)] {
+        let counters = stage.deployment.run(&run_id).await?.counters.context("counters")?;
+        let seen = (counters.tokens, counters.reserved_tokens);
+        ensure!(seen == (used, reserved), "{counters:#?}");
+        let (lease, context) = stage.lease(&run_id).await?;
+        ensure!(context.turn_tokens == Some(reserved), "{context:#?}");
+        ensure!(context.turn_cost_micros.is_none(), "there is no such budget: {context:#?}");
+        let refused = stage.planner.clone().submit_plan(submit(lease.lease_epoch, "none")).await;
+        ensure!(refusal(refused)? == "no_json_object", "the reservation is charged");
+    }
+    let run = stage.deployment.run(&run_id).await?;
+    let wait = run.blocked.context("a wait")?;
+    ensure!(wait.question.contains("token_budget (100) is used up"), "{wait:#?}");
+    let request = v1::LeasePlanRequest {
+        planner_id: "planner-1".to_owned(),
+        run_id: run_id.clone(),
+        wait: Some(prost_types::Duration::default()),
+        ..v1::LeasePlanRequest::default()
+    };
+    let offered = stage.planner.clone().lease_plan(request).await?.into_inner();
+    ensure!(offered.lease.is_none(), "a plan without a budget is offered: {offered:#?}");
+    let more = v1::ExtendBudgetRequest {
+        run_id: run_id.clone(),
+        add_tokens: 50,
+        ..v1::ExtendBudgetRequest::default()
+    };
+    stage.deployment.runs()?.extend_budget(more).await?;
+    let (lease, context) = stage.lease(&run_id).await?;
+    ensure!(context.turn_tokens == Some(50), "{context:#?}");
+    ensure!(context.correction.is_some(), "why the last plan was refused is kept: {context:#?}");
+    let steps = [json!({"id": "a", "description": "first"})];
+    stage.submit(&lease, 0, text(&plan(&steps).to_string())).await?;
+    let counters = stage.finish(&run_id).await?.counters.context("counters")?;
+    ensure!(counters.reported_tokens >= 5 && counters.reserved_tokens == 0, "{counters:#?}");
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
 async fn a_plan_that_stays_too_long_is_cut_to_its_first_steps_or_ends_the_run() -> Result<()> {
     let stage = Stage::start().await?;
     let limits = v1::Limits { max_plan_steps: Some(2), ..v1::Limits::default() };

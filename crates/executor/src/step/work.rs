@@ -11,8 +11,8 @@ use futures::future::Either;
 use futures::stream::{FuturesUnordered, StreamExt};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use surety_common::domain::execution::Wait;
 use surety_common::domain::execution::draft::{Draft, Ending};
+use surety_common::domain::execution::{Wait, plan_unblocks};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::planning::{Planning, ReplanCause};
@@ -263,7 +263,7 @@ fn recover(run: &LeasedRun, draft: &mut Draft) -> Result<(), Refusal> {
                     Uuid::now_v7(),
                     WaitingOn::Model,
                     draft.now(),
-                    "call SubmitPlan with a patch of the plan".to_owned(),
+                    plan_unblocks(of_model, draft.execution().plan_revision).to_owned(),
                 )
             };
             let limits = &run.spec.limits;

@@ -57,7 +57,7 @@ pub(crate) async fn refuse(
     let actor = planner.actor_for(call.by());
     let mut draft = Draft::new(record.execution.clone(), actor, planner.now());
     draft.answer_under(lease_epoch).map_err(refused)?;
-    draft.settle_plan(usage);
+    draft.settle_plan(usage, true);
     let message = refuse_in(&mut draft, record, call.by(), code, &fault).map_err(refused)?;
     let span = trace::plan_span("planner", &run_id.to_string(), &record.spec.trace_parent);
     let span_id = trace::span_id(&span);

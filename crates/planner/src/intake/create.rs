@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use surety_common::domain::check::{AcceptCheck, encode_overlay};
 use surety_common::domain::execution::draft::Draft;
-use surety_common::domain::execution::{Execution, Graph, PLAN_OF_MODEL, Wait};
+use surety_common::domain::execution::{Execution, Graph, Wait, plan_unblocks};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::fork::ForkedFrom;
 use surety_common::domain::journal::{Entry, PlanStored};
@@ -54,7 +54,7 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
         trace::start_run("planner", &id.to_string(), request.caller_trace.as_deref());
     let request_digest = request.request_digest.clone();
     let without_plan = request.without_plan;
-    let mut wait = wait_for_plan(now, request.driver);
+    let mut wait = wait_for_plan(now, request.driver, 0);
     let checks = Plan { verify: request.checks.clone(), ..Plan::default() };
     if !checks.verify.is_empty() {
         let listed = checks.verify.iter().map(AcceptCheck::to_json).collect();
@@ -261,13 +261,10 @@ pub(crate) fn first_moves(
     Ok(draft)
 }
 
-/// The wait for a plan. What the first one came to is stored once there is something to store.
-pub(crate) fn wait_for_plan(now: DateTime<Utc>, driver: DriverKind) -> Wait {
+/// The wait for a plan after this revision. What the first one came to is stored once there is something to store.
+pub(crate) fn wait_for_plan(now: DateTime<Utc>, driver: DriverKind, revision: u32) -> Wait {
     let of_model = driver == DriverKind::Model;
-    let unblocks = match of_model {
-        true => PLAN_OF_MODEL,
-        false => "call SubmitPlan with a plan for the goal",
-    };
+    let unblocks = plan_unblocks(of_model, revision);
     let wait = Wait::new(Uuid::now_v7(), WaitingOn::Model, now, unblocks.to_owned());
     Wait { model: of_model.then(Box::default), ..wait }
 }

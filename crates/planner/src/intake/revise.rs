@@ -84,7 +84,7 @@ pub(crate) async fn submit(
     if new.lease_epoch != 0 {
         draft.answer_under(new.lease_epoch).map_err(refused)?;
     }
-    draft.settle_plan(new.usage);
+    draft.settle_plan(new.usage, new.lease_epoch != 0);
     draft.unblock(&old, "a plan was submitted").map_err(refused)?;
     draft.journal(Entry::Plan(stored_entry(&stored, new.model.as_ref())));
     match new.expected_revision {
@@ -227,7 +227,7 @@ fn send_back(
     let wait = Wait {
         question: text.to_owned(),
         planning,
-        ..wait_for_plan(draft.now(), record.spec.driver)
+        ..wait_for_plan(draft.now(), record.spec.driver, execution.plan_revision)
     };
     let graph = Graph::of(plan);
     draft.replan(&graph, wait, text).map_err(|_| {

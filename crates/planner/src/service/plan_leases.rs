@@ -3,6 +3,7 @@
 use crate::intake::attempts_left;
 use crate::intake::leases::Ask;
 use std::time::Duration;
+use surety_common::domain::decision::Usage;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::planning::ReplanCause;
 use surety_common::domain::problem::{Code, Problem};
@@ -115,6 +116,7 @@ pub(super) fn leased(lease: WaitLease, record: &RunRecord) -> v1::LeasePlanRespo
     });
     let reason = execution.own_wait().map(|wait| wait.question.clone()).unwrap_or_default();
     let planning = execution.planning();
+    let Usage { tokens, cost_micros } = planning.reserved;
     let context = v1::PlanContext {
         goal: spec.goal.clone(),
         limits: Some(spec.limits.clone().into()),
@@ -140,6 +142,8 @@ pub(super) fn leased(lease: WaitLease, record: &RunRecord) -> v1::LeasePlanRespo
             ReplanCause::EnvironmentChanged => v1::ReplanCause::EnvironmentChanged,
         }
         .into(),
+        turn_tokens: spec.limits.token_budget.map(|_| tokens),
+        turn_cost_micros: spec.limits.cost_budget_micros.map(|_| cost_micros),
     };
     let lease = v1::PlanLease {
         run_id: lease.run_id.to_string(),

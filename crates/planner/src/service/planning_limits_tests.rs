@@ -103,11 +103,11 @@ fn waiting_run(limits: Limits, replans: bool) -> RunRecord {
         draft.run_event(RunEvent::PlanningStarted, "a plan came with the run").expect("planning");
         draft.start_plan(&graph, 1).expect("a plan is accepted");
         draft
-            .replan(&graph, wait_for_plan(now, DriverKind::Remote), "a step failed")
+            .replan(&graph, wait_for_plan(now, DriverKind::Remote, 0), "a step failed")
             .expect("another plan");
         plan = Some(Arc::new(first));
     } else {
-        draft = first_moves(draft, Err(wait_for_plan(now, DriverKind::Remote)), None)
+        draft = first_moves(draft, Err(wait_for_plan(now, DriverKind::Remote, 0)), None)
             .expect("a run that waits for a plan");
     }
     let execution = (*draft.into_write().execution).clone();

@@ -267,7 +267,7 @@ impl Draft {
         run::decide(self.execution.state, event)?;
         let stage = stage(self.execution.state).to_owned();
         let cause = end.user_message.clone();
-        self.settle_plan(None);
+        self.settle_plan(None, false);
         self.cancel_open_steps(graph)?;
         self.execution.wait = None;
         self.execution.paused = None;

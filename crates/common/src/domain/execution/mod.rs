@@ -39,7 +39,7 @@ pub use grants::Revocation;
 pub use graph::Graph;
 pub use open_worker_call::{CallSpan, WorkerCall, WorkerCallEnd, WorkerResult};
 pub use plan_approval::PlanAnswer;
-pub use plan_budget::PLAN_OF_MODEL;
+pub use plan_budget::plan_unblocks;
 pub use step_progress::{CallAnswer, OpenCall, Sleep, StepProgress, SuppliedReply};
 pub use wait::{Paused, Wait};
 pub use worker_call::NextAttempt;

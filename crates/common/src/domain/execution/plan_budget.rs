@@ -1,4 +1,4 @@
-//! The budgets of a run while a model of the service plans: its reply has a reservation, as a turn has.
+//! The budgets of a run while a model of the service or an agent plans: its reply has a reservation, as a turn has.
 //!
 //! ```text
 //!   the wait for a plan --reserve_plan--> its reply has a part of the budget --settle_plan--> charged
@@ -8,6 +8,7 @@
 
 use super::budget::Shortage;
 use super::draft::Draft;
+use super::wait_rows::WaitKind;
 use super::{Execution, Graph, Wait};
 use crate::domain::decision::{Usage, UsageSource};
 use crate::domain::limits::Limits;
@@ -17,7 +18,7 @@ use crate::domain::stop::WaitingOn;
 use uuid::Uuid;
 
 impl Draft {
-    /// Reserves what a model's reply to the run's wait for a plan may use, where the run has budgets. Where one has
+    /// Reserves what the reply to the run's wait for a plan may use, where the run has budgets. Where one has
     /// nothing left, the run waits for a larger one, or ends where its policy says so: until the plan is there,
     /// no other step releases anything. Changes nothing for other waits.
     ///
@@ -55,30 +56,41 @@ impl Draft {
         (limits, on_budget): (&Limits, OnBudget),
     ) -> Result<(), Refusal> {
         let short = |wait: &&mut Wait| wait.budget.is_some();
+        let revision = self.execution.plan_revision;
         let Some(wait) = plan_wait(&mut self.execution).filter(short) else { return Ok(()) };
         wait.id = next;
         wait.waiting_on = WaitingOn::Model;
         wait.budget = None;
-        PLAN_OF_MODEL.clone_into(&mut wait.unblocks);
+        plan_unblocks(wait.model.is_some(), revision).clone_into(&mut wait.unblocks);
         let planning = wait.planning.get_or_insert_default();
         wait.question = std::mem::take(&mut planning.reason);
         self.reserve_plan(graph, limits, on_budget)
     }
 
-    /// Charges what making a plan cost, and else what was reserved for it, because the model may have used that much.
-    pub fn settle_plan(&mut self, usage: Option<(Usage, UsageSource)>) {
-        let planning = plan_wait(&mut self.execution).and_then(|wait| wait.planning.as_deref_mut());
+    /// Charges what making a plan cost. Where that is not said, charges what was reserved for it if a model of the
+    /// service or the agent under a lease (`is_leased`) may have used that much, else nothing.
+    pub fn settle_plan(&mut self, usage: Option<(Usage, UsageSource)>, is_leased: bool) {
+        let wait = plan_wait(&mut self.execution);
+        let may_have_used = is_leased || wait.as_ref().is_some_and(|wait| wait.model.is_some());
+        let planning = wait.and_then(|wait| wait.planning.as_deref_mut());
         let reserved = planning.map(|planning| std::mem::take(&mut planning.reserved));
-        let (usage, source) =
-            usage.unwrap_or((reserved.unwrap_or_default(), UsageSource::Reserved));
+        let assumed = reserved.filter(|_| may_have_used).unwrap_or_default();
+        let (usage, source) = usage.unwrap_or((assumed, UsageSource::Reserved));
         let counters = &mut self.execution.counters;
         counters.charge(usage, source);
         counters.usage_without_turn = counters.usage_without_turn.plus(usage);
     }
 }
 
-/// What ends a wait for a plan of a model, for people.
-pub const PLAN_OF_MODEL: &str = "a plan of the service's model, or a call of SubmitPlan with one";
+/// What ends a wait for a plan, for people: of a model of the service or of an agent, while the run's plan has this
+/// revision.
+pub const fn plan_unblocks(of_model: bool, revision: u32) -> &'static str {
+    match (of_model, revision) {
+        (true, _) => "a plan of the service's model, or a call of SubmitPlan with one",
+        (false, 0) => "call SubmitPlan with a plan for the goal",
+        (false, _) => "call SubmitPlan with a patch of the plan",
+    }
+}
 
 fn ask_for_budget(wait: &mut Wait, shortage: &Shortage) {
     wait.waiting_on = WaitingOn::User;
@@ -86,10 +98,13 @@ fn ask_for_budget(wait: &mut Wait, shortage: &Shortage) {
     "call ExtendBudget with more, or with stop".clone_into(&mut wait.unblocks);
     let reason = std::mem::replace(&mut wait.question, shortage.to_string());
     wait.planning.get_or_insert_default().reason = reason;
-    wait.model = Some(Box::default());
+    wait.model = wait.model.take().map(|_| Box::default());
 }
 
-/// The run's own wait for a plan of a model, or for the budget of one.
+/// The run's own wait for a plan, or for the budget of one.
 fn plan_wait(execution: &mut Execution) -> Option<&mut Wait> {
-    execution.own_wait_mut().filter(|wait| wait.model.is_some())
+    // The wait of a step for a budget belongs to the step.
+    execution.own_wait_mut().filter(|wait| {
+        matches!(wait.kind(), WaitKind::Plan | WaitKind::ModelPlan | WaitKind::Budget)
+    })
 }

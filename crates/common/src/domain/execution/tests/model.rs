@@ -166,13 +166,22 @@ const fn tokens(tokens: u64) -> Usage {
 
 /// A run with a budget of 100 tokens and 40 for a reply, which waits for a plan of a model.
 fn planning(used: u64, on_budget: OnBudget) -> (Limits, Execution) {
+    planning_by(Some(Box::default()), used, on_budget)
+}
+
+/// As [`planning`], for a plan of a model or an agent.
+fn planning_by(
+    model: Option<Box<ModelWait>>,
+    used: u64,
+    on_budget: OnBudget,
+) -> (Limits, Execution) {
     let limits = Limits { token_budget: Some(100), max_turn_tokens: Some(40), ..Limits::default() };
     let mut row = Execution::new(Uuid::from_u128(9), "default".to_owned(), at(100_000), at(0));
     row.counters.usage = tokens(used);
     let mut change = draft(&row, 0);
     change.run_event(RunEvent::PlanningStarted, "a plan is required").unwrap();
     let wait = Wait::new(WAIT, WaitingOn::Model, at(0), "a plan".to_owned());
-    let wait = Wait { model: Some(Box::default()), question: "why".to_owned(), ..wait };
+    let wait = Wait { model, question: "why".to_owned(), ..wait };
     change.block(&graph(), wait).unwrap();
     change.reserve_plan(&graph(), &limits, on_budget).unwrap();
     (limits, written(change))
@@ -185,7 +194,7 @@ fn a_plan_reserves_its_part_of_the_budget_and_is_charged_with_it_or_with_its_cos
         assert_eq!(row.reserved(), tokens(part));
         for (said, charged) in [(Some(tokens(7)), 7), (None, part)] {
             let mut change = draft(&row, 1);
-            change.settle_plan(said.map(|usage| (usage, UsageSource::Measured)));
+            change.settle_plan(said.map(|usage| (usage, UsageSource::Measured)), false);
             change.unblock(&graph(), "a plan").unwrap();
             change.start_plan(&graph(), 1).unwrap();
             let row = written(change);
@@ -193,7 +202,7 @@ fn a_plan_reserves_its_part_of_the_budget_and_is_charged_with_it_or_with_its_cos
         }
         // A refused plan was paid for; the next one reserves again, as far as something is left.
         let mut change = draft(&row, 1);
-        change.settle_plan(Some((tokens(20), UsageSource::Measured)));
+        change.settle_plan(Some((tokens(20), UsageSource::Measured)), false);
         let refused = RefusedPlan { code: "x".into(), field: String::new(), message: "x".into() };
         change.refuse_plan(NEXT, refused, "refused").unwrap();
         change.reserve_plan(&graph(), &limits, OnBudget::Block).unwrap();
@@ -209,10 +218,30 @@ fn a_plan_reserves_its_part_of_the_budget_and_is_charged_with_it_or_with_its_cos
 }
 
 #[test]
+fn a_plan_without_a_usage_is_charged_with_its_reservation_under_a_lease_only() {
+    for (is_leased, charged) in [(true, 40), (false, 0)] {
+        let (_, row) = planning_by(None, 0, OnBudget::Block);
+        assert_eq!(row.reserved(), tokens(40));
+        let mut change = draft(&row, 1);
+        change.settle_plan(None, is_leased);
+        change.unblock(&graph(), "a plan").unwrap();
+        change.start_plan(&graph(), 1).unwrap();
+        let row = written(change);
+        assert_eq!((row.reserved(), row.counters.usage), (tokens(0), tokens(charged)));
+    }
+}
+
+#[test]
 fn without_a_budget_for_a_plan_the_run_waits_for_one_or_ends() {
-    let (_, row) = planning(100, OnBudget::Fail);
+    for (model, kind) in [(Some(Box::default()), WaitKind::ModelPlan), (None, WaitKind::Plan)] {
+        plan_without_a_budget(model, kind);
+    }
+}
+
+fn plan_without_a_budget(model: Option<Box<ModelWait>>, kind: WaitKind) {
+    let (_, row) = planning_by(model.clone(), 100, OnBudget::Fail);
     assert_eq!(row.stop_reason(), Some(StopReason::BudgetExceeded));
-    let (limits, row) = planning(100, OnBudget::Block);
+    let (limits, row) = planning_by(model, 100, OnBudget::Block);
     assert_eq!(row.kept_waits().map(|wait| wait.kind).collect::<Vec<_>>(), [WaitKind::Budget]);
     let shown = row.wait.clone().unwrap();
     assert!(shown.question.contains("token_budget (100) is used up"), "{shown:?}");
@@ -221,7 +250,7 @@ fn without_a_budget_for_a_plan_the_run_waits_for_one_or_ends() {
     change.wait_for_plan_again(&graph(), NEXT, (&limits, OnBudget::Block)).unwrap();
     let write = change.into_write();
     assert_eq!(write.waits.closed, [WAIT]);
-    assert_eq!((write.waits.opened[0].id, write.waits.opened[0].kind), (NEXT, WaitKind::ModelPlan));
+    assert_eq!((write.waits.opened[0].id, write.waits.opened[0].kind), (NEXT, kind));
     let row = Execution::clone(&write.execution);
     assert_eq!((row.reserved(), row.wait.unwrap().question.as_str()), (tokens(25), "why"));
 }

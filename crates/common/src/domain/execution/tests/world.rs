@@ -351,7 +351,7 @@ impl World {
     }
 
     fn revise(&self, draft: &mut Draft) -> Result<(), Refusal> {
-        draft.settle_plan(None);
+        draft.settle_plan(None, false);
         draft.unblock(&self.graph, "a plan came")?;
         draft.revise_plan(&self.graph, &self.graph, self.execution.plan_revision + 1)
     }
