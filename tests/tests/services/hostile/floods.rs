@@ -9,8 +9,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tonic::Status;
 
-/// Connections that are opened at once: what a burst of 10,000 a second brings in a twentieth of one.
+/// Connections that are open at once.
 const BURST: usize = 500;
+/// Bursts that follow one another without a pause: 10,000 connections, as fast as the port takes them.
+const BURSTS: usize = 20;
 /// Connections that begin a message and never end it.
 const SLOW: usize = 100;
 /// Long polls of one identity.
@@ -50,6 +52,25 @@ pub(super) fn cases() -> Vec<Case> {
             act: |scene, victim| {
                 async move {
                     let _open = connect(&address(scene)?, BURST, b"").await?;
+                    still_served(victim).await
+                }
+                .boxed()
+            },
+        },
+        Case {
+            name: "10,000 connections that say nothing, without a pause",
+            code: "",
+            act: |scene, victim| {
+                async move {
+                    let address = address(scene)?;
+                    let storm = async {
+                        for _ in 0..BURSTS {
+                            connect(&address, BURST, b"").await?;
+                        }
+                        Ok(())
+                    };
+                    let (storm, served) = tokio::join!(storm, still_served(victim));
+                    storm.and(served)?;
                     still_served(victim).await
                 }
                 .boxed()
