@@ -124,7 +124,7 @@ impl Agent {
     /// The call's.
     pub async fn lease_as(&self, request: v1::LeaseStepRequest) -> Result<Option<Work>, Status> {
         let request = v1::LeaseStepRequest { driver_id: self.driver_id.clone(), ..request };
-        let v1::LeaseStepResponse { lease, context } =
+        let v1::LeaseStepResponse { lease, context, .. } =
             self.client.clone().lease_step(request).await?.into_inner();
         Ok(lease.zip(context).map(|(lease, context)| Work { lease, context }))
     }

@@ -3,7 +3,7 @@
 use crate::context::decision_text;
 use crate::decision::parse_decision;
 use crate::participant::{
-    Ask, LeasedStep, Participants, Report, Submission, TurnResult, step_context,
+    Ask, Leased, LeasedStep, Participants, Report, Submission, TurnResult, step_context,
 };
 use crate::stateless;
 use crate::tool::{Toolbox, shown};
@@ -17,6 +17,7 @@ use surety_common::domain::fault::Fault;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::wire::caller::Caller;
+use surety_common::wire::run::blocked;
 use surety_common::wire::selection::Selection;
 use surety_common::wire::status::{needs_database, to_status};
 use surety_common::wire::trace::TraceContext;
@@ -90,11 +91,19 @@ impl ExecutorService for Service {
         let caller = Caller::of(&request).map_err(status)?;
         let ask = ask(&caller, request.into_inner()).map_err(status)?;
         let leased = participants.lease(&caller, ask).await.map_err(status)?;
-        let response = leased.map(|leased| v1::LeaseStepResponse {
-            lease: Some(lease(&leased)),
-            context: Some(step_context(&leased.scene, &participants.workshop)),
-        });
-        Ok(Response::new(response.unwrap_or_default()))
+        Ok(Response::new(match leased {
+            Leased::Step(leased) => v1::LeaseStepResponse {
+                lease: Some(lease(&leased)),
+                context: Some(step_context(&leased.scene, &participants.workshop)),
+                ..v1::LeaseStepResponse::default()
+            },
+            Leased::Nothing(None) => v1::LeaseStepResponse::default(),
+            Leased::Nothing(Some(record)) => v1::LeaseStepResponse {
+                run_state: v1::RunState::from(record.execution.state).into(),
+                blocked: blocked(&record.execution),
+                ..v1::LeaseStepResponse::default()
+            },
+        }))
     }
 
     async fn submit_decision(

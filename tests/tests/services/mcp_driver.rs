@@ -27,9 +27,11 @@ struct Mcp {
 }
 
 impl Mcp {
-    async fn start(executor: &str, token: &NamedTempFile) -> Result<Self> {
+    async fn start(deployment: &Deployment, token: &NamedTempFile) -> Result<Self> {
+        let executor = deployment.executors.first().context("an executor")?.url();
         let mut command = Command::new(binary("surety")?);
-        command.args(["mcp", "--drive", executor]).arg("--token-file").arg(token.path());
+        command.args(["mcp", "--drive", &executor, "--url", &deployment.planner.url()]);
+        command.arg("--token-file").arg(token.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;
         let input = child.stdin.take();
@@ -90,7 +92,6 @@ async fn decisions_over_mcp_go_through_the_executor_to_a_verdict() -> Result<()>
     let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
     deployment.use_token(Token::new(&secret(PERSON))?);
     deployment.add_executor(&[]).await?;
-    let executor = deployment.executors.first().context("an executor")?.url();
     let folder = tempfile::tempdir()?;
     let plan = plan(&[json!({"id": "s", "description": "write out.txt"})]);
     let driver = v1::Driver::Remote.into();
@@ -99,14 +100,14 @@ async fn decisions_over_mcp_go_through_the_executor_to_a_verdict() -> Result<()>
     let run_id = deployment.create_run(created).await?.id;
 
     // A person's token drives nothing.
-    let mut stranger = Mcp::start(&executor, &token_of(PERSON)?).await?;
+    let mut stranger = Mcp::start(&deployment, &token_of(PERSON)?).await?;
     let (refused, is_error) = stranger.call("surety_lease", json!({"run_id": run_id})).await?;
     ensure!(is_error && refused["error"]["code"] == "permission_denied", "{refused}");
     stranger.end().await?;
 
-    let mut mcp = Mcp::start(&executor, &token_of(AGENT)?).await?;
+    let mut mcp = Mcp::start(&deployment, &token_of(AGENT)?).await?;
     let tools = mcp.request("tools/list", json!({})).await?;
-    ensure!(tools["tools"].as_array().map(Vec::len) == Some(3), "{tools}");
+    ensure!(tools["tools"].as_array().map(Vec::len) == Some(5), "{tools}");
     let (refused, is_error) = mcp.call("surety_decide", json!({"decision": write()})).await?;
     ensure!(is_error && refused["error"]["code"] == "value_invalid", "{refused}");
     let wanted = json!({"run_id": run_id, "wait_seconds": 30});
@@ -121,7 +122,7 @@ async fn decisions_over_mcp_go_through_the_executor_to_a_verdict() -> Result<()>
     ensure!(refused["outcome"] == "no_decision", "{refused}");
     // A connection that ends gives the step back.
     mcp.end().await?;
-    let mut mcp = Mcp::start(&executor, &token_of(AGENT)?).await?;
+    let mut mcp = Mcp::start(&deployment, &token_of(AGENT)?).await?;
     let (leased, _) = mcp.call("surety_lease", wanted).await?;
     ensure!(leased["context"]["turn"] == 2, "{leased}");
     let (wrote, _) = mcp.call("surety_decide", json!({"decision": write()})).await?;
@@ -133,6 +134,86 @@ async fn decisions_over_mcp_go_through_the_executor_to_a_verdict() -> Result<()>
     mcp.end().await?;
     let run = deployment.wait_for_end(&run_id).await?;
     ensure!(run.state() == v1::RunState::Done, "{run:#?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn an_agent_over_mcp_plans_decides_waits_and_reads_how_the_run_ended() -> Result<()> {
+    let tokens = token_file()?;
+    let path = tokens.path().to_string_lossy().into_owned();
+    let trails = Trail::parent().to_string_lossy().into_owned();
+    let environment = [("SURETY_TOKEN_FILE", path.as_str()), ("SURETY_SANDBOX_WRITABLE", &trails)];
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    deployment.use_token(Token::new(&secret(PERSON))?);
+    deployment.add_executor(&[]).await?;
+    let folder = tempfile::tempdir()?;
+    let workspace = folder.path().to_string_lossy().into_owned();
+    let created = v1::CreateRunRequest {
+        goal: "write out.txt".to_owned(),
+        driver: v1::Driver::Remote.into(),
+        workspace: workspace.clone(),
+        verify: vec![v1::AcceptCheck {
+            kind: "file_exists".to_owned(),
+            target: "out.txt".to_owned(),
+            ..v1::AcceptCheck::default()
+        }],
+        ..v1::CreateRunRequest::default()
+    };
+    let run_id = deployment.create_run(created).await?.id;
+    let mut mcp = Mcp::start(&deployment, &token_of(AGENT)?).await?;
+    let of_run = json!({"run_id": run_id, "wait_seconds": 30});
+    let at_once = json!({"run_id": run_id});
+
+    // Without a plan there is no step; the agent reads what the run waits for.
+    let (idle, _) = mcp.call("surety_lease", at_once.clone()).await?;
+    ensure!(idle["leased"] == false && idle["run_state"] == "BLOCKED", "{idle}");
+    ensure!(
+        idle["blocked"]["unblocks"].as_str().is_some_and(|it| it.contains("SubmitPlan")),
+        "{idle}"
+    );
+
+    let steps = json!([{"id": "s", "description": "write out.txt"}]);
+    let (refused, is_error) = mcp.call("surety_submit_plan", json!({"plan": {}})).await?;
+    ensure!(
+        is_error && refused["error"]["code"] == "value_invalid",
+        "nothing is leased: {refused}"
+    );
+    let (leased, _) = mcp.call("surety_lease_plan", of_run.clone()).await?;
+    ensure!(leased["context"]["goal"] == "write out.txt", "{leased}");
+    let (refused, is_error) =
+        mcp.call("surety_submit_plan", json!({"plan": {"title": "t", "steps": []}})).await?;
+    ensure!(is_error && refused["error"]["code"] == "steps_empty", "{refused}");
+    let (leased, _) = mcp.call("surety_lease_plan", of_run.clone()).await?;
+    ensure!(leased["context"]["correction"]["code"] == "steps_empty", "{leased}");
+    let whole = json!({"title": "t", "steps": steps, "verify": ["test -e out.txt"]});
+    let (stored, _) = mcp.call("surety_submit_plan", json!({"plan": whole})).await?;
+    ensure!(stored["plan"]["verify"].as_array().map(Vec::len) == Some(2), "{stored}");
+
+    let (leased, _) = mcp.call("surety_lease", of_run.clone()).await?;
+    ensure!(leased["leased"] == true, "{leased}");
+    let (wrote, _) = mcp.call("surety_decide", json!({"decision": write()})).await?;
+    ensure!(wrote["outcome"] == "applied", "{wrote}");
+    let (done, _) = mcp.call("surety_decide", json!({"decision": next_plan().to_string()})).await?;
+    ensure!(done["outcome"] == "step_done", "{done}");
+    deployment.wait_for_end(&run_id).await?;
+    let (ended, is_error) = mcp.call("surety_lease", at_once).await?;
+    let said = ended["ended"].as_str().unwrap_or_default();
+    ensure!(!is_error && said.contains("DONE (accepted)"), "{ended}");
+
+    // A leased plan goes back when the connection ends.
+    let created = v1::CreateRunRequest {
+        goal: "another".to_owned(),
+        driver: v1::Driver::Remote.into(),
+        ..v1::CreateRunRequest::default()
+    };
+    let other = json!({"run_id": deployment.create_run(created).await?.id, "wait_seconds": 30});
+    let (leased, _) = mcp.call("surety_lease_plan", other.clone()).await?;
+    ensure!(leased["leased"] == true, "{leased}");
+    mcp.end().await?;
+    let mut mcp = Mcp::start(&deployment, &token_of(AGENT)?).await?;
+    let (leased, _) = mcp.call("surety_lease_plan", other).await?;
+    ensure!(leased["leased"] == true, "the plan is still held: {leased}");
+    mcp.end().await?;
     deployment.finish().await
 }
 

@@ -59,7 +59,7 @@ pub(super) struct ReportStep {
     pub(super) note: String,
 }
 
-/// `surety_lease`.
+/// `surety_lease` and `surety_lease_plan`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Lease {
@@ -73,6 +73,16 @@ pub(super) struct Lease {
     pub(super) labels: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) run_id: String,
+}
+
+/// `surety_submit_plan`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SubmitPlan {
+    #[serde(default)]
+    pub(super) plan: Option<Value>,
+    #[serde(default)]
+    pub(super) patch: Option<Value>,
 }
 
 /// `surety_decide`.
@@ -133,6 +143,8 @@ pub(super) enum Call {
     /// A round; whether it writes the verdict.
     Judge(bool),
     Ask(Ask),
+    LeasePlan(Lease),
+    SubmitPlan(SubmitPlan),
     Lease(Lease),
     Decide(Decide),
     Release(Release),
@@ -148,6 +160,8 @@ impl Call {
             Tool::Check => read::<Nothing>(arguments).map(|_| Self::Judge(false))?,
             Tool::Verdict => read::<Nothing>(arguments).map(|_| Self::Judge(true))?,
             Tool::Ask => Self::Ask(read(arguments)?),
+            Tool::LeasePlan => Self::LeasePlan(read(arguments)?),
+            Tool::SubmitPlan => Self::SubmitPlan(read(arguments)?),
             Tool::Lease => Self::Lease(read(arguments)?),
             Tool::Decide => Self::Decide(read(arguments)?),
             Tool::Release => Self::Release(read(arguments)?),

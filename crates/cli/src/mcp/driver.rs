@@ -5,6 +5,8 @@
 //!   surety_decide --> SubmitDecision  the outcome, and the context of the turn after it
 //!                     Heartbeat       while the step is held
 //!   surety_release -> ReleaseStep     the step goes back
+//!
+//! Asked for the steps of one run, surety_lease answers what that run waits for, or how it ended.
 //! ```
 
 use std::time::Duration;
@@ -16,6 +18,7 @@ use surety_common::wire::client::{ServiceChannel, Transport, channel_over, is_lo
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
+use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::submit_decision_request::DecisionSource;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -23,17 +26,18 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Status};
 
 use super::arguments::{Decide, Lease, Release, within};
+use super::driver_plan::HeldPlan;
 use super::observer::{Answer, bounded};
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
 use crate::output::note;
-use crate::text::{one_line, outcome};
+use crate::text::{one_line, outcome, run_state};
 use crate::wire_json;
 
 /// The longest decision in bytes.
 const MOST_DECISION: usize = 1 << 20;
 /// The longest wait for a step in seconds, as the executor allows.
-const LONGEST_WAIT: u64 = 60;
+pub(super) const LONGEST_WAIT: u64 = 60;
 /// What a call takes beyond the time that it asks for.
 const MARGIN: Duration = Duration::from_secs(40);
 /// The most time between two heartbeats, and the least.
@@ -42,16 +46,24 @@ const BEAT_LEAST: Duration = Duration::from_millis(200);
 /// The largest message of the executor in bytes.
 const MOST_ANSWER: usize = 256 << 20;
 
+/// Where `surety up` serves the planner.
+const PLANNER_URL: &str = "http://127.0.0.1:7401";
+
 type Executor = ExecutorServiceClient<ServiceChannel>;
+pub(super) type Planner = PlannerServiceClient<ServiceChannel>;
 
 /// An agent that drives steps.
 #[derive(Debug)]
 pub struct Driver {
     executor: Executor,
     url: String,
+    planner: Planner,
+    planner_url: String,
     name: String,
     /// The step that it has leased. One at a time: an agent has one train of thought.
     held: Mutex<Option<Held>>,
+    /// The plan that it has leased.
+    plan: Mutex<Option<HeldPlan>>,
     ended: CancellationToken,
 }
 
@@ -70,7 +82,8 @@ impl Drop for Held {
 }
 
 impl Driver {
-    /// A driver of the executor at `url`, with the configured token, else with that of the data folder's drivers.
+    /// A driver of the executor at `url`, with the configured token, else with that of the data folder's drivers. Plans
+    /// go to the planner at the configured address, else at that of the data folder.
     ///
     /// # Errors
     /// The address or the token cannot be used.
@@ -88,10 +101,35 @@ impl Driver {
             }
         };
         let token = secret.map(|secret| Token::new(secret.expose())).transpose()?;
-        let channel = channel_over(url, token.as_ref(), &Transport::of_client(&client.tls)?)?;
+        let transport = Transport::of_client(&client.tls)?;
+        let channel = channel_over(url, token.as_ref(), &transport)?;
         let executor = Executor::new(channel).max_decoding_message_size(MOST_ANSWER);
-        let name = format!("surety-mcp-{}", std::process::id());
-        Ok(Self { executor, url: url.to_owned(), name, held: Mutex::new(None), ended })
+        let noted = || DataFolder::choose(&client.folder).ok()?.noted_endpoint();
+        let planner_url = client.address.url.clone().or_else(noted);
+        let planner_url = planner_url.unwrap_or_else(|| PLANNER_URL.to_owned());
+        // The token is for the machine of the executor and for that of an address that was given.
+        let is_given = client.address.url.is_some() || is_loopback(&planner_url);
+        let channel = channel_over(&planner_url, token.as_ref().filter(|_| is_given), &transport)?;
+        let planner = Planner::new(channel).max_decoding_message_size(MOST_ANSWER);
+        let (url, name) = (url.to_owned(), format!("surety-mcp-{}", std::process::id()));
+        let (held, plan) = (Mutex::new(None), Mutex::new(None));
+        Ok(Self { executor, url, planner, planner_url, name, held, plan, ended })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn planner(&self) -> Planner {
+        self.planner.clone()
+    }
+
+    pub(super) fn planner_url(&self) -> &str {
+        &self.planner_url
+    }
+
+    pub(super) const fn plan(&self) -> &Mutex<Option<HeldPlan>> {
+        &self.plan
     }
 
     /// Ends every call.
@@ -106,11 +144,7 @@ impl Driver {
         asked: Lease,
         cancel: &CancellationToken,
     ) -> Result<Answer, Failure> {
-        within("run_id", &asked.run_id)?;
-        within("namespace", &asked.namespace)?;
-        for namespace in &asked.namespaces {
-            within("namespaces", namespace)?;
-        }
+        asked.check()?;
         let mut held = self.held()?;
         if let Some(held) = held.as_ref() {
             let message = format!("the step {} is leased", one_line(&held.fence.step_id));
@@ -129,10 +163,15 @@ impl Driver {
         };
         let mut executor = self.executor.clone();
         let leasing = executor.lease_step(within_time(request, Duration::from_secs(seconds)));
-        let leased = self.unless_ended(cancel, leasing).await?;
-        let (Some(lease), Some(context)) = (leased.lease, leased.context) else {
-            let text = "no step needs a decision now; call surety_lease again".to_owned();
-            return Ok(Answer { text, value: json!({"leased": false}) });
+        let leased = match self.unless_ended(cancel, &self.url, leasing).await {
+            Err(Failure::Said(said)) if said.code == "run_terminal" => {
+                let value = json!({"leased": false, "ended": said.message});
+                return Ok(Answer { text: bounded(said.message), value });
+            }
+            leased => leased?,
+        };
+        let (Some(lease), Some(context)) = (&leased.lease, &leased.context) else {
+            return Ok(nothing_leased(&leased));
         };
         let fence = v1::StepFence {
             run_id: lease.run_id.clone(),
@@ -144,10 +183,10 @@ impl Driver {
         *held = Some(Held { fence, turn: context.turn, beating });
         let value = json!({
             "leased": true,
-            "lease": wire_json::message("StepLease", &lease).to_serde(),
-            "context": wire_json::message("StepContext", &context).to_serde(),
+            "lease": wire_json::message("StepLease", lease).to_serde(),
+            "context": wire_json::message("StepContext", context).to_serde(),
         });
-        Ok(Answer { text: bounded(context_text(&context)), value })
+        Ok(Answer { text: bounded(context_text(context)), value })
     }
 
     /// Submits a decision about the next turn of the leased step.
@@ -168,7 +207,7 @@ impl Driver {
         let answer = loop {
             let mut executor = self.executor.clone();
             let submitted = executor.submit_decision(within_time(request.clone(), MARGIN));
-            let answer = match self.unless_ended(cancel, submitted).await {
+            let answer = match self.unless_ended(cancel, &self.url, submitted).await {
                 Ok(answer) => answer,
                 Err(failure) => {
                     // Under a lost lease the step is another driver's.
@@ -202,6 +241,7 @@ impl Driver {
 
     /// Gives back what is leased when the connection ends.
     pub async fn disconnected(&self) {
+        self.give_plan_back().await;
         let Some(step) = self.held.lock().await.take() else { return };
         let released = self.give_back(&step, "the connection of the agent ended".to_owned()).await;
         match released {
@@ -219,15 +259,20 @@ impl Driver {
 
     /// The leased step. Calls are one at a time: a decision is about the turn before it.
     fn held(&self) -> Result<tokio::sync::MutexGuard<'_, Option<Held>>, Failure> {
-        self.held.try_lock().map_err(|_| {
-            let message = "another call is under way";
-            Failure::new(Code::RoundRunning, message, "Wait for its answer, or cancel it.")
-        })
+        self.held.try_lock().map_err(|_| under_way())
     }
 
-    async fn unless_ended<T>(
+    /// The leased plan.
+    pub(super) fn held_plan(
+        &self,
+    ) -> Result<tokio::sync::MutexGuard<'_, Option<HeldPlan>>, Failure> {
+        self.plan.try_lock().map_err(|_| under_way())
+    }
+
+    pub(super) async fn unless_ended<T>(
         &self,
         cancel: &CancellationToken,
+        url: &str,
         call: impl Future<Output = Result<tonic::Response<T>, Status>>,
     ) -> Result<T, Failure> {
         let answer = tokio::select! {
@@ -235,12 +280,19 @@ impl Driver {
             () = cancel.cancelled() => return Err(cancelled()),
             () = self.ended.cancelled() => return Err(cancelled()),
         };
-        answer.map(tonic::Response::into_inner).map_err(|status| self.failure(&status))
+        answer
+            .map(tonic::Response::into_inner)
+            .map_err(|status| Failure::from_service(url, &status))
     }
 
     fn failure(&self, status: &Status) -> Failure {
         Failure::from_service(&self.url, status)
     }
+}
+
+fn under_way() -> Failure {
+    let message = "another call is under way";
+    Failure::new(Code::RoundRunning, message, "Wait for its answer, or cancel it.")
 }
 
 fn cancelled() -> Failure {
@@ -252,14 +304,14 @@ fn unleased() -> Failure {
     Failure::new(Code::ValueInvalid, "no step is leased", "Lease one with surety_lease.")
 }
 
-fn within_time<M>(message: M, time: Duration) -> Request<M> {
+pub(super) fn within_time<M>(message: M, time: Duration) -> Request<M> {
     let mut request = Request::new(message);
     request.set_timeout(time + MARGIN);
     request
 }
 
 /// A third of what is left of a lease.
-fn interval(expires_at: Option<&prost_types::Timestamp>) -> Duration {
+pub(super) fn interval(expires_at: Option<&prost_types::Timestamp>) -> Duration {
     let left = crate::text::moment(expires_at).map(|at| at - clock::now());
     let third = left.and_then(|left| left.to_std().ok()).unwrap_or_default() / 3;
     third.clamp(BEAT_LEAST, BEAT_MOST)
@@ -278,6 +330,25 @@ async fn beat(mut executor: Executor, driver_id: String, fence: v1::StepFence, e
             Ok(_) | Err(_) => {}
         }
     }
+}
+
+/// No step was ready; what the named run does meanwhile.
+fn nothing_leased(answer: &v1::LeaseStepResponse) -> Answer {
+    let mut text = "no step needs a decision now; call surety_lease again".to_owned();
+    let mut value = json!({"leased": false});
+    if let Ok(state) = v1::RunState::try_from(answer.run_state)
+        && state != v1::RunState::Unspecified
+    {
+        let state = run_state(state);
+        text = format!("{text}\nthe run is {state}");
+        value["run_state"] = json!(state);
+    }
+    if let Some(blocked) = &answer.blocked {
+        let question = one_line(&blocked.question);
+        text = format!("{text}, until: {}\n{question}", one_line(&blocked.unblocks));
+        value["blocked"] = wire_json::message("Blocked", blocked).to_serde();
+    }
+    Answer { text: bounded(text), value }
 }
 
 fn context_text(context: &v1::StepContext) -> String {
@@ -299,7 +370,8 @@ fn answer_text(answer: &v1::SubmitDecisionResponse) -> String {
     lines.extend(parts.into_iter().filter(|part| !part.is_empty()));
     lines.push(match &answer.next {
         Some(next) => format!("turn {} is next", next.turn),
-        None => "the step is no longer leased; call surety_lease".to_owned(),
+        None => "the step is no longer leased; call surety_lease, which says how the run goes on"
+            .to_owned(),
     });
     lines.join("\n")
 }

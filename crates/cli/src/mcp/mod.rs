@@ -14,6 +14,7 @@ mod answers;
 mod arguments;
 mod ask;
 mod driver;
+mod driver_plan;
 mod http;
 mod lines;
 mod observer;

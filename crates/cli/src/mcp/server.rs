@@ -184,6 +184,12 @@ impl ServerHandler for Server {
                 let retry = (request.input_responses, request.request_state);
                 return ask(observer, asked, retry, &context).await;
             }
+            (Role::Driving(driver), Call::LeasePlan(lease)) => {
+                driver.lease_plan(lease, &context.ct).await
+            }
+            (Role::Driving(driver), Call::SubmitPlan(submitted)) => {
+                driver.submit_plan(submitted, &context.ct).await
+            }
             (Role::Driving(driver), Call::Lease(lease)) => driver.lease(lease, &context.ct).await,
             (Role::Driving(driver), Call::Decide(made)) => driver.decide(made, &context.ct).await,
             (Role::Driving(driver), Call::Release(release)) => driver.release(release).await,

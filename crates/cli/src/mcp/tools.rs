@@ -11,6 +11,8 @@ pub(super) enum Tool {
     Check,
     Verdict,
     Ask,
+    LeasePlan,
+    SubmitPlan,
     Lease,
     Decide,
     Release,
@@ -21,7 +23,8 @@ impl Tool {
     pub(super) const OBSERVED: &[Self] =
         &[Self::Status, Self::Propose, Self::Report, Self::Check, Self::Verdict, Self::Ask];
     /// The tools of an agent that drives runs.
-    pub(super) const DRIVING: &[Self] = &[Self::Lease, Self::Decide, Self::Release];
+    pub(super) const DRIVING: &[Self] =
+        &[Self::LeasePlan, Self::SubmitPlan, Self::Lease, Self::Decide, Self::Release];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -31,6 +34,8 @@ impl Tool {
             Self::Check => "surety_check",
             Self::Verdict => "surety_verdict",
             Self::Ask => "surety_ask_person",
+            Self::LeasePlan => "surety_lease_plan",
+            Self::SubmitPlan => "surety_submit_plan",
             Self::Lease => "surety_lease",
             Self::Decide => "surety_decide",
             Self::Release => "surety_release",
@@ -64,9 +69,19 @@ impl Tool {
                 "Asks the person a question, where the client has a form for it. Otherwise the question is kept, \
                  and surety_status shows the answer when there is one."
             }
+            Self::LeasePlan => {
+                "Waits for a run that needs a plan, or a patch of its plan, and leases the making of it. Answers the goal, \
+                 the plan so far, why another one is needed, and why the last one was refused."
+            }
+            Self::SubmitPlan => {
+                "Submits the leased plan: its steps, and checks that would prove the goal. The checks of the user stay \
+                 as they are. Where the context has a plan, submit a patch with a reason: add_steps, remove_steps, \
+                 update_steps. A refused plan is leased and corrected again."
+            }
             Self::Lease => {
                 "Waits for a step of a run that needs a decision, and leases it. Answers the goal, the step, the tools \
-                 that a decision may call, and what happened so far."
+                 that a decision may call, and what happened so far. With run_id and no step to decide it answers what \
+                 the run waits for, or how it ended: the verdict."
             }
             Self::Decide => {
                 "Submits the decision about the next turn of the leased step. The executor validates it, carries out \
@@ -89,6 +104,8 @@ impl Tool {
             | Self::Report
             | Self::Verdict
             | Self::Ask
+            | Self::LeasePlan
+            | Self::SubmitPlan
             | Self::Lease
             | Self::Decide
             | Self::Release => false,
@@ -128,7 +145,19 @@ impl Tool {
                 }),
                 &["question"],
             ),
-            Self::Lease => (
+            Self::SubmitPlan => (
+                json!({
+                    "plan": {"type": "object", "properties": plan_text(), "required": ["title", "steps"]},
+                    "patch": {"type": "object", "required": ["reason"], "properties": {
+                        "reason": {"type": "string"},
+                        "add_steps": {"type": "array", "items": {"type": "object"}},
+                        "update_steps": {"type": "array", "items": {"type": "object"}},
+                        "remove_steps": {"type": "array", "items": {"type": "string"}},
+                    }},
+                }),
+                &[],
+            ),
+            Self::Lease | Self::LeasePlan => (
                 json!({
                     "wait_seconds": {"type": "integer", "minimum": 0, "maximum": 60},
                     "namespace": {"type": "string"},
@@ -192,10 +221,21 @@ fn plan() -> Value {
     })
 }
 
+/// The properties of a plan as the service reads it: its checks are named `verify`.
+fn plan_text() -> Value {
+    let mut properties = plan();
+    if let Some(checks) = properties.as_object_mut().and_then(|it| it.remove("checks")) {
+        properties["verify"] = checks;
+    }
+    properties
+}
+
 /// What an agent that drives runs reads first.
-pub(super) const DRIVER_INSTRUCTIONS: &str = "You drive runs of Surety. Call surety_lease for a step, then answer each \
-    turn with surety_decide: one decision, whose tool call the executor carries out. You run no tool yourself, and the \
-    gate decides by the recorded evidence whether the run is accepted.";
+pub(super) const DRIVER_INSTRUCTIONS: &str = "You drive runs of Surety. Where a run needs a plan, call \
+    surety_lease_plan and surety_submit_plan. Call surety_lease for a step, then answer each turn with surety_decide: one \
+    decision, whose tool call the executor carries out, and by which you can ask a person. You run no tool yourself. The \
+    gate decides by the recorded evidence whether the run is accepted: surety_lease with the run's id says what the run \
+    waits for and how it ended.";
 
 /// What an agent reads first.
 pub(super) const INSTRUCTIONS: &str = "You work in this workspace under a contract: the work counts as done only \

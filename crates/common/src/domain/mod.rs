@@ -46,6 +46,7 @@ pub mod source_tests;
 pub mod step;
 pub mod step_checks;
 pub mod stop;
+pub mod suppressions;
 pub mod tests_named;
 pub mod tests_seen;
 pub mod timestamp;

@@ -8,7 +8,7 @@ pub use policy::read_in_doubt;
 pub use states::{read_run_state, read_step_state};
 pub use waits::waits;
 
-use self::waits::blocked;
+pub use self::waits::blocked;
 use super::v1;
 use super::value::{timestamp, wire_list};
 use crate::domain::execution::{Counters, Execution, StepProgress};

@@ -96,6 +96,14 @@ pub(crate) struct Ask {
     pub(crate) patience: Duration,
 }
 
+/// What LeaseStep came to.
+pub(crate) enum Leased {
+    /// A step.
+    Step(Box<LeasedStep>),
+    /// No step was ready in time; the run, if one was named.
+    Nothing(Option<Box<RunRecord>>),
+}
+
 /// A leased step, and what its driver decides from.
 pub(crate) struct LeasedStep {
     pub(crate) lease: WaitLease,
@@ -155,11 +163,7 @@ impl Participants {
     ///
     /// # Errors
     /// `run_not_found`, `run_terminal`, `driver_mismatch`, `database_unavailable`.
-    pub(crate) async fn lease(
-        &self,
-        caller: &Caller,
-        ask: Ask,
-    ) -> Result<Option<LeasedStep>, Fault> {
+    pub(crate) async fn lease(&self, caller: &Caller, ask: Ask) -> Result<Leased, Fault> {
         let Ask { driver_id, selection, run_id, patience } = ask;
         if let Some(run_id) = run_id {
             let record = self.find(caller, run_id).await?;
@@ -171,11 +175,16 @@ impl Participants {
         loop {
             let holder = (caller.name().to_owned(), driver_id.clone());
             let next = self.offers.next(scope.clone(), holder, self.lease_ms);
-            let Ok(Some(lease)) = timeout_at(deadline, next).await else { return Ok(None) };
+            let Ok(Some(lease)) = timeout_at(deadline, next).await else {
+                let Some(run_id) = run_id else { return Ok(Leased::Nothing(None)) };
+                let record = self.find(caller, run_id).await?;
+                may_be_driven(&record)?;
+                return Ok(Leased::Nothing(Some(Box::new(record))));
+            };
             self.workshop.tools.refresh().await;
             // The wait may have ended since it was offered.
             if let Some(scene) = self.scene_of(lease).await? {
-                return Ok(Some(LeasedStep { lease, scene }));
+                return Ok(Leased::Step(Box::new(LeasedStep { lease, scene })));
             }
         }
     }
@@ -273,7 +282,11 @@ fn may_be_driven(record: &RunRecord) -> Result<(), Fault> {
 
 fn run_terminal(record: &RunRecord) -> Fault {
     let state = record.execution.state.as_str();
-    Fault::new(FaultCode::RunTerminal, format!("the run already ended as {state}, which is final"))
+    let mut message = format!("the run already ended as {state}, which is final");
+    if let Some(end) = &record.execution.terminal {
+        message = format!("{message} ({}): {}", end.stop_reason.as_str(), end.user_message);
+    }
+    Fault::new(FaultCode::RunTerminal, message)
 }
 
 fn lease_lost(step_id: &str) -> Fault {

@@ -149,6 +149,13 @@ impl Round {
         merged.map(|(path, merged)| (Path::new(OsStr::from_bytes(path)), merged))
     }
 
+    /// As [`Round::merged`], of a check's view.
+    pub(super) fn merged_for(&self, line: &str) -> impl Iterator<Item = (&Path, &Merged)> {
+        let exam = self.opening().ok().and_then(|opening| opening.exams.get(line));
+        let only_reads = exam.is_some_and(|exam| exam.only_reads);
+        self.merged().filter(move |_| !only_reads)
+    }
+
     /// Manifests and lock files that name further dependencies, and these. One that was not kept may, and what a view
     /// does not have of one names none.
     fn added_dependencies(

@@ -159,7 +159,7 @@ impl Round {
         };
         let put_back = exam.map(|exam| exam.put_back.as_slice()).unwrap_or_default();
         let not_kept = put_back.iter().filter(|difference| !kept(&difference.path));
-        let unknown = self.merged().filter(|(_, merged)| merged.put == Put::Unknown);
+        let unknown = self.merged_for(line).filter(|(_, merged)| merged.put == Put::Unknown);
         let start = self.start()?.map(|start| &start.manifest);
         // A program that only became executable still has the text of the start.
         let is_changed = |path: &str| {
@@ -178,7 +178,7 @@ impl Round {
         };
         Ok(Notes {
             exam,
-            merged: self.merged().flat_map(|(_, merged)| merged.notes.clone()).collect(),
+            merged: self.merged_for(line).flat_map(|(_, merged)| merged.notes.clone()).collect(),
             not_kept: not_kept
                 .map(|difference| text(&difference.path))
                 .chain(unknown.map(|(path, _)| path.display().to_string()))

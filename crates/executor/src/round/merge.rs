@@ -1,20 +1,21 @@
-//! Files of now with some parts of the start: manifests with their keys about tests, sources with their tests, and
-//! documents with their examples.
+//! Files of now with some parts of the start: manifests with their keys about tests, sources with their tests and
+//! without added suppressions, and documents with their examples.
 
-use super::opening::{Merged, Put};
+use super::opening::{Merged, Opening, Put};
 use super::{Originals, Round, Start};
 use crate::tool::{RelPath, ToolError, Workspace};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use surety_common::domain::check_inputs::{
-    InputKind, KeysBack, Now, Origin, Paths, StartInputs, StartTests, is_merged, merged,
-    merged_added,
+    Difference, InputKind, KeysBack, Now, Origin, Paths, StartFiles, StartInputs, StartTests,
+    is_makefile, is_merged, merged, merged_added, only_adds,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::source_tests::{
-    Comparison, compare, compare_gone, may_have_tests, missing_documents, missing_examples,
+    Comparison, Moved, compare, compare_gone, may_have_tests, missing_documents, missing_examples,
 };
+use surety_common::domain::suppressions::{Suppressions, may_suppress};
 
 /// The largest manifest and the largest source that is merged, in bytes.
 const MAX_MERGED: u64 = 8 << 20;
@@ -31,6 +32,7 @@ pub(super) fn mergeable(
         let path = change.path();
         let is_manifest = is_merged(&String::from_utf8_lossy(path));
         let has_parts = is_manifest
+            || may_suppress(&String::from_utf8_lossy(path))
             || change.before.is_some() && (inputs.is_document(path) || may_have_tests(path));
         has_parts
             && inputs.kind_of(path).is_none()
@@ -57,9 +59,10 @@ impl Round {
         let files = Files { workspace: &workspace, inputs: &inputs, originals, start, now };
         let mut found = BTreeMap::new();
         let mut tests = None;
+        let moved = files.moved(&opening.mergeable);
         for path in &opening.mergeable {
             let merged = if start.manifest.get(path).is_some_and(|it| it.kind != Kind::Folder) {
-                files.changed(path)
+                files.changed(path, &moved)
             } else {
                 let tests = tests.get_or_insert_with(|| StartTests::of(&inputs, &start.manifest));
                 files.added(path, tests)
@@ -67,6 +70,8 @@ impl Round {
             found.extend(merged.map(|merged| (path.clone(), merged)));
         }
         files.add_moved(&opening.mergeable, &mut found);
+        files.add_makefiles(opening, &mut found);
+        files.add_suppressions(&opening.mergeable, &mut found);
         Ok(found)
     }
 }
@@ -89,8 +94,24 @@ impl Files<'_> {
         self.now.get(path).is_none_or(|entry| entry.kind == Kind::Folder)
     }
 
+    /// The tests in Rust sources that the run added.
+    fn moved(&self, mergeable: &[Vec<u8>]) -> Moved {
+        let of_now = |path: &&Vec<u8>| path.ends_with(b".rs") && !self.is_gone(path);
+        let sources: Vec<(&Vec<u8>, String)> = mergeable
+            .iter()
+            .filter(of_now)
+            .take(MAX_ADDED)
+            .filter_map(|path| Some((path, self.text(path)?)))
+            .collect();
+        let texts: Vec<&str> = sources.iter().map(|(_, text)| text.as_str()).collect();
+        let is_added = |path: &[u8]| self.start.manifest.get(path).is_none();
+        let added = sources.iter().filter(|(path, _)| is_added(path));
+        let added: Vec<_> = added.map(|(path, text)| (path.as_slice(), text.as_str())).collect();
+        Moved::of(&added, &texts)
+    }
+
     /// What a view has of a file that was there at the start; none where the run left its parts as they were.
-    fn changed(&self, path: &[u8]) -> Option<Merged> {
+    fn changed(&self, path: &[u8], moved: &Moved) -> Option<Merged> {
         let name = String::from_utf8_lossy(path);
         if is_merged(&name) {
             return self.manifest(path, &name);
@@ -108,7 +129,7 @@ impl Files<'_> {
             let missing = missing_examples(before, &now)?;
             return Some(changed(&name, Put::Text(format!("{now}\n\n{missing}"))));
         }
-        let merged = with_tests(path, before, &now);
+        let merged = with_tests(path, (before, &now), moved);
         // A source that no longer reads is the original already.
         if !name.ends_with(".rs") || merged.as_ref().is_some_and(|it| it.put == Put::Original) {
             return merged;
@@ -214,6 +235,61 @@ impl Files<'_> {
         }
     }
 
+    /// A makefile that only adds to that of the start stays as it is.
+    fn add_makefiles(&self, opening: &Opening, found: &mut BTreeMap<Vec<u8>, Merged>) {
+        let put_back = opening.exams.values().flat_map(|exam| &exam.put_back);
+        for Difference { path, kind, .. } in put_back {
+            let name = String::from_utf8_lossy(path);
+            if *kind != InputKind::Configuration || !is_makefile(&name) || found.contains_key(path)
+            {
+                continue;
+            }
+            let texts = self.originals.text(path).zip(self.text(path));
+            let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let beside = Beside { files: self, folder };
+            let added = texts.filter(|(before, now)| only_adds(before, now, &beside));
+            if let Some((_, now)) = added {
+                let notes = vec![format!("changed {name} (sources and targets added)")];
+                found.insert(path.clone(), Merged { put: Put::Text(now), notes });
+            }
+        }
+    }
+
+    /// Takes the suppressions that the run added out of the sources.
+    fn add_suppressions(&self, mergeable: &[Vec<u8>], found: &mut BTreeMap<Vec<u8>, Merged>) {
+        let mut all = Suppressions::default();
+        let mut sources: Vec<(&Vec<u8>, bool, String)> = Vec::new();
+        for path in mergeable {
+            let name = String::from_utf8_lossy(path);
+            let was_file = self.start.manifest.get(path).is_some_and(|it| it.kind != Kind::Folder);
+            let (before, now) = (self.originals.any_text(path), self.text(path));
+            if was_file && before.is_none() {
+                // Without its text of the start it cannot be told what was added.
+                if now.is_some_and(|now| Suppressions::are_in(&name, &now)) {
+                    let notes = vec![format!("changed {name} (suppressions)")];
+                    found.entry(path.clone()).or_insert(Merged { put: Put::Unknown, notes });
+                }
+                continue;
+            }
+            all.add(&name, before, now.as_deref());
+            sources.extend(now.map(|now| (path, !was_file, now)));
+        }
+        for (path, is_new, now) in sources {
+            let text = match found.get(path).map(|merged| &merged.put) {
+                Some(Put::Original) => continue,
+                Some(Put::Text(text)) => text,
+                Some(Put::Nothing | Put::Unknown) | None => &now,
+            };
+            let name = String::from_utf8_lossy(path);
+            let Some((text, said)) = all.without_added(&name, is_new, text) else { continue };
+            let added = said.iter().map(|said| format!("changed {name}: {said} (suppression)"));
+            let merged = found.entry(path.clone());
+            let merged = merged.or_insert(Merged { put: Put::Nothing, notes: Vec::new() });
+            merged.notes.extend(added);
+            merged.put = Put::Text(text);
+        }
+    }
+
     /// Whether the folder of a file had tests, in files of their own or inside sources.
     fn has_tests_below(&self, path: &str, inside: bool) -> bool {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -225,6 +301,30 @@ impl Files<'_> {
                 && !entry.ignored
                 && (self.inputs.kind_of(&entry.path) == Some(InputKind::Test)
                     || inside && has_some())
+        })
+    }
+}
+
+/// The files as a makefile in this folder names them.
+struct Beside<'f> {
+    files: &'f Files<'f>,
+    folder: &'f str,
+}
+
+impl StartFiles for Beside<'_> {
+    fn is_check_input(&self, path: &str) -> bool {
+        let path = match self.folder {
+            "" => path.to_owned(),
+            folder => format!("{folder}/{path}"),
+        };
+        self.files.inputs.kind_of(path.as_bytes()).is_some()
+    }
+
+    fn has_stem(&self, stem: &str) -> bool {
+        self.files.start.manifest.entries().iter().any(|entry| {
+            let path = String::from_utf8_lossy(&entry.path);
+            let name = path.rsplit('/').next().unwrap_or_default();
+            name.split_once('.').map_or(name, |(own, _)| own) == stem
         })
     }
 }
@@ -259,8 +359,8 @@ fn is_package(name: &str) -> bool {
 }
 
 /// A source file with its tests of the start; none where the run left these as they were.
-fn with_tests(path: &[u8], before: &str, now: &str) -> Option<Merged> {
-    let Comparison { changed, conditions, restored, reads } = compare(path, before, now);
+fn with_tests(path: &[u8], (before, now): (&str, &str), moved: &Moved) -> Option<Merged> {
+    let Comparison { changed, conditions, restored, reads } = compare(path, before, now, moved);
     let path = String::from_utf8_lossy(path);
     let changed = changed.iter().map(|name| format!("changed {path}: {name} (test)"));
     let conditions = conditions.iter().map(|name| format!("changed {path}: {name} (condition)"));

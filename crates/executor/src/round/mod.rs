@@ -167,7 +167,7 @@ impl Round {
             return Some(Inputs::OriginalWithIgnored);
         }
         let differs = opening.exams.get(line).is_some_and(Exam::differs)
-            || self.merged().any(|(_, merged)| merged.differs());
+            || self.merged_for(line).any(|(_, merged)| merged.differs());
         let as_left = (differs && ran(Inputs::AsLeft).is_none()).then_some(Inputs::AsLeft);
         as_left.or_else(|| self.next_at_start(probe, so_far))
     }

@@ -65,8 +65,8 @@ pub(super) struct Opening {
     /// Files whose content steps changed: a view gets them with a new time, so that no build answers for an
     /// older text.
     pub(super) changed: Vec<Vec<u8>>,
-    /// Changed manifests of package managers, changed or deleted sources, and documents with examples, of which a
-    /// view has some parts as they were at the start.
+    /// Changed manifests of package managers, changed, added or deleted sources, and documents with examples, of
+    /// which a view may have some parts as they were at the start.
     pub(super) mergeable: Vec<Vec<u8>>,
     /// Ignored files and folders that steps wrote.
     pub(super) ignored: Vec<PathBuf>,

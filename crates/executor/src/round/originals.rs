@@ -186,6 +186,14 @@ impl Originals {
         }
     }
 
+    /// As [`Originals::text`], for every file that was kept.
+    pub(super) fn any_text(&self, path: &[u8]) -> Option<&str> {
+        match self.files.get(path).or_else(|| self.sources.get(path))? {
+            Original::File(_, text) => std::str::from_utf8(text).ok(),
+            Original::Link(_) | Original::LeftOut => None,
+        }
+    }
+
     /// Writes one original into a folder; answers its path there. None where it was not kept. It blocks.
     pub(super) fn write(&self, path: &[u8], folder: &Path) -> io::Result<Option<PathBuf>> {
         write_original(self.files.get(path), path, folder)

@@ -1,7 +1,7 @@
 //! What a round has to know of the start besides the manifest: what its sources import, and how git behaved.
 
 use super::originals::Originals;
-use super::tests_seen::recipe_scripts;
+use super::tests_seen::{StartRecipes, start_recipes};
 use crate::snapshot::{Check, Repository};
 use crate::tool::{RelPath, ToolError, Workspace};
 use std::collections::BTreeSet;
@@ -51,15 +51,16 @@ impl StartFacts {
     ) -> Result<(Self, Originals), ToolError> {
         let Reading { rules, lines, revision_of } = reading;
         let root = revision_of.unwrap_or(workspace.root());
-        let of_line = |line: &&str| {
-            let scripts = recipe_scripts(workspace, line).into_iter();
-            scripts.map(|script| ((*line).to_owned(), script)).collect::<Vec<_>>()
-        };
-        let recipes: Vec<(String, String)> = lines.iter().flat_map(of_line).collect();
-        let scripts: Vec<String> = recipes.iter().map(|(_, script)| script.clone()).collect();
+        let of_line = |line: &&str| ((*line).to_owned(), start_recipes(workspace, line));
+        let recipes: Vec<(String, StartRecipes)> = lines.iter().map(of_line).collect();
+        let scripts: Vec<String> =
+            recipes.iter().flat_map(|(_, recipes)| recipes.scripts.clone()).collect();
         let wanted = imports_wanted(rules, start, root.as_os_str().as_bytes(), lines, &scripts);
         let mut imports = imports(workspace, start, rules, &wanted, check)?;
-        recipes.into_iter().for_each(|(line, script)| imports.add_recipe(&line, script));
+        for (line, recipes) in recipes {
+            recipes.scripts.into_iter().for_each(|script| imports.add_recipe(&line, script));
+            recipes.targets.into_iter().for_each(|target| imports.add_target(&line, target));
+        }
         let inputs = StartInputs::new(rules, &imports, start, root.as_os_str().as_bytes());
         let mut originals = Originals::read(workspace, start, &inputs, lines, check)?;
         let repository = match revision_of {

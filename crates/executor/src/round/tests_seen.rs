@@ -10,10 +10,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use surety_common::domain::check::OverlayFiles;
-use surety_common::domain::check_inputs::{InputRules, scripts_of_recipe};
+use surety_common::domain::check_inputs::{
+    InputKind, InputRules, convention_of, other_scripts_of_recipe, scripts_of_recipe,
+};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
 use surety_common::domain::tests_seen::{
-    Project, TestRun, count, only_command, recipe_commands, test_runs,
+    Project, Recipes, TestRun, count, only_command, recipes_of, script_starts, test_runs,
 };
 
 /// The largest file that is read for its recipes, in bytes.
@@ -54,7 +56,7 @@ impl Round {
     ) -> Result<Vec<String>, ToolError> {
         let line = line.to_owned();
         let read = move |files: &Files<'_>| {
-            let found = recipe_commands(&line, files).into_iter().map(|(_, command)| command);
+            let found = recipes_of(&line, files).commands.into_iter().map(|(_, command)| command);
             found.chain([line.clone()]).collect()
         };
         self.with_files(order, read).await
@@ -80,10 +82,31 @@ impl Round {
     }
 }
 
-/// The scripts that the recipes of a line start at the start. It blocks.
-pub(super) fn recipe_scripts(workspace: &Workspace, line: &str) -> Vec<String> {
-    let commands = recipe_commands(line, &AtStart(workspace));
-    commands.iter().flat_map(|(folder, command)| scripts_of_recipe(folder, command)).collect()
+/// What the recipes of a line do at the start.
+pub(super) struct StartRecipes {
+    /// The scripts that they start and that are a part of the check: by their names, or because they start tests.
+    pub(super) scripts: Vec<String>,
+    /// The targets of make that they visit and whose names have no extension: what make finds there it does not
+    /// make again.
+    pub(super) targets: Vec<String>,
+}
+
+/// Reads the recipes of a line at the start. It blocks.
+pub(super) fn start_recipes(workspace: &Workspace, line: &str) -> StartRecipes {
+    let project = AtStart(workspace);
+    let Recipes { commands, targets } = recipes_of(line, &project);
+    let is_test = |path: &str| convention_of(path) == Some(InputKind::Test);
+    let of_command = |(folder, command): &(String, String)| {
+        let mut found = scripts_of_recipe(folder, command);
+        let wraps = |path: &String| script_starts(path, &project, &is_test);
+        found.extend(other_scripts_of_recipe(folder, command).into_iter().filter(wraps));
+        found
+    };
+    let has_extension = |path: &String| path.rsplit('/').next().is_some_and(|it| it.contains('.'));
+    StartRecipes {
+        scripts: commands.iter().flat_map(of_command).collect(),
+        targets: targets.into_iter().filter(|target| !has_extension(target)).collect(),
+    }
 }
 
 /// The recipes of a workspace as it is.

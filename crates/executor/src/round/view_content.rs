@@ -152,7 +152,7 @@ impl Round {
             restore(exam, opening, &given.originals, &folder, &mut changes)?;
         }
         let folder = self.views()?.join("merged");
-        for (path, merged) in self.merged() {
+        for (path, merged) in self.merged_for(line) {
             let to = folder.join(path);
             let from = match (&merged.put, self.originals.get()) {
                 (Put::Text(text), _) => {

@@ -108,11 +108,15 @@ fn is_test_name(name: &str, lower: &str) -> bool {
     let Some(language) = language_of(name) else { return false };
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     let lower_stem = lower.rsplit_once('.').map_or(lower, |(stem, _)| stem);
-    let is_whole = matches!(lower_stem, "test" | "tests" | "spec" | "spec_helper" | "test_helper");
+    let has_specs = !matches!(language, "c" | "go" | "python" | "rust" | "zig");
+    let is_whole = matches!(lower_stem, "test" | "tests" | "test_helper")
+        || has_specs && matches!(lower_stem, "spec" | "spec_helper");
     let begins = lower_stem.starts_with("test_") || lower_stem.starts_with("test-");
-    let ends = ["_test", "_tests", "-test", "-tests", ".test", ".tests", "_spec", "-spec", ".spec"]
+    // Where these name no tests by convention, products have such names.
+    let of_specs: &[&str] = if has_specs { &["_spec", "-spec", ".spec", "_suite"] } else { &[] };
+    let ends = ["_test", "_tests", "-test", "-tests", ".test", ".tests", "_unittest", ".cy"]
         .iter()
-        .chain(&["_unittest", ".cy", "_suite"])
+        .chain(of_specs)
         .any(|end| lower_stem.len() > end.len() && lower_stem.ends_with(end));
     let is_camel = matches!(language, "jvm" | "php" | "dotnet" | "swift" | "haskell")
         && (["Test", "Tests", "TestCase", "Spec", "IT"].iter().any(|end| camel_ends(stem, end))

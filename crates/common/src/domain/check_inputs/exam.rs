@@ -2,6 +2,7 @@
 
 use super::git::GitChange;
 use super::line::scripts;
+use super::reading::Reading;
 use super::start_tests::StartTests;
 use super::{InputKind, StartInputs};
 use crate::domain::manifest::{Aspect, Change, Kind, Manifest, changes};
@@ -30,13 +31,17 @@ pub struct Exam {
     pub new: Vec<Difference>,
     /// Those outside the workspace: a view has them as they are.
     pub outside: Vec<Difference>,
+    /// Whether the line only reads files as they are: a view has none with parts of the start.
+    pub only_reads: bool,
 }
 
 impl Exam {
     /// Compares the workspace with the start, for the check that this line runs. A project's own tests have
     /// an empty line.
     pub fn of(inputs: &StartInputs<'_>, line: &str, start: &Manifest, now: &Manifest) -> Self {
-        let mut exam = Self::default();
+        let reading = Reading::of(line);
+        let only_reads = reading.as_ref().is_some_and(Reading::is_plain);
+        let mut exam = Self { only_reads, ..Self::default() };
         let mut tests = None;
         let protected = inputs.protected_scripts(line);
         let named: BTreeSet<String> = scripts(line)
@@ -50,15 +55,21 @@ impl Exam {
             let was_there = start.get(path).is_some_and(|entry| entry.kind != Kind::Folder);
             let kind = if was_there {
                 let is_script = || protected.contains(path).then_some(InputKind::Script);
-                inputs.kind_of(path).or_else(is_script)
+                inputs.kind_of_start(path).or_else(is_script)
             } else {
                 let is_script = || named.contains(String::from_utf8_lossy(path).as_ref());
                 let is_script = || is_script().then_some(InputKind::Script);
-                inputs.kind_of_added(path).or_else(is_script)
+                let is_target = || inputs.texts().is_target(line, &String::from_utf8_lossy(path));
+                let takes_place = || is_target().then_some(InputKind::Shadow);
+                inputs.kind_of_added(path).or_else(takes_place).or_else(is_script)
             };
             let (Some(kind), Some(aspect)) = (kind, change.aspect()) else { continue };
             // The text of the script is still the original; a run may make it executable.
             if aspect == Aspect::Mode && kind == InputKind::Script {
+                continue;
+            }
+            let is_data = |reading: &Reading| reading.is_data(&String::from_utf8_lossy(path), kind);
+            if reading.as_ref().is_some_and(is_data) {
                 continue;
             }
             let difference = Difference { path: path.to_vec(), kind, aspect };

@@ -136,6 +136,11 @@ impl Imports {
         self.texts.add_recipe(line, script);
     }
 
+    /// Adds a target of make that a line visits.
+    pub fn add_target(&mut self, line: &str, target: String) {
+        self.texts.add_target(line, target);
+    }
+
     /// The stored form: lines of a kind and a name.
     pub fn encode(&self) -> Vec<u8> {
         let kinds = [("f", &self.files), ("p", &self.by_products), ("m", &self.modules)];

@@ -2,6 +2,7 @@
 //! made.
 
 use super::configuration::recipes_of_program;
+use super::words::CHECKING;
 use crate::domain::path::Workspace;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -119,6 +120,9 @@ pub fn scripts(line: &str) -> BTreeSet<Script> {
         loaded.into_iter().flatten().for_each(|path| add(path, Role::Configuration));
         let script = script_of(arguments).filter(|_| is_interpreter(&name));
         script.into_iter().for_each(|script| add(script, Role::Script));
+        for module in module_of(&name, arguments).into_iter().flat_map(files_of_module) {
+            add(&module, Role::Script);
+        }
         // A script of the check is a runner of its own; what a product reads is its own data.
         let started = script.or_else(|| is_path.then_some(program.as_str()));
         let is_check = started.is_some_and(|it| !is_product(&join(&folder, it)));
@@ -186,11 +190,39 @@ pub(super) fn names_file(line: &str, path: &str) -> bool {
     words_of(line).any(|(folder, _, word)| word_names(&folder, &word, path) == Some(Named::File))
 }
 
-/// How the operands of a line name a path. The targets of recipes are no paths.
+/// How the operands of a line name a path, and the folders that it goes to. The targets of recipes are no paths.
 pub(super) fn named(line: &str, path: &str) -> Vec<Named> {
     let operands =
         words_of(line).filter(|(_, program, word)| word.contains('/') || !takes_targets(program));
-    operands.filter_map(|(folder, _, word)| word_names(&folder, &word, path)).collect()
+    let operands = operands.filter_map(|(folder, _, word)| word_names(&folder, &word, path));
+    let folders = folders(line).into_iter().filter_map(|folder| word_names("", &folder, path));
+    operands.chain(folders).collect()
+}
+
+/// The folders that a line goes to, by `cd` or by an option of a program.
+fn folders(line: &str) -> Vec<String> {
+    const OPTIONS: &[&str] = &[
+        "-C",
+        "-w",
+        "--cwd",
+        "--dir",
+        "--directory",
+        "--prefix",
+        "--project-directory",
+        "--workspace",
+    ];
+    let (mut folder, mut found) = (String::new(), Vec::new());
+    for words in commands(line) {
+        if let [cd, to, ..] = words.as_slice()
+            && cd == "cd"
+        {
+            folder = join(&folder, to);
+            found.push(folder.clone());
+            continue;
+        }
+        found.extend(configurations(&words, OPTIONS).into_iter().map(|to| join(&folder, to)));
+    }
+    found
 }
 
 fn takes_targets(program: &str) -> bool {
@@ -275,6 +307,19 @@ fn script_of(arguments: &[String]) -> Option<&str> {
     None
 }
 
+/// The module that Python starts, where its name says that it checks: any other one may be the product.
+fn module_of<'a>(name: &str, arguments: &'a [String]) -> Option<&'a str> {
+    let at = arguments.iter().position(|word| word == "-m")?;
+    let module = arguments.get(at + 1).filter(|_| name.starts_with("python"))?;
+    let last = module.rsplit('.').next()?.to_ascii_lowercase();
+    CHECKING.iter().any(|word| last.contains(word)).then_some(module.as_str())
+}
+
+fn files_of_module(module: &str) -> [String; 2] {
+    let path = module.replace('.', "/");
+    [format!("{path}.py"), format!("{path}/__main__.py")]
+}
+
 fn configurations<'a>(arguments: &'a [String], options: &[&str]) -> Vec<&'a str> {
     let mut found = Vec::new();
     let mut arguments = arguments.iter();
@@ -291,7 +336,7 @@ fn configurations<'a>(arguments: &'a [String], options: &[&str]) -> Vec<&'a str>
 }
 
 /// A path below a folder of the workspace; empty where it is none.
-fn join(folder: &str, path: &str) -> String {
+pub(super) fn join(folder: &str, path: &str) -> String {
     if path.starts_with(['/', '~', '$']) {
         return String::new();
     }
@@ -299,7 +344,7 @@ fn join(folder: &str, path: &str) -> String {
     Workspace::new("").resolve(&whole).map(Cow::into_owned).unwrap_or_default()
 }
 
-fn without_starters(words: &[String]) -> Vec<String> {
+pub(super) fn without_starters(words: &[String]) -> Vec<String> {
     let mut words = words;
     loop {
         let Some((first, rest)) = words.split_first() else { return Vec::new() };
@@ -324,7 +369,7 @@ fn is_assignment(word: &str) -> bool {
 }
 
 /// The words of each command of a line, without quotes. Nothing is expanded.
-fn commands(line: &str) -> Vec<Vec<String>> {
+pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let mut word = String::new();
     let mut quote = None;

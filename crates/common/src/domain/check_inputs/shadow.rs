@@ -46,7 +46,8 @@ pub(super) fn shadows(folders: &str, lower: &str) -> bool {
         return true;
     }
     let first = folders.split('/').next().unwrap_or_default();
-    let in_package = lower.ends_with(".py") && !first.is_empty() && is_module(first);
+    // Without this file the folder is found after the library's own module.
+    let in_package = module == Some("__init__") && folders == first && is_module(first);
     let is_metadata =
         |folder: &str| [".dist-info", ".egg-info"].iter().any(|end| folder.ends_with(end));
     in_package
@@ -56,6 +57,26 @@ pub(super) fn shadows(folders: &str, lower: &str) -> bool {
         || folders.ends_with("META-INF/services") && is_library_of_java(lower)
         || (matches!(folders, "" | "bin" | "vendor/bin") || folders.ends_with("node_modules/.bin"))
             && has(PROGRAMS, lower)
+}
+
+/// Whether a file of the start that shadows a module is a product: only an added one takes the place of what the start
+/// meant. What Python loads for every program stays a part of the check.
+pub(super) fn is_own_module(path: &str) -> bool {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let module = match module_file(&name.to_ascii_lowercase()) {
+        Some("__init__") => folders.to_owned(),
+        Some(module) if folders.is_empty() => module.to_owned(),
+        Some(_) | None => return false,
+    };
+    has(MODULES, &module) && !matches!(module.as_str(), "sitecustomize" | "usercustomize")
+}
+
+/// Whether a folder of products is itself a package: then its files are no modules that Python finds by their names.
+pub(super) fn is_inside_package(path: &str, was_there: impl Fn(&str) -> bool) -> bool {
+    let root = path.split_once('/').map(|(root, _)| root);
+    root.is_some_and(|root| {
+        PYTHON_ROOTS.contains(&root) && was_there(&format!("{root}/__init__.py"))
+    })
 }
 
 /// The standard module that an added file takes the place of, where its name or its folder is one that

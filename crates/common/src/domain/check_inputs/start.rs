@@ -5,7 +5,9 @@ use super::helpers::{helper_sources, helps_by_name};
 use super::language::language_of;
 use super::line::{Role, Script, is_product, scripts};
 use super::linked::{Linked, follow, linked_sources};
-use super::shadow::{library_place, module_in_place, python_place};
+use super::shadow::{
+    is_inside_package, is_own_module, library_place, module_in_place, python_place,
+};
 use super::texts::Texts;
 use super::words::{CHECKING, SCRIPT_FOLDERS};
 use super::{Imports, InputKind, InputRules, Origin};
@@ -73,6 +75,12 @@ impl<'s> StartInputs<'s> {
         self.rules.kind_of(path).or_else(found)
     }
 
+    /// Why a path of the start is a check input of every check that steps may not change.
+    pub(super) fn kind_of_start(&self, path: &[u8]) -> Option<InputKind> {
+        let is_own = || is_own_module(&String::from_utf8_lossy(path)) && !self.rules.names(path);
+        self.kind_of(path).filter(|kind| *kind != InputKind::Shadow || !is_own())
+    }
+
     /// Where the start took a package from that tests are written with; none for any other package.
     pub fn origin_of(&self, ecosystem: &str, package: &str) -> Option<Origin> {
         self.texts().packages().origin_of(ecosystem, package)
@@ -90,7 +98,10 @@ impl<'s> StartInputs<'s> {
         let text = String::from_utf8_lossy(path);
         let takes_place = || {
             let module = module_in_place(&text)?;
-            let is_one = self.imports.has_module(module) && !self.rules.may_change(path);
+            let was_there = |path: &str| self.start.get(path.as_bytes()).is_some();
+            let is_one = self.imports.has_module(module)
+                && !is_inside_package(&text, was_there)
+                && !self.rules.may_change(path);
             is_one.then_some(InputKind::Shadow)
         };
         let kind = self.kind_of(path).or_else(takes_place).or_else(|| self.kind_of_module(&text));
@@ -198,20 +209,43 @@ const MAKING: &[&str] = &[
 /// The scripts that a command of a recipe starts and that are a part of the check by their names. What lies beside
 /// the recipe and has any other name may be the product.
 pub fn scripts_of_recipe(folder: &str, command: &str) -> Vec<String> {
-    let is_part = |script: &Script| {
-        let (above, name) = script.path.rsplit_once('/').unwrap_or(("", &script.path));
-        let stem = name.split_once('.').map_or(name, |(stem, _)| stem).to_ascii_lowercase();
-        let has = |words: &[&str]| words.iter().any(|word| stem.contains(word));
-        let in_folder = above.split('/').any(|folder| SCRIPT_FOLDERS.contains(&folder));
-        let is_configuration = script.role == Role::Configuration;
-        !script.is_product
-            && (is_configuration || has(CHECKING) || stem == "ci" || in_folder && !has(MAKING))
+    let is_part =
+        |script: &Script| script.role == Role::Configuration || is_of_checks(&script.path);
+    let scripts = scripts(command).into_iter().filter(|script| !script.is_product);
+    scripts.filter(is_part).map(|script| whole(folder, script)).collect()
+}
+
+/// The scripts that a command of a recipe starts, whose names say neither that they check nor that they make
+/// something: they are a part of the check where they start tests.
+pub fn other_scripts_of_recipe(folder: &str, command: &str) -> Vec<String> {
+    let is_other = |script: &Script| {
+        script.role != Role::Configuration
+            && !is_of_checks(&script.path)
+            && !has_word(&script.path, MAKING)
     };
-    let whole = |script: Script| match folder.trim_end_matches('/') {
+    let scripts = scripts(command).into_iter().filter(|script| !script.is_product);
+    scripts.filter(is_other).map(|script| whole(folder, script)).collect()
+}
+
+fn is_of_checks(path: &str) -> bool {
+    let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let in_folder = above.split('/').any(|folder| SCRIPT_FOLDERS.contains(&folder));
+    let is_ci = name.split_once('.').map_or(name, |(stem, _)| stem).eq_ignore_ascii_case("ci");
+    has_word(path, CHECKING) || is_ci || in_folder && !has_word(path, MAKING)
+}
+
+/// Whether the name of a file has one of these words.
+fn has_word(path: &str, words: &[&str]) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem).to_ascii_lowercase();
+    words.iter().any(|word| stem.contains(word))
+}
+
+fn whole(folder: &str, script: Script) -> String {
+    match folder.trim_end_matches('/') {
         "" => script.path,
         folder => format!("{folder}/{}", script.path),
-    };
-    scripts(command).into_iter().filter(is_part).map(whole).collect()
+    }
 }
 
 /// The files whose importers decide whether they are products: scripts of these lines and of their recipes, sources that

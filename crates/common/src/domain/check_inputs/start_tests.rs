@@ -12,6 +12,9 @@ const NO_TESTS: &[&str] = &["__init__.py", "conftest.py", ".gitkeep", ".keep", "
 /// Languages whose tests usually stand inside the sources.
 const INSIDE: &[&str] = &["rust", "zig"];
 
+/// Languages whose test files are programs of their own, so that those of one package change nothing for others.
+const APART: &[&str] = &["c", "go", "javascript", "rust", "shell"];
+
 /// What the start has of tests.
 #[derive(Debug, Clone)]
 pub struct StartTests {
@@ -93,10 +96,9 @@ impl StartTests {
                     Named::File => true,
                     Named::Below(folder) => !self.has_below(folder),
                 };
-                // The tests of a package of Rust are programs of their own.
                 let is_of_new_package = || {
                     let package = test_folder(path).rsplit_once('/').map(|(package, _)| package);
-                    language_of(path) == Some("rust")
+                    language_of(path).is_some_and(|language| APART.contains(&language))
                         && package.is_some_and(|package| !exists(start, package))
                 };
                 is_first || is_of_new_package() || named(line, path).iter().any(is_empty)

@@ -45,6 +45,8 @@ pub(super) struct Texts {
     configurations: BTreeSet<String>,
     /// The scripts that the recipes of a line start.
     recipes: BTreeMap<String, BTreeSet<String>>,
+    /// The targets of make that a line visits.
+    targets: BTreeMap<String, BTreeSet<String>>,
     /// The packages that tests are written with.
     packages: Packages,
 }
@@ -78,6 +80,16 @@ impl Texts {
     /// Adds a script that a recipe of a line starts.
     pub(super) fn add_recipe(&mut self, line: &str, script: String) {
         self.recipes.entry(line.to_owned()).or_default().insert(script);
+    }
+
+    /// Adds a target of make that a line visits.
+    pub(super) fn add_target(&mut self, line: &str, target: String) {
+        self.targets.entry(line.to_owned()).or_default().insert(target);
+    }
+
+    /// Whether a path is a target of make that a line visits: make takes a file there for what it would make.
+    pub(super) fn is_target(&self, line: &str, path: &str) -> bool {
+        self.targets.get(line).is_some_and(|targets| targets.contains(path))
     }
 
     /// The scripts that the recipes of a line start.
@@ -125,11 +137,15 @@ impl Texts {
         let recipes = self.recipes.iter().flat_map(|(line, scripts)| {
             scripts.iter().map(move |script| ("s", format!("{line}\u{1}{script}")))
         });
+        let targets = self.targets.iter().flat_map(|(line, targets)| {
+            targets.iter().map(move |target| ("K", format!("{line}\u{1}{target}")))
+        });
         flags
             .into_iter()
             .flatten()
             .chain(names)
             .chain(recipes)
+            .chain(targets)
             .chain(self.packages.encode())
             .collect()
     }
@@ -145,6 +161,11 @@ impl Texts {
             "s" => {
                 if let Some((line, script)) = name.split_once('\u{1}') {
                     self.add_recipe(line, script.to_owned());
+                }
+            }
+            "K" => {
+                if let Some((line, target)) = name.split_once('\u{1}') {
+                    self.add_target(line, target.to_owned());
                 }
             }
             _ => return self.packages.decode(kind, name),
@@ -273,6 +294,7 @@ mod tests {
             texts.add(path, text);
         }
         texts.add_recipe("make test", "scripts/a.sh".to_owned());
+        texts.add_target("make test", "test".to_owned());
         let mut again = Texts::default();
         for (kind, name) in texts.encode() {
             assert!(again.decode(kind, &name));
@@ -348,5 +370,6 @@ mod tests {
         }
         let recipes: Vec<_> = texts.recipe_scripts("make test").collect();
         assert_eq!(recipes, ["scripts/a.sh"]);
+        assert!(texts.is_target("make test", "test") && !texts.is_target("make", "test"));
     }
 }

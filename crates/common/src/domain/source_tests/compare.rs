@@ -2,6 +2,7 @@
 
 use super::item::{Item, Items};
 use super::language::items;
+use super::moved::Moved;
 use std::collections::BTreeMap;
 
 /// What a run did to the tests of one file.
@@ -39,14 +40,14 @@ pub(super) fn without_mark(text: &str) -> &str {
 }
 
 /// Compares two texts of one file. What does not read has no tests, and a file whose tests no longer read
-/// has lost them.
-pub fn compare(path: &[u8], before: &str, after: &str) -> Comparison {
+/// has lost them. What stands in a file that they moved to is not lost.
+pub fn compare(path: &[u8], before: &str, after: &str, moved: &Moved) -> Comparison {
     let (before, after) = (without_mark(before), without_mark(after));
     let Some(old) = items(path, before) else { return Comparison::default() };
     let new = items(path, after);
     let none = Items::default();
     let now = new.as_ref().unwrap_or(&none);
-    let changed: Vec<&Item> = old.tests.iter().filter(|item| !stands(item, now)).collect();
+    let changed: Vec<&Item> = old.tests.iter().filter(|item| !stands(item, now, moved)).collect();
     let conditions = now.conditions.iter().filter(|(condition, count)| {
         old.conditions.get(*condition).is_none_or(|before| before < *count)
     });
@@ -61,21 +62,23 @@ pub fn compare(path: &[u8], before: &str, after: &str) -> Comparison {
     }
 }
 
-/// Whether all that an original says is still there.
-fn stands(item: &Item, now: &Items) -> bool {
+/// Whether all that an original says is still there, or where it moved to.
+fn stands(item: &Item, now: &Items, moved: &Moved) -> bool {
     let found = now.tests.iter().find(|other| other.key == item.key);
-    found.is_some_and(|other| {
-        let mut left: BTreeMap<&str, usize> = BTreeMap::new();
-        for part in &other.parts {
-            *left.entry(part).or_default() += 1;
+    if found.is_none() && moved.parts.is_empty() {
+        return false;
+    }
+    let mut left: BTreeMap<&str, usize> =
+        moved.parts.iter().map(|(part, count)| (part.as_str(), *count)).collect();
+    for part in found.into_iter().flat_map(|other| &other.parts) {
+        *left.entry(part).or_default() += 1;
+    }
+    item.parts.iter().all(|part| match left.get_mut(part.as_str()) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            true
         }
-        item.parts.iter().all(|part| match left.get_mut(part.as_str()) {
-            Some(count) if *count > 0 => {
-                *count -= 1;
-                true
-            }
-            Some(_) | None => false,
-        })
+        Some(_) | None => false,
     })
 }
 
@@ -109,5 +112,5 @@ pub(super) fn restored(
     }
     out.push_str(after.get(at..)?);
     let read = items(path, &out)?;
-    changed.iter().all(|item| stands(item, &read)).then_some(out)
+    changed.iter().all(|item| stands(item, &read, &Moved::default())).then_some(out)
 }

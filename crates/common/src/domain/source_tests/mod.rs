@@ -15,6 +15,7 @@ mod document;
 mod gone;
 mod item;
 mod language;
+mod moved;
 mod python;
 mod rust;
 
@@ -22,6 +23,7 @@ pub use compare::{Comparison, compare};
 pub use document::{missing_documents, missing_examples};
 pub use gone::{Gone, compare_gone};
 pub use language::{MAX_BYTES, has_documents, has_tests, may_have_tests};
+pub use moved::Moved;
 
 #[cfg(test)]
 mod tests;

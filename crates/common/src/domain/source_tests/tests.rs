@@ -1,5 +1,10 @@
 use super::*;
 
+/// As [`super::compare`], where nothing moved.
+fn compare(path: &[u8], before: &str, after: &str) -> Comparison {
+    super::compare(path, before, after, &Moved::default())
+}
+
 const LIB: &str = "\
 //! Adds.
 //!
@@ -28,6 +33,11 @@ pub mod deep {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+/// As [`super::compare`], where nothing moved.
+fn compare(path: &[u8], before: &str, after: &str) -> Comparison {
+    super::compare(path, before, after, &Moved::default())
+}
     const THREE: u8 = 3;
 
     #[test]
@@ -85,7 +95,16 @@ fn a_changed_or_lost_test_is_named_and_put_back() {
     for (from, to, name) in [
         ("assert_eq!(add(1, 2), THREE);", "", "tests"),
         ("const THREE: u8 = 3;", "const THREE: u8 = 4;", "tests"),
-        ("use super::*;\n    const", "use crate::fake::*;\n    const", "tests"),
+        (
+            "use super::*;
+
+/// As [`super::compare`], where nothing moved.
+fn compare(path: &[u8], before: &str, after: &str) -> Comparison {
+    super::compare(path, before, after, &Moved::default())
+}\n    const",
+            "use crate::fake::*;\n    const",
+            "tests",
+        ),
         ("#[should_panic(expected = \"overflow\")]", "#[ignore]", "tests"),
         (
             "#[cfg(test)]\nmod tests {",
@@ -267,5 +286,31 @@ fn tests_of_zig_and_d_are_blocks() {
         assert!(compare(path, text, &added).is_same());
         let gone = compare(path, text, "\n");
         assert!(!gone.changed.is_empty() && gone.restored.unwrap().contains(test));
+    }
+}
+
+#[test]
+fn tests_that_move_into_an_added_module_are_not_lost() {
+    let tests = |inner: &str| format!("#[cfg(test)]\nmod tests {{\n    use super::*;\n{inner}}}\n");
+    let [one, two] = ["one", "two"].map(|name| {
+        format!("    #[test]\n    fn {name}s() {{\n        assert_eq!({name}(), 1);\n    }}\n")
+    });
+    let before = format!("fn one() {{}}\nfn two() {{}}\n{}", tests(&format!("{one}{two}")));
+    let added = format!("fn two() {{}}\n{}", tests(&two));
+    let left = format!("mod two;\nfn one() {{}}\n{}", tests(&one));
+    let look = |added: &str, left: &str| {
+        let moved = Moved::of(&[(b"src/two.rs", added)], &[left]);
+        super::compare(b"src/lib.rs", &before, left, &moved).changed
+    };
+    assert_eq!(look(&added, &left), [""; 0]);
+    assert_eq!(look(&added, &left.replace("mod two;", "pub(crate) mod two;")), [""; 0]);
+    for (added, left) in [
+        // Nothing builds the file.
+        (added.clone(), left.replace("mod two;", "")),
+        (added.clone(), left.replace("mod two;", "#[cfg(any())]\nmod two;")),
+        (added.replace("(), 1)", "(), 2)"), left.clone()),
+        (added, left.replace("ones", "others")),
+    ] {
+        assert_eq!(look(&added, &left), ["tests"], "{added}\n{left}");
     }
 }

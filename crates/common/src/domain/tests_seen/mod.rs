@@ -20,7 +20,7 @@ pub use count::{count, plain};
 pub use counts::Counts;
 pub use runner::Runner;
 pub use single::{is_single, only_command};
-pub use starts::{Project, TestRun, recipe_commands, test_runs};
+pub use starts::{Project, Recipes, TestRun, recipes_of, script_starts, test_runs};
 
 #[cfg(test)]
 mod tests;

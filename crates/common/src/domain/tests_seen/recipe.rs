@@ -39,10 +39,19 @@ struct Rule {
     lines: Vec<String>,
 }
 
-/// The lines that make runs for these targets, or for the first one.
-pub(super) fn make(text: &str, targets: &[&str]) -> Vec<String> {
+/// What make does.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    /// The lines that it runs.
+    pub(super) lines: Vec<String>,
+    /// The targets with a rule that it comes by.
+    pub(super) targets: BTreeSet<String>,
+}
+
+/// What make does for these targets, or for the first one.
+pub(super) fn make(text: &str, targets: &[&str]) -> Made {
     if text.len() > MAX_BYTES {
-        return Vec::new();
+        return Made::default();
     }
     let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
     let mut rules: BTreeMap<String, Rule> = BTreeMap::new();
@@ -84,8 +93,9 @@ pub(super) fn make(text: &str, targets: &[&str]) -> Vec<String> {
         (true, Some(first)) => vec![first],
         (_, _) => targets.iter().map(|target| (*target).to_owned()).collect(),
     };
-    let lines = lines_of(&rules, targets);
-    lines.iter().map(|line| expanded(line, &variables).replace("$$", "$")).collect()
+    let Made { lines, targets } = made(&rules, targets);
+    let whole = |line: &String| expanded(line, &variables).replace("$$", "$");
+    Made { lines: lines.iter().map(whole).collect(), targets }
 }
 
 fn add_line(rules: &mut BTreeMap<String, Rule>, names: &[String], recipe: &str) {
@@ -98,7 +108,7 @@ fn add_line(rules: &mut BTreeMap<String, Rule>, names: &[String], recipe: &str) 
 }
 
 /// The lines of these targets after those of what they need, each target once.
-fn lines_of(rules: &BTreeMap<String, Rule>, targets: Vec<String>) -> Vec<String> {
+fn made(rules: &BTreeMap<String, Rule>, targets: Vec<String>) -> Made {
     let (mut lines, mut seen) = (Vec::new(), BTreeSet::new());
     let mut open: Vec<(String, bool)> =
         targets.into_iter().rev().map(|name| (name, false)).collect();
@@ -115,7 +125,7 @@ fn lines_of(rules: &BTreeMap<String, Rule>, targets: Vec<String>) -> Vec<String>
             break;
         }
     }
-    lines
+    Made { lines, targets: seen }
 }
 
 /// The name and the value of a variable that is set.
@@ -236,5 +246,5 @@ pub(super) fn just(text: &str, targets: &[&str]) -> Vec<String> {
         (true, Some(first)) => vec![first],
         (_, _) => targets.iter().map(|target| (*target).to_owned()).collect(),
     };
-    lines_of(&rules, targets)
+    made(&rules, targets).lines
 }

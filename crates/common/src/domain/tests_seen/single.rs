@@ -78,7 +78,7 @@ fn recipe_of(segment: &Segment, project: &dyn Project) -> Option<Recipe> {
                 (_, _) => return None,
             };
             let is_plain = !MADE.iter().any(|part| text.contains(part));
-            is_plain.then(|| Recipe::Lines(recipe::make(&text, &targets)))
+            is_plain.then(|| Recipe::Lines(recipe::make(&text, &targets).lines))
         }
         "npm" | "yarn" | "pnpm" => {
             let (folder, script) = recipe::npm_arguments(arguments);

@@ -4,11 +4,15 @@ use super::line::{Segment, is_assignment, segments};
 use super::quiet::is_quiet;
 use super::recipe;
 use super::runner::Runner;
+use std::collections::BTreeSet;
 
 /// The deepest nesting of recipes, scripts and shells that is followed.
 const MAX_DEPTH: usize = 8;
 /// The most commands that are read for one line.
 const MAX_COMMANDS: usize = 2_000;
+
+/// The longest script that is followed, in bytes.
+const MAX_SCRIPT: usize = 256 << 10;
 
 /// Arguments with which a runner runs no test, because it is not asked to.
 const RUN_NOTHING: &[&str] = &[
@@ -77,11 +81,37 @@ pub fn test_runs(line: &str, project: &dyn Project) -> Vec<TestRun> {
     runs.into_iter().map(|(_, run)| run).collect()
 }
 
-/// The commands that the recipes of a line come to, each with the folder that it runs in.
-pub fn recipe_commands(line: &str, project: &dyn Project) -> Vec<(String, String)> {
+/// What the recipes of a line, and the scripts of shells behind it, come to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recipes {
+    /// The commands, each with the folder that it runs in.
+    pub commands: Vec<(String, String)>,
+    /// The targets of make that the line visits and that have a rule, by their paths.
+    pub targets: BTreeSet<String>,
+}
+
+/// The recipes of a line, and what the scripts of shells that it starts do.
+pub fn recipes_of(line: &str, project: &dyn Project) -> Recipes {
     let mut search = Search::new(project);
     search.line(line, &Place::default());
-    search.commands
+    search.recipes
+}
+
+/// Whether a script of a shell, or one that it starts, starts a runner of tests or one of these files.
+pub fn script_starts(path: &str, project: &dyn Project, is_test: &dyn Fn(&str) -> bool) -> bool {
+    let mut search = Search::new(project);
+    let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
+    let place = Place::default();
+    let inner = search.script(path, &place);
+    let in_folder = |word: &str| match folder {
+        "" => is_test(word),
+        folder => is_test(word) || is_test(&format!("{folder}/{word}")),
+    };
+    let names_test = |(_, command): &(String, String)| {
+        let mut words = segments(command).into_iter().flat_map(|segment| segment.words);
+        words.any(|word| word != name && in_folder(word.trim_start_matches("./")))
+    };
+    inner || search.recipes.commands.iter().any(names_test)
 }
 
 /// One runner that is started.
@@ -122,13 +152,12 @@ struct Search<'r> {
     project: &'r dyn Project,
     left: usize,
     found: Vec<Start>,
-    /// Commands of recipes, each with its folder.
-    commands: Vec<(String, String)>,
+    recipes: Recipes,
 }
 
 impl<'r> Search<'r> {
     fn new(project: &'r dyn Project) -> Self {
-        Self { project, left: MAX_COMMANDS, found: Vec::new(), commands: Vec::new() }
+        Self { project, left: MAX_COMMANDS, found: Vec::new(), recipes: Recipes::default() }
     }
 }
 
@@ -165,7 +194,7 @@ impl Search<'_> {
         if place.by_recipe {
             let quoted: Vec<String> =
                 words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
-            self.commands.push((place.folder.clone(), quoted.join(" ")));
+            self.recipes.commands.push((place.folder.clone(), quoted.join(" ")));
         }
         let words = without_wrappers(words);
         let Some((program, arguments)) = words.split_first() else { return };
@@ -178,7 +207,13 @@ impl Search<'_> {
                 arguments.iter().position(|word| word.starts_with('-') && word.ends_with('c'));
             if let Some(line) = flag.and_then(|at| arguments.get(at + 1)) {
                 self.line(line, &place.deeper(false));
+            } else if let Some(script) = arguments.iter().find(|word| !word.starts_with('-')) {
+                self.script(script, place);
             }
+            return;
+        }
+        if name != *program && has_extension_of_shell(name) {
+            self.script(program, place);
             return;
         }
         if arguments.iter().any(|argument| RUN_NOTHING.contains(argument)) {
@@ -193,6 +228,23 @@ impl Search<'_> {
         self.recipe(name, arguments, place);
     }
 
+    /// Follows a script of a shell for the commands that it comes to. Which runners it starts depends on conditions that
+    /// are not followed, so they are not counted; answers whether there is one.
+    fn script(&mut self, path: &str, place: &Place) -> bool {
+        let text = self.file(place, path.trim_start_matches("./"));
+        let Some(text) = text.filter(|text| text.len() <= MAX_SCRIPT) else { return false };
+        let mut inner = Search { left: self.left, ..Search::new(self.project) };
+        let place = place.deeper(true);
+        let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
+        for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+            inner.line(line, &place);
+        }
+        self.left = inner.left;
+        self.recipes.commands.append(&mut inner.recipes.commands);
+        self.recipes.targets.append(&mut inner.recipes.targets);
+        !inner.found.is_empty()
+    }
+
     fn recipe(&mut self, name: &str, arguments: &[&str], place: &Place) {
         let deeper = place.deeper(true);
         match name {
@@ -202,7 +254,10 @@ impl Search<'_> {
                 let names = ["GNUmakefile", "makefile", "Makefile"];
                 let names = file.map_or(&names[..], |_| &[]).iter().copied().chain(file);
                 let text = names.into_iter().find_map(|name| self.file(&place, name));
-                for line in text.map(|text| recipe::make(&text, &targets)).unwrap_or_default() {
+                let made = text.map(|text| recipe::make(&text, &targets)).unwrap_or_default();
+                let paths = made.targets.iter().map(|name| format!("{}{name}", place.folder));
+                self.recipes.targets.extend(paths);
+                for line in made.lines {
                     self.line(&line, &place);
                 }
             }
@@ -386,6 +441,10 @@ fn options(words: &[&str], valued: &[&str], assignments: bool) -> usize {
         at += if valued.contains(word) { 2 } else { 1 };
     }
     at
+}
+
+fn has_extension_of_shell(name: &str) -> bool {
+    [".sh", ".bash", ".zsh"].iter().any(|end| name.len() > end.len() && name.ends_with(end))
 }
 
 fn runner_of(name: &str, arguments: &[&str]) -> Option<Runner> {

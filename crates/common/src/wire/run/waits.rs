@@ -13,7 +13,8 @@ use crate::domain::stop::WaitingOn;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 
-pub(super) fn blocked(execution: &Execution) -> Option<v1::Blocked> {
+/// What a blocked run waits for.
+pub fn blocked(execution: &Execution) -> Option<v1::Blocked> {
     let RunState::Blocked(phase) = execution.state else { return None };
     let wait = execution.wait.clone()?;
     let kind = v1::WaitKind::from(wait.kind()).into();

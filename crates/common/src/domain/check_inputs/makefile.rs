@@ -1,0 +1,301 @@
+//! A makefile of a run that only adds to that of the start: sources to lists, and rules of new targets. Then it decides
+//! what it decided before, over more sources.
+//!
+//! ```text
+//!   items of the start, in their order --each found again, at most with further sources--> only adds
+//!   items in between: rules and variables that the start has no word of
+//! ```
+
+use std::collections::BTreeSet;
+
+/// The largest makefile that is compared, in bytes.
+const MAX_BYTES: usize = 1 << 20;
+/// Extensions of sources and of what is made from them.
+const SOURCES: &[&str] = &["c", "cc", "cpp", "cxx", "h", "hh", "hpp", "m", "o", "s"];
+/// Variables that make reads itself, or that its own rules use.
+const OF_MAKE: &[&str] = &[
+    "AR",
+    "ARFLAGS",
+    "AS",
+    "ASFLAGS",
+    "CC",
+    "CFLAGS",
+    "CPP",
+    "CPPFLAGS",
+    "CXX",
+    "CXXFLAGS",
+    "FC",
+    "FFLAGS",
+    "GNUMAKEFLAGS",
+    "LD",
+    "LDFLAGS",
+    "LDLIBS",
+    "LEX",
+    "LOADLIBES",
+    "MAKE",
+    "MAKEFILES",
+    "MAKEFLAGS",
+    "OUTPUT_OPTION",
+    "RM",
+    "SHELL",
+    "SUFFIXES",
+    "VPATH",
+    "YACC",
+];
+/// The names of makefiles.
+const NAMES: &[&str] = &["makefile", "gnumakefile"];
+
+/// What is known of the start.
+pub trait StartFiles {
+    /// Whether a path is a check input.
+    fn is_check_input(&self, path: &str) -> bool;
+
+    /// Whether a file has this name, apart from its extension.
+    fn has_stem(&self, stem: &str) -> bool;
+}
+
+/// One part of a makefile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Item {
+    /// A variable: its name with the operator, and the words.
+    Variable(String, Vec<String>),
+    /// A rule: its targets with the colons, the words behind, and the recipe.
+    Rule(Vec<String>, Vec<String>, Vec<String>),
+    /// Anything else.
+    Other(String),
+}
+
+/// Whether a path is a makefile by its name.
+pub fn is_makefile(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+    NAMES.contains(&name.as_str())
+}
+
+/// Whether the makefile of now says what that of the start says, with nothing but further sources in its lists, and
+/// rules and variables that the start has no word of.
+pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
+    if start.len().max(now.len()) > MAX_BYTES {
+        return false;
+    }
+    let words: BTreeSet<&str> = start.split(|letter: char| !is_of_word(letter)).collect();
+    let (before, after) = (items(start), items(now));
+    let is_new = |item: &Item, has_rule: bool| match item {
+        Item::Variable(name, values) => {
+            let name = name.trim_end_matches(['=', ':', '?', '+', '!']).trim();
+            !words.contains(name)
+                && !OF_MAKE.contains(&name)
+                && !name.starts_with('.')
+                && values.iter().all(|word| is_source(word, files))
+                && !values.is_empty()
+        }
+        Item::Rule(targets, needs, _) if *targets == [".PHONY"] => {
+            needs.iter().all(|need| is_new_target(need, &words, files))
+        }
+        Item::Rule(targets, needs, recipe) => {
+            let is_object = |target: &String| {
+                recipe.is_empty()
+                    && is_source(target, files)
+                    && needs.iter().all(|need| is_source(need, files))
+            };
+            let is_one = |target: &String| {
+                is_object(target) || has_rule && is_new_target(target, &words, files)
+            };
+            targets.iter().all(is_one)
+        }
+        Item::Other(_) => false,
+    };
+    let mut rest = after.iter();
+    let mut has_rule = false;
+    for item in &before {
+        loop {
+            let Some(next) = rest.next() else { return false };
+            if extends(item, next, &words, files) {
+                break;
+            }
+            if !is_new(next, has_rule) {
+                return false;
+            }
+        }
+        has_rule |= matches!(item, Item::Rule(targets, ..) if !targets.iter().any(|it| it.starts_with('.')));
+    }
+    rest.all(|item| is_new(item, has_rule))
+}
+
+/// Whether an item says the same, at most with further sources.
+fn extends(before: &Item, now: &Item, words: &BTreeSet<&str>, files: &dyn StartFiles) -> bool {
+    let added = |before: &[String], now: &[String]| {
+        let mut wanted = before.iter().peekable();
+        let mut added = Vec::new();
+        for word in now {
+            if wanted.peek() == Some(&word) {
+                wanted.next();
+            } else {
+                added.push(word.clone());
+            }
+        }
+        wanted.peek().is_none().then_some(added)
+    };
+    let is_source = |word: &String| is_source(word, files);
+    match (before, now) {
+        (Item::Variable(name, values), Item::Variable(other, others)) => {
+            name == other && added(values, others).is_some_and(|it| it.iter().all(is_source))
+        }
+        (Item::Rule(targets, needs, recipe), Item::Rule(others, other_needs, lines)) => {
+            let is_phony = *targets == [".PHONY"];
+            let may_be_added =
+                |word: &String| is_source(word) || is_phony && is_new_target(word, words, files);
+            targets == others
+                && recipe == lines
+                && added(needs, other_needs).is_some_and(|it| it.iter().all(may_be_added))
+        }
+        (Item::Other(text), Item::Other(other)) => text == other,
+        (_, _) => false,
+    }
+}
+
+/// A target without a file: the start has no word of it, and no file that a rule could make it from.
+fn is_new_target(name: &str, words: &BTreeSet<&str>, files: &dyn StartFiles) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+    !name.is_empty() && name.chars().all(is_plain) && !words.contains(name) && !files.has_stem(name)
+}
+
+/// A source, or what is made of one, that is no check input.
+fn is_source(word: &str, files: &dyn StartFiles) -> bool {
+    let Some((stem, extension)) = word.rsplit_once('.') else { return false };
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
+    SOURCES.contains(&extension)
+        && word.chars().all(is_plain)
+        && !word.starts_with('/')
+        && !word.contains("..")
+        && !SOURCES.iter().any(|other| files.is_check_input(&format!("{stem}.{other}")))
+}
+
+fn is_of_word(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "-_./".contains(letter)
+}
+
+fn items(text: &str) -> Vec<Item> {
+    let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
+    let mut found: Vec<Item> = Vec::new();
+    for line in text.lines() {
+        let mut of_rule = match found.last_mut() {
+            Some(Item::Rule(_, _, recipe)) => Some(recipe),
+            Some(Item::Variable(..) | Item::Other(_)) | None => None,
+        };
+        if let (Some(command), Some(recipe)) = (line.strip_prefix('\t'), of_rule.as_mut()) {
+            recipe.push(command.trim_end().to_owned());
+            continue;
+        }
+        let line = match line.starts_with('\t') {
+            true => line,
+            false => line.split('#').next().unwrap_or_default().trim_end(),
+        };
+        if line.trim().is_empty() {
+            continue;
+        }
+        found.push(item(line));
+    }
+    found
+}
+
+fn item(line: &str) -> Item {
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let other = || Item::Other(line.to_owned());
+    if line.starts_with(char::is_whitespace) {
+        return other();
+    }
+    let assigned = line.find('=');
+    let colon = line.find(':').filter(|at| assigned.is_none_or(|assigned| *at + 1 < assigned));
+    match (colon, assigned) {
+        (None, Some(at)) => {
+            let (name, value) = line.split_at(at + 1);
+            match name.split_whitespace().count() {
+                1 | 2 => Item::Variable(words(name).concat(), words(value)),
+                _ => other(),
+            }
+        }
+        // Variables of one target, recipes on the same line, and rules with patterns.
+        (Some(_), Some(_)) => other(),
+        (Some(at), None) => {
+            let (targets, needs) = line.split_at(at);
+            match needs.contains([';', '%']) || needs.starts_with("::") {
+                true => other(),
+                false => Item::Rule(
+                    words(targets),
+                    words(needs.get(1..).unwrap_or_default()),
+                    Vec::new(),
+                ),
+            }
+        }
+        (None, None) => other(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Known;
+
+    impl StartFiles for Known {
+        fn is_check_input(&self, path: &str) -> bool {
+            path.contains("test")
+        }
+
+        fn has_stem(&self, stem: &str) -> bool {
+            matches!(stem, "main" | "bench")
+        }
+    }
+
+    const START: &str = "OBJS = main.o sum.o\nCC ?= cc\n\n.PHONY: test\n\nall: app\n\napp: $(OBJS)\n\
+                         \t$(CC) -o $@ $^\n\nmain.o: main.c\n\ntest: app # all of them\n\tsh test.sh\n";
+
+    #[test]
+    fn sources_and_new_targets_are_only_added() {
+        for (from, to) in [
+            ("main.o sum.o", "main.o util.o sum.o"),
+            ("main.o sum.o", "main.o \\\n  sum.o util.o"),
+            ("main.o: main.c", "main.o: main.c util.h"),
+            ("main.o: main.c", "main.o: main.c\nutil.o: util.c util.h"),
+            (" # all of them", ""),
+            ("\tsh test.sh\n", "\tsh test.sh\n\nlint:\n\tcc -Wall main.c\n"),
+            (".PHONY: test\n", ".PHONY: test lint\n"),
+            ("\tsh test.sh\n", "\tsh test.sh\n.PHONY: lint\nlint: app\n\t./app lint\n"),
+            ("CC ?= cc\n", "CC ?= cc\nEXTRA = util.o\n"),
+        ] {
+            assert!(only_adds(START, &START.replace(from, to), &Known), "{to}");
+        }
+    }
+
+    #[test]
+    fn what_can_change_an_old_target_is_no_addition() {
+        for (from, to) in [
+            ("\tsh test.sh\n", "\ttrue\n"),
+            ("\tsh test.sh\n", "\t-sh test.sh\n"),
+            ("\tsh test.sh\n", "\tsh test.sh\ntest:\n\ttrue\n"),
+            ("\tsh test.sh\n", "\tsh test.sh\n%.o:\n\ttrue\n"),
+            ("\tsh test.sh\n", "\tsh test.sh\n.DEFAULT:\n\ttrue\n"),
+            ("\tsh test.sh\n", "\tsh test.sh\n.IGNORE:\n"),
+            ("\tsh test.sh\n", "\tsh test.sh\ninclude more.mk\n"),
+            ("\tsh test.sh\n", "\tsh test.sh\nSHELL = true.c\n"),
+            ("\tsh test.sh\n", "\tsh test.sh\nbench:\n\ttrue\n"),
+            ("OBJS = main.o sum.o\n", "OBJS = main.o sum.o\nnew:\n\ttrue\n"),
+            ("main.o sum.o", "main.o sum.o -Wl,-z,x"),
+            ("main.o sum.o", "main.o sum.o ../x.o"),
+            ("main.o sum.o", "main.o sum.o test.o"),
+            ("main.o sum.o", "main.o"),
+            ("CC ?= cc", "CC = true"),
+            ("main.o: main.c", "sum.o: other.c\nmain.o: main.c\n\ttouch $@"),
+            ("test: app", "test: CC = true\ntest: app"),
+            ("test: app", "test:"),
+        ] {
+            assert!(!only_adds(START, &START.replace(from, to), &Known), "{to}");
+        }
+    }
+
+    #[test]
+    fn makefiles_are_known_by_their_names() {
+        assert!(is_makefile("Makefile") && is_makefile("a/GNUmakefile"));
+        assert!(!is_makefile("a.mk") && !is_makefile("Makefile.am"));
+    }
+}

@@ -1,0 +1,368 @@
+//! Lines that start no test: what they read is data under test, and no part of the check.
+
+use super::InputKind;
+use super::line::{commands, join, without_starters};
+
+/// Programs that read files and change nothing. Those that compare two files are not among them: one of the two is
+/// what the other one has to be.
+const READERS: &[&str] = &[
+    ":", "[", "[[", "ag", "awk", "basename", "cat", "cut", "dirname", "du", "echo", "egrep",
+    "false", "fgrep", "file", "find", "gawk", "grep", "head", "jq", "ls", "nl", "printf",
+    "readlink", "realpath", "rg", "sed", "sort", "stat", "tac", "tail", "test", "tr", "tree",
+    "true", "uniq", "wc", "yq",
+];
+/// Readers that read the folder they are started in, where they are given no file.
+const OF_FOLDERS: &[&str] = &["ag", "du", "find", "ls", "rg", "tree"];
+/// Readers whose first operand is no file.
+const WITH_PATTERN: &[&str] =
+    &["ag", "awk", "egrep", "fgrep", "gawk", "grep", "jq", "rg", "sed", "yq"];
+/// Subcommands of git that look at the repository and the files.
+const OF_GIT: &[&str] = &[
+    "check-attr",
+    "check-ignore",
+    "diff",
+    "diff-index",
+    "log",
+    "ls-files",
+    "ls-tree",
+    "rev-list",
+    "rev-parse",
+    "show",
+    "status",
+];
+/// Formatters and linters of style. Type checkers are not among them: sources of tests are what types have to fit.
+const LINTERS: &[&str] = &[
+    "bandit",
+    "black",
+    "clang-format",
+    "codespell",
+    "cppcheck",
+    "editorconfig-checker",
+    "eslint",
+    "flake8",
+    "gofmt",
+    "goimports",
+    "golangci-lint",
+    "hadolint",
+    "isort",
+    "ktlint",
+    "luacheck",
+    "markdownlint",
+    "markdownlint-cli2",
+    "php-cs-fixer",
+    "phpcs",
+    "prettier",
+    "pycodestyle",
+    "pydocstyle",
+    "pylint",
+    "rubocop",
+    "ruff",
+    "rustfmt",
+    "shellcheck",
+    "shfmt",
+    "standard",
+    "stylelint",
+    "stylua",
+    "tflint",
+    "typos",
+    "vale",
+    "yamllint",
+    "yapf",
+];
+/// The same as subcommands of a program.
+const LINT_COMMANDS: &[(&str, &[&str])] = &[
+    ("biome", &["ci", "check", "format", "lint"]),
+    ("buf", &["format", "lint"]),
+    ("cargo", &["clippy", "fmt"]),
+    ("dart", &["analyze", "format"]),
+    ("deno", &["fmt", "lint"]),
+    ("terraform", &["fmt"]),
+    ("zig", &["fmt"]),
+];
+/// Programs that start a program of a package.
+const PACKAGE_STARTERS: &[&str] = &["bunx", "npx", "pnpx"];
+
+/// What a line that starts no test reads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Reading {
+    /// The files and folders that its readers are given; an empty one is the whole workspace.
+    operands: Vec<String>,
+    has_git: bool,
+    has_linter: bool,
+}
+
+impl Reading {
+    /// What a line reads; none where it may start anything else.
+    pub(super) fn of(line: &str) -> Option<Self> {
+        let mut found = Self::default();
+        let mut folder = String::new();
+        let all = commands(line);
+        // Two texts that the shell puts in: one of them is what the other one has to be.
+        if all.iter().flatten().filter(|word| word.ends_with('$')).count() > 1 {
+            return None;
+        }
+        for words in &all {
+            if let [cd, to, ..] = words.as_slice()
+                && cd == "cd"
+            {
+                folder = join(&folder, to);
+                continue;
+            }
+            found.add(&folder, &without_starters(words))?;
+        }
+        (!all.is_empty()).then_some(found)
+    }
+
+    fn add(&mut self, folder: &str, words: &[String]) -> Option<()> {
+        let (program, arguments) = words.split_first()?;
+        let name = match program.rsplit_once('/') {
+            Some(("/bin" | "/usr/bin", name)) => name,
+            Some(_) => return None,
+            None => program.as_str(),
+        };
+        let first = arguments.iter().find(|word| !word.starts_with('-')).map(String::as_str);
+        // The words from the first one on that is no option.
+        let rest = || {
+            let options = arguments.iter().take_while(|word| word.starts_with('-')).count();
+            arguments.get(options..).unwrap_or_default()
+        };
+        if PACKAGE_STARTERS.contains(&name) {
+            return self.add(folder, rest());
+        }
+        if name.starts_with("python") && arguments.first().is_some_and(|word| word == "-m") {
+            let module = arguments.get(1..)?;
+            let is_linter = LINTERS.contains(&module.first()?.as_str());
+            return if is_linter { self.add(folder, module) } else { None };
+        }
+        let lints = LINT_COMMANDS.iter().find(|(known, _)| *known == name);
+        if LINTERS.contains(&name)
+            || lints.is_some_and(|(_, commands)| first.is_some_and(|it| commands.contains(&it)))
+        {
+            self.has_linter = true;
+            return Some(());
+        }
+        match name {
+            "git" => {
+                self.has_git = true;
+                OF_GIT.contains(&subcommand(arguments)?).then_some(())
+            }
+            "xargs" => self.add(folder, rest()),
+            _ if READERS.contains(&name) => self.add_reader(folder, name, arguments),
+            // The rest of a condition, behind a `!` or a text that the shell puts in.
+            _ if name.starts_with('-') => self.add_reader(folder, "test", words),
+            _ => None,
+        }
+    }
+
+    fn add_reader(&mut self, folder: &str, name: &str, arguments: &[String]) -> Option<()> {
+        let is_option = |word: &&String| word.len() > 1 && word.starts_with('-');
+        let short = |letter: char| {
+            let mut options = arguments.iter().filter(is_option);
+            options.any(|word| !word.starts_with("--") && word.contains(letter))
+        };
+        let asks = |wanted: &[&str]| {
+            let mut options = arguments.iter().filter(is_option);
+            options.any(|word| wanted.iter().any(|it| word.split('=').next() == Some(it)))
+        };
+        let is_grep = matches!(name, "ag" | "egrep" | "fgrep" | "grep" | "rg");
+        let runs = match name {
+            "find" => asks(&["-exec", "-execdir", "-ok", "-okdir", "-delete", "-newer"]),
+            "sed" => short('i') || asks(&["--in-place"]) || short('f'),
+            "awk" | "gawk" => short('f') || arguments.iter().any(|word| word.contains("system(")),
+            // A file of patterns says what has to be found.
+            _ if is_grep => short('f') || asks(&["--file"]),
+            "jq" => short('f') || asks(&["--from-file", "--slurpfile", "--argfile"]),
+            _ => false,
+        };
+        if runs {
+            return None;
+        }
+        let nested: Vec<&str> = arguments.iter().flat_map(|word| substitutions(word)).collect();
+        // With two texts one of them is what the other one has to be.
+        match (nested.as_slice(), name) {
+            ([], _) => {}
+            ([line], "test" | "[" | "[[") => {
+                let inner = Self::of(line)?;
+                self.has_git |= inner.has_git;
+                self.has_linter |= inner.has_linter;
+                let joined = inner.operands.iter().map(|path| match (folder, path.as_str()) {
+                    ("", path) => path.to_owned(),
+                    (folder, "") => folder.to_owned(),
+                    (folder, path) => format!("{folder}/{path}"),
+                });
+                self.operands.extend(joined);
+                return Some(());
+            }
+            _ => return None,
+        }
+        let operands: Vec<&String> = arguments.iter().filter(|word| !is_option(word)).collect();
+        let patterns = usize::from(WITH_PATTERN.contains(&name) && !short('e'));
+        let is_deep = OF_FOLDERS.contains(&name) || is_grep && (short('r') || short('R'));
+        if is_deep && operands.len() <= patterns {
+            self.operands.push(folder.to_owned());
+        }
+        self.operands.extend(operands.iter().filter_map(|word| place(folder, word)));
+        Some(())
+    }
+
+    /// Whether a path is data under test.
+    pub(super) fn is_data(&self, path: &str, kind: InputKind) -> bool {
+        let is_below = |operand: &String| {
+            let rest = path.strip_prefix(operand.as_str());
+            operand.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        match kind {
+            InputKind::Git => false,
+            InputKind::Test if self.has_linter => true,
+            _ => self.has_git || self.operands.iter().any(is_below),
+        }
+    }
+
+    /// Whether it reads files as they are: no linter, whose comments in them count.
+    pub(super) const fn is_plain(&self) -> bool {
+        !self.has_linter
+    }
+}
+
+/// The file or the folder that a word names; the folder in front of what a shell expands. None outside of the
+/// workspace.
+fn place(folder: &str, word: &str) -> Option<String> {
+    if word.starts_with(['/', '~', '$']) {
+        return None;
+    }
+    let fixed = match word.find(['*', '?', '[', '{', '$']) {
+        Some(at) => word.get(..at)?.rsplit_once('/').map_or(".", |(above, _)| above),
+        None => word,
+    };
+    let whole = join(folder, fixed);
+    let is_root = folder.is_empty() && matches!(fixed, "." | "./");
+    (is_root || !whole.is_empty()).then_some(whole)
+}
+
+fn subcommand(arguments: &[String]) -> Option<&str> {
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            // A value of the configuration can start a program.
+            "-c" | "--config-env" | "-C" | "--exec-path" => return None,
+            option if option.starts_with('-') => {}
+            command => return Some(command),
+        }
+    }
+    None
+}
+
+/// The lines that a shell carries out inside a word.
+fn substitutions(word: &str) -> Vec<&str> {
+    if word.contains('`') {
+        // Unlike `$(`, it is split into commands of its own already, but inside of quotes.
+        return word.split('`').skip(1).step_by(2).collect();
+    }
+    let mut found = Vec::new();
+    let mut rest = word;
+    while let Some((_, after)) = rest.split_once("$(") {
+        let mut depth = 1_u32;
+        let end = after.char_indices().find(|(_, letter)| {
+            match letter {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        let (inner, behind) = after.split_at(end.map_or(after.len(), |(at, _)| at));
+        found.push(inner);
+        rest = behind;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operands_of_readers_are_data_under_test() {
+        for (line, path, is_data) in [
+            ("grep -q 3.12 .github/workflows/ci.yml", ".github/workflows/ci.yml", true),
+            ("grep -q 3.12 .github/workflows/ci.yml", "tests/a.py", false),
+            ("! test -e makefile", "makefile", true),
+            ("test ! -d tests/legacy", "tests/legacy/a.py", true),
+            ("grep -rq 'def test_empty' tests", "tests/a.py", true),
+            ("grep -rq TODO .", "tests/a.py", true),
+            ("grep -rq TODO", "tests/a.py", true),
+            ("rg -q TODO", "tests/a.py", true),
+            ("ls", "tests/a.py", true),
+            ("cd docs && grep -q x tests/a.md", "docs/tests/a.md", true),
+            ("test \"$(grep -c def tests/a.py)\" -ge 3", "tests/a.py", true),
+            ("[ \"$(cat tests/VERSION)\" = 2 ]", "tests/VERSION", true),
+            ("[ $(grep -c def tests/a.py) -ge 3 ]", "tests/a.py", true),
+            ("wc -l < tests/a.py | grep -q 4", "tests/a.py", true),
+            ("awk 'length > 100 { exit 1 }' tests/*.py", "tests/a.py", true),
+            ("find tests -name '*.pyc' | grep -q .", "tests/a.pyc", true),
+            ("git ls-files tests | xargs grep -L x", "tests/a.py", true),
+        ] {
+            let reading = Reading::of(line);
+            let seen = reading.is_some_and(|it| it.is_data(path, InputKind::Test));
+            assert_eq!(seen, is_data, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_may_start_something_else_reads_no_data() {
+        for line in [
+            "",
+            "python3 -m unittest",
+            "grep -q x a && python3 -m unittest",
+            "diff out tests/expected",
+            "cmp out tests/expected",
+            "test \"$(./prog)\" = \"$(cat tests/expected)\"",
+            "test \"$(cat out)\" = \"$(cat tests/expected)\"",
+            "test \"$(sh tests/a.sh)\" = ok",
+            "test \"`sh tests/a.sh`\" = ok",
+            "test $(cat out) -eq $(cat tests/expected)",
+            "test $(sh tests/a.sh) -eq 2",
+            "grep -qFf tests/expected out",
+            "grep -q \"$(cat tests/expected)\" out",
+            "find tests -name '*.sh' -exec sh {} ;",
+            "ls tests/*.sh | xargs -n1 sh",
+            "sed -i s/a/b/ tests/a.py",
+            "./grep -q x tests/a.py",
+            "git -c core.fsmonitor=x status",
+            "git bisect run sh tests/a.sh",
+            "cargo test",
+            "mypy .",
+            "make lint",
+        ] {
+            assert_eq!(Reading::of(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn linters_read_tests_and_git_reads_all_but_the_repository() {
+        let of = |line: &str| Reading::of(line).unwrap();
+        for line in [
+            "cargo fmt --check",
+            "cargo clippy --all-targets -- -D warnings",
+            "ruff check .",
+            "python3 -m black --check .",
+            "npx eslint .",
+            "timeout 60 npx --yes prettier --check .",
+        ] {
+            assert!(of(line).is_data("tests/a.rs", InputKind::Test), "{line}");
+            assert!(!of(line).is_data("rustfmt.toml", InputKind::Configuration), "{line}");
+            assert!(!of(line).is_plain(), "{line}");
+        }
+        for line in [
+            "git diff --quiet HEAD",
+            "test -z \"$(git status --porcelain)\"",
+            "git ls-files | wc -l",
+        ] {
+            for kind in [InputKind::Test, InputKind::Configuration, InputKind::Script] {
+                assert!(of(line).is_data("Makefile", kind), "{line}");
+            }
+            assert!(!of(line).is_data(".git/config", InputKind::Git), "{line}");
+            assert!(of(line).is_plain(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Attributes and pragmas that turn off what a compiler or a linter says.
+
+use super::syntax::Attributes;
+use std::ops::Range;
+
+/// Attributes of Rust by what they begin with, without layout.
+const RUST: &[&str] = &["allow(", "expect(", "coverage(off", "rustfmt::skip"];
+/// Attributes of .NET.
+const DOT_NET: &[&str] = &["SuppressMessage", "ExcludeFromCodeCoverage"];
+/// Annotations of Java and Kotlin.
+const JVM: &[&str] = &["@SuppressWarnings", "@SuppressFBWarnings", "@Suppress", "@file:Suppress"];
+/// Pragmas of compilers, without layout, in lower case.
+const PRAGMAS: &[&str] = &[
+    "#pragmagccdiagnosticignored",
+    "#pragmaclangdiagnosticignored",
+    "#pragmagccsystem_header",
+    "#pragmaclangsystem_header",
+    "#pragmawarning(disable",
+    "#pragmawarning(push,0",
+    "#pragmawarningdisable",
+];
+
+/// An attribute at a place outside strings and comments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Attribute {
+    /// Where it stands.
+    pub(super) span: Range<usize>,
+    /// Whether it is about the whole file.
+    pub(super) is_of_file: bool,
+}
+
+/// The attribute that begins at a place, if it turns something off.
+pub(super) fn attribute_at(kind: Attributes, text: &str, at: usize) -> Option<Attribute> {
+    let rest = text.get(at..)?;
+    let own_line = || text.get(..at).is_some_and(|before| is_blank(last_line(before)));
+    match kind {
+        Attributes::None => None,
+        Attributes::Rust => {
+            let is_of_file = rest.starts_with("#![");
+            let open = if is_of_file { 2 } else { 1 };
+            let end = closed(rest, open, ('[', ']'))?;
+            let inner = dense(rest.get(open + 1..end - 1)?);
+            let is_one = match inner.strip_prefix("cfg_attr(") {
+                Some(given) => RUST.iter().any(|word| given.contains(&format!(",{word}"))),
+                None => RUST.iter().any(|word| inner.starts_with(word)),
+            };
+            (rest.starts_with('#') && is_one)
+                .then_some(Attribute { span: at..at + end, is_of_file })
+        }
+        Attributes::C => pragma(rest, at).filter(|_| own_line()),
+        Attributes::DotNet if rest.starts_with('[') => {
+            let end = closed(rest, 0, ('[', ']'))?;
+            let inner = rest.get(1..end - 1)?;
+            let is_of_file = inner.starts_with("assembly:") || inner.starts_with("module:");
+            let is_one = DOT_NET.iter().any(|word| inner.contains(word));
+            is_one.then_some(Attribute { span: at..at + end, is_of_file })
+        }
+        Attributes::DotNet => pragma(rest, at).filter(|_| own_line()),
+        Attributes::Jvm => {
+            let word = JVM.iter().find(|word| rest.starts_with(**word))?;
+            let end = match rest.get(word.len()..)?.chars().next() {
+                Some('(') => closed(rest, word.len(), ('(', ')'))?,
+                Some(letter) if letter.is_alphanumeric() => return None,
+                Some(_) | None => word.len(),
+            };
+            Some(Attribute { span: at..at + end, is_of_file: word.starts_with("@file") })
+        }
+    }
+}
+
+/// A pragma, which ends with its line.
+fn pragma(rest: &str, at: usize) -> Option<Attribute> {
+    let line = rest.split('\n').next()?;
+    let dense = dense(line).to_ascii_lowercase();
+    let is_one = PRAGMAS.iter().any(|known| dense.starts_with(known));
+    is_one.then_some(Attribute { span: at..at + line.len(), is_of_file: true })
+}
+
+/// Behind the bracket that closes the one at `open`; none where that is no such bracket or is not closed.
+fn closed(text: &str, open: usize, (begin, end): (char, char)) -> Option<usize> {
+    let inner = text.get(open..)?.strip_prefix(begin)?;
+    let (mut depth, mut in_string, mut escaped) = (1_u32, false, false);
+    for (at, letter) in inner.char_indices() {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' if in_string => escaped = true,
+            '"' => in_string = !in_string,
+            _ if in_string => {}
+            _ if letter == begin => depth += 1,
+            _ if letter == end => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(open + begin.len_utf8() + at + end.len_utf8());
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn dense(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_whitespace()).collect()
+}
+
+fn last_line(text: &str) -> &str {
+    text.rsplit('\n').next().unwrap_or_default()
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
