@@ -71,6 +71,14 @@ pub trait Forge: Send + Sync {
         number: u64,
     ) -> Asking<'a, Vec<ReviewComment>>;
 
+    /// The comments on lines of one review of a pull request, by its id, at most 500.
+    fn comments_of_review<'a>(
+        &'a self,
+        repo: &'a RepoName,
+        number: u64,
+        review: u64,
+    ) -> Asking<'a, Vec<ReviewComment>>;
+
     /// Writes a comment on an issue or a pull request.
     fn add_comment<'a>(
         &'a self,

@@ -62,12 +62,21 @@ impl Gitea {
         let reviews = self.api.pages::<Vec<RawReview>>(ask, shared::MAX_REVIEWS, |_| true).await?;
         let mut all = Vec::new();
         for review in reviews.iter().rev().take(MAX_COMMENTED) {
-            let ask = self.api.get("review_comments", &format!("{path}/{}/comments", review.id));
             let room = shared::MAX_REVIEWS.saturating_sub(all.len());
-            all.extend(shared::review_comments(&self.api, ask, room).await?);
+            all.extend(self.comments_of(repo, (number, review.id), room).await?);
         }
         all.sort_by_key(|comment| comment.comment.id);
         Ok(all)
+    }
+
+    async fn comments_of(
+        &self,
+        repo: &RepoName,
+        (number, review): (u64, u64),
+        most: usize,
+    ) -> Result<Vec<ReviewComment>, ForgeError> {
+        let path = format!("repos/{repo}/pulls/{number}/reviews/{review}/comments");
+        shared::review_comments(&self.api, self.api.get("review_comments", &path), most).await
     }
 
     fn not_served<T>(&self, operation: &'static str, what: &str) -> Result<T, ForgeError> {
@@ -179,6 +188,15 @@ impl Forge for Gitea {
         number: u64,
     ) -> Asking<'a, Vec<ReviewComment>> {
         Box::pin(self.comments_of_reviews(repo, number))
+    }
+
+    fn comments_of_review<'a>(
+        &'a self,
+        repo: &'a RepoName,
+        number: u64,
+        review: u64,
+    ) -> Asking<'a, Vec<ReviewComment>> {
+        Box::pin(self.comments_of(repo, (number, review), shared::MAX_REVIEWS))
     }
 
     fn add_comment<'a>(

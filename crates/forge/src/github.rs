@@ -215,6 +215,19 @@ impl Forge for Github {
         Box::pin(shared::review_comments(&self.api, ask, shared::MAX_REVIEWS))
     }
 
+    fn comments_of_review<'a>(
+        &'a self,
+        repo: &'a RepoName,
+        number: u64,
+        review: u64,
+    ) -> Asking<'a, Vec<ReviewComment>> {
+        Box::pin(async move {
+            let mut all = self.review_comments(repo, number).await?;
+            all.retain(|comment| comment.review == Some(review));
+            Ok(all)
+        })
+    }
+
     fn add_comment<'a>(
         &'a self,
         repo: &'a RepoName,

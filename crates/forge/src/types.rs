@@ -203,6 +203,8 @@ pub struct ReviewComment {
     pub line: Option<u64>,
     /// The comment that it replies to.
     pub reply_to: Option<u64>,
+    /// The review that it belongs to.
+    pub review: Option<u64>,
 }
 
 /// How a pull request is merged.

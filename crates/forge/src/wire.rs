@@ -136,6 +136,7 @@ pub(crate) struct RawComment {
     line: Option<u64>,
     position: Option<u64>,
     in_reply_to_id: Option<u64>,
+    pull_request_review_id: Option<u64>,
 }
 
 impl From<RawComment> for Comment {
@@ -155,7 +156,8 @@ impl From<RawComment> for ReviewComment {
         let (path, reply_to) = (raw.path.take().unwrap_or_default(), raw.in_reply_to_id);
         // The line is `line` of GitHub and `position` of Gitea, where that is a line of the file.
         let line = raw.line.or(raw.position).filter(|line| *line > 0);
-        Self { comment: raw.into(), path, line, reply_to }
+        let review = raw.pull_request_review_id;
+        Self { comment: raw.into(), path, line, reply_to, review }
     }
 }
 

@@ -137,6 +137,15 @@ fn payload(state: &State, hook: &Hook, happened: &Happened) -> Option<(&'static 
             }
             ("issue_comment", body)
         }
+        // Gitea and Forgejo send the review alone.
+        What::OnLine(number, id) if form == Form::Github => {
+            let comment = repo.comments.iter().find(|it| it.id == *id)?;
+            let comment = show::comment(form, host, name, comment);
+            let body =
+                json!({"action": "created", "comment": comment, "pull_request": pull(number)?});
+            ("pull_request_review_comment", body)
+        }
+        What::OnLine(..) => return None,
         What::IssueOpened(number) => {
             let issue = show::issue_of(form, host, name, (repo, *number))?;
             ("issues", of_issue(form, "opened", (*number, issue)))

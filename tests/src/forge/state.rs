@@ -41,6 +41,8 @@ pub enum What {
     Reviewed(u64, u64),
     /// A comment was written, by its id.
     Commented(u64, u64),
+    /// A comment on a line was written, by its id.
+    OnLine(u64, u64),
     /// An issue was opened.
     IssueOpened(u64),
     /// An issue was assigned.
@@ -305,6 +307,32 @@ impl State {
         state.touch(number);
         self.happen(repo, by, What::Reviewed(number, id));
         Some(id)
+    }
+
+    /// Submits a review with comments on lines, each a file, a line and a text, and returns its id.
+    pub fn review_lines(
+        &mut self,
+        repo: &str,
+        by: &str,
+        (number, event, body): (u64, &str, &str),
+        lines: &[(&str, u64, &str)],
+    ) -> Option<u64> {
+        let review = self.review(repo, by, (number, event, body))?;
+        for (path, line, text) in lines {
+            let id = self.next_id();
+            self.repo(repo)?.comments.push(CommentState {
+                id,
+                number,
+                author: by.to_owned(),
+                body: (*text).to_owned(),
+                at: Self::now(),
+                line: Some(((*path).to_owned(), *line)),
+                review: Some(review),
+                reply_to: None,
+            });
+            self.happen(repo, by, What::OnLine(number, id));
+        }
+        Some(review)
     }
 
     /// Writes a comment, and returns its id.

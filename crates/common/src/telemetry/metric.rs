@@ -120,11 +120,9 @@ pub fn count_task_alert(reason: &'static str) {
     counter!(names::TASK_ALERTS_TOTAL, "reason" => reason).increment(1);
 }
 
-/// Sets how many tasks of a kind are open.
-pub fn set_open_tasks(task_type: &str, action_type: &str, tasks: i64) {
-    let (task_type, action_type) = (task_type.to_owned(), action_type.to_owned());
-    gauge!(names::TASKS_OPEN, "task_type" => task_type, "action_type" => action_type)
-        .set(f64::from(u32::try_from(tasks).unwrap_or(u32::MAX)));
+/// Sets how many tasks of a kind are open: the values of its labels by their names.
+pub fn set_open_tasks(kind: [(&'static str, String); 4], tasks: i64) {
+    gauge!(names::TASKS_OPEN, &kind).set(f64::from(u32::try_from(tasks).unwrap_or(u32::MAX)));
 }
 
 /// Records the duration of a step, from its lease to its end, with its final state.

@@ -59,6 +59,11 @@ async fn comments_and_replies_are_written() -> Result<()> {
         let on_lines = alice.review_comments(&bench.repo, bench.pull).await?;
         let [why] = on_lines.as_slice() else { panic!("{on_lines:?}") };
         assert_eq!((why.path.as_str(), why.line), ("src/total.py", Some(1)));
+        let review = why.review.expect("its review");
+        let of_review = alice.comments_of_review(&bench.repo, bench.pull, review).await?;
+        assert_eq!(of_review, on_lines);
+        let of_other = alice.comments_of_review(&bench.repo, bench.pull, review + 1).await?;
+        assert_eq!(of_other, []);
         let reply = alice.reply(&bench.repo, bench.pull, (900, "It is the sum.")).await?;
         assert!(reply.body.ends_with("It is the sum."), "{}", reply.body);
         let missing = alice.add_comment(&bench.repo, 99, "x").await;

@@ -224,7 +224,8 @@ async fn store(
     Ok(AdmittedTask { run_id, state, assignee: new.assignee })
 }
 
-/// Adds to an event the files that a pull request changes, or the pull request of a build and its failed checks.
+/// Adds to an event the files that a pull request changes, the comments on lines of a review, or the pull request of a build
+/// and its failed checks.
 async fn add_facts_of_forge(planner: &Planner, event: &mut ToolchainEvent) {
     let (forge, repo) = (event.source.as_str(), event.subject.repo.clone());
     let action = event.action_type();
@@ -233,6 +234,10 @@ async fn add_facts_of_forge(planner: &Planner, event: &mut ToolchainEvent) {
             add_changed_files(planner, event).await;
         } else if action == ActionType::CiFailure {
             add_build(planner, event).await;
+        } else if event.lacks_line_comments()
+            && let Some(comments) = planner.escalations.line_comments(event).await
+        {
+            event.set_line_comments(&comments);
         }
     };
     if timeout(CONTEXT_TIME, asking).await.is_err() {

@@ -2,7 +2,9 @@
 
 use chrono::{DateTime, Utc};
 use futures::future::BoxFuture;
-use surety_common::domain::toolchain::{FailedCheck, Forge as ForgeKind, ProbeMode, Subject};
+use surety_common::domain::toolchain::{
+    FailedCheck, Forge as ForgeKind, LineComment, ProbeMode, Subject, ToolchainEvent,
+};
 use surety_common::store;
 use surety_forge::CloneSource;
 
@@ -89,6 +91,12 @@ pub trait EscalationPort: Send + Sync {
         place: (&'a str, &'a str),
     ) -> BoxFuture<'a, Option<Vec<FailedCheck>>>;
 
+    /// The comments on lines of the review that an event is about; none where the forge does not say.
+    fn line_comments<'a>(
+        &'a self,
+        event: &'a ToolchainEvent,
+    ) -> BoxFuture<'a, Option<Vec<LineComment>>>;
+
     /// The accounts of the service on the forges of a kind, as far as they are known.
     fn own_accounts(&self, forge: ForgeKind) -> BoxFuture<'_, Vec<String>>;
 
@@ -152,6 +160,13 @@ impl EscalationPort for NoForge {
         _: &'a str,
         _: (&'a str, &'a str),
     ) -> BoxFuture<'a, Option<Vec<FailedCheck>>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn line_comments<'a>(
+        &'a self,
+        _: &'a ToolchainEvent,
+    ) -> BoxFuture<'a, Option<Vec<LineComment>>> {
         Box::pin(std::future::ready(None))
     }
 

@@ -6,12 +6,14 @@ use futures::future::BoxFuture;
 use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::domain::toolchain::{
-    ChecksState, FailedCheck, Forge as ForgeKind, MAX_FAILED_CHECKS, ProbeMode, Subject,
+    ChecksState, EventType, FailedCheck, Forge as ForgeKind, LineComment, MAX_FAILED_CHECKS,
+    ProbeMode, Subject, ToolchainEvent,
 };
 use surety_common::store::{self, StoredTask};
 use surety_forge::once::{Marked, comment_once, issue_once};
 use surety_forge::{
-    CloneSource, Forge, ForgeError, Forges, NewIssue, ProbeAnswer, PullRequest, PullState, RepoName,
+    CloneSource, Forge, ForgeError, Forges, NewIssue, ProbeAnswer, PullRequest, PullState,
+    RepoName, Review, ReviewState,
 };
 
 /// No escalation is attempted for longer: nothing with its mark is older.
@@ -41,6 +43,41 @@ impl ForgePort {
             PortError::lasting(format!("no client is configured for {} on {forge}", subject.repo))
         })
     }
+}
+
+/// The review that an event is about. The delivery has no id of it: it is the one of its account with its result, and of
+/// those the one that was submitted next to the time of the event; the later one of two.
+fn review_of(event: &ToolchainEvent, reviews: Vec<Review>) -> Option<Review> {
+    let state = if event.event_type == EventType::ReviewApproved {
+        ReviewState::Approved
+    } else if event.event_type == EventType::ChangesRequested {
+        ReviewState::ChangesRequested
+    } else {
+        ReviewState::Commented
+    };
+    let fits =
+        |review: &Review| review.state == state && review.author.eq_ignore_ascii_case(&event.from);
+    let distance = |review: &Review| {
+        let at = review.submitted_at.unwrap_or_default();
+        ((at - event.happened_at).abs(), std::cmp::Reverse(review.id))
+    };
+    reviews.into_iter().filter(fits).min_by_key(distance)
+}
+
+/// The comments on lines of the review that an event is about.
+async fn line_comments_of(
+    client: &dyn Forge,
+    repo: &RepoName,
+    event: &ToolchainEvent,
+) -> Result<Option<Vec<LineComment>>, ForgeError> {
+    let Some(number) = event.subject.number else { return Ok(None) };
+    let Some(review) = review_of(event, client.reviews(repo, number).await?) else {
+        return Ok(None);
+    };
+    let comments = client.comments_of_review(repo, number, review.id).await?.into_iter();
+    let comments =
+        comments.map(|it| LineComment { path: it.path, line: it.line, body: it.comment.body });
+    Ok(Some(comments.collect()))
 }
 
 fn marked(posting: &Posting) -> Marked {
@@ -163,6 +200,19 @@ impl EscalationPort for ForgePort {
             failed.sort_by(|one, other| one.name.cmp(&other.name));
             failed.truncate(MAX_FAILED_CHECKS);
             Some(failed)
+        })
+    }
+
+    fn line_comments<'a>(
+        &'a self,
+        event: &'a ToolchainEvent,
+    ) -> BoxFuture<'a, Option<Vec<LineComment>>> {
+        Box::pin(async move {
+            let (client, repo) = self.service(event.source.as_str(), &event.subject.repo)?;
+            line_comments_of(&*client, &repo, event).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "planner: the comments on lines of a review are not known; the task says where to read them");
+                None
+            })
         })
     }
 

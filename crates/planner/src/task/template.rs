@@ -36,6 +36,8 @@ pub(super) enum Part {
     Hint,
     /// What happened.
     Event,
+    /// What a review looks at.
+    Checklist,
     /// What always holds.
     Rules,
     /// What is no reason not to act.
@@ -45,12 +47,14 @@ pub(super) enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 5] = [Self::Hint, Self::Event, Self::Rules, Self::Excuses, Self::Report];
+    const ALL: [Self; 6] =
+        [Self::Hint, Self::Event, Self::Checklist, Self::Rules, Self::Excuses, Self::Report];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Hint => "hint",
             Self::Event => "event",
+            Self::Checklist => "checklist",
             Self::Rules => "rules",
             Self::Excuses => "excuses",
             Self::Report => "report",
@@ -66,11 +70,13 @@ impl Part {
         match (language, self) {
             (Language::En, Self::Hint) => text!("en", "hint"),
             (Language::En, Self::Event) => text!("en", "event"),
+            (Language::En, Self::Checklist) => text!("en", "checklist"),
             (Language::En, Self::Rules) => text!("en", "rules"),
             (Language::En, Self::Excuses) => text!("en", "excuses"),
             (Language::En, Self::Report) => text!("en", "report"),
             (Language::Zh, Self::Hint) => text!("zh", "hint"),
             (Language::Zh, Self::Event) => text!("zh", "event"),
+            (Language::Zh, Self::Checklist) => text!("zh", "checklist"),
             (Language::Zh, Self::Rules) => text!("zh", "rules"),
             (Language::Zh, Self::Excuses) => text!("zh", "excuses"),
             (Language::Zh, Self::Report) => text!("zh", "report"),

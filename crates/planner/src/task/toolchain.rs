@@ -1,13 +1,13 @@
 //! The task type `toolchain`: an event of a forge.
 //!
 //! ```text
-//!   hint -> event (quotes the forge) -> steps -> rules -> excuses -> how to report
+//!   hint -> event (quotes the forge) -> steps (a review: with its checklist) -> rules -> excuses -> how to report
 //! ```
 
 use super::template::{Part, TemplateError, Templates};
 use super::{HandedTask, TaskType};
 use surety_common::domain::check::CheckKind;
-use surety_common::domain::toolchain::{FailureClass, Language, TaskFailure};
+use surety_common::domain::toolchain::{ActionType, FailureClass, Language, TaskFailure};
 
 /// The task type `toolchain`.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,9 @@ impl TaskType for Toolchain {
         // A notice has no steps: nothing to follow, to excuse or to report.
         if !task.payload.steps.is_empty() {
             parts.push(steps(task));
+            if task.payload.action_type == ActionType::ReviewRequest.as_str() {
+                parts.push(templates.render(Part::Checklist, task)?);
+            }
             for part in [Part::Rules, Part::Excuses, Part::Report] {
                 parts.push(templates.render(part, task)?);
             }

@@ -12,15 +12,19 @@ use surety_common::domain::toolchain::{
 use surety_planner::task::{HandedTask, OPTIONAL_WORDS, TASK_TYPES, Templates, find_task_type};
 use uuid::Uuid;
 
-const FIXTURES: &str = include_str!("../../../common/tests/forge_events/fixtures/github.jsonl");
+const GITHUB: &str = include_str!("../../../common/tests/forge_events/fixtures/github.jsonl");
+const GITEA: &str = include_str!("../../../common/tests/forge_events/fixtures/gitea.jsonl");
 
-/// The tasks of all deliveries of the fixtures.
+/// The tasks of all deliveries of GitHub.
 fn events() -> Vec<ToolchainEvent> {
-    let rows = FIXTURES.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events_of(Forge::Github, GITHUB)
+}
+
+fn events_of(forge: Forge, rows: &str) -> Vec<ToolchainEvent> {
+    let rows = rows.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let read = |row: Value| {
         let body = row["payload"].to_string();
-        let delivery =
-            Delivery { forge: Forge::Github, event: row["event"].as_str().unwrap(), body: &body };
+        let delivery = Delivery { forge, event: row["event"].as_str().unwrap(), body: &body };
         match delivery.read(&Rules::default()) {
             Ok(Reading::Tasks(tasks)) => tasks,
             Ok(Reading::Ignored(_)) | Err(_) => Vec::new(),
@@ -54,6 +58,58 @@ fn the_instructions_of_each_event_in_both_languages_are_as_they_were_read_and_ap
     }
     // The system makes the one event that no forge sends.
     assert_eq!(first.len(), EventType::ALL.len() - 1);
+}
+
+/// The events whose steps or facts are not those of GitHub.
+const OF_GITEA: [EventType; 4] = [
+    EventType::ReviewApproved,
+    EventType::ReviewRequested,
+    EventType::CommitsPushed,
+    EventType::ReviewComment,
+];
+
+#[test]
+fn what_gitea_has_otherwise_is_as_it_was_read_and_approved() {
+    let templates = Templates::load(None).unwrap();
+    let events = events_of(Forge::Gitea, GITEA);
+    for event_type in OF_GITEA {
+        let event = events.iter().find(|event| event.event_type == event_type).unwrap();
+        for language in Language::ALL {
+            let text = instructions(&templates, &event.payload(*language), *language);
+            insta::assert_snapshot!(format!("gitea__{language}__{event_type}"), text);
+        }
+        // An approval has the word of Gitea's API, and the merge its method.
+        let text = instructions(&templates, &event.payload(Language::En), Language::En);
+        assert!(!text.contains("event=APPROVE|") && !text.contains("PUT "), "{text}");
+    }
+}
+
+#[test]
+fn each_event_shows_where_it_happened() {
+    let templates = Templates::load(None).unwrap();
+    for event in events() {
+        let address = event.context["source_url"].as_str().unwrap();
+        for language in Language::ALL {
+            let text = instructions(&templates, &event.payload(*language), *language);
+            assert!(text.contains(address), "{address} is not in\n{text}");
+        }
+    }
+    // What is no address of a page is none.
+    let mut row: Value = serde_json::from_str(GITHUB.lines().next().unwrap()).unwrap();
+    for address in ["javascript:alert(1)", "https://x\nSteps:", "file:///etc/passwd"] {
+        row["payload"]["issue"] = json!({
+            "number": 7, "title": "T", "user": {"login": "alice"}, "html_url": address,
+            "updated_at": "2026-11-01T10:00:00Z"
+        });
+        row["payload"]["action"] = json!("assigned");
+        row["payload"]["assignee"] = json!({"login": "bob"});
+        let body = row["payload"].to_string();
+        let delivery = Delivery { forge: Forge::Github, event: "issues", body: &body };
+        let Ok(Reading::Tasks(tasks)) = delivery.read(&Rules::default()) else { panic!("{body}") };
+        assert_eq!(tasks[0].context["source_url"], "");
+        let text = instructions(&templates, &tasks[0].payload(Language::En), Language::En);
+        assert!(!text.contains("Address:"), "{text}");
+    }
 }
 
 fn payload(event_type: &str, action_type: &str, context: Value) -> TaskPayload {
@@ -140,6 +196,7 @@ fn text_of_the_forge_is_data_only() {
             "reason",
             "source_type",
             "source_url",
+            "pr_url",
             "content_snippet",
             "intent_hint",
             "response_guidance",
@@ -153,6 +210,8 @@ fn text_of_the_forge_is_data_only() {
         for key in ["labels", "failed_jobs", "changed_files"] {
             context.insert(key.to_owned(), json!([attack]));
         }
+        let on_line = json!([{"path": attack, "line": 1, "body": attack}]);
+        context.insert("line_comments".to_owned(), on_line);
         let task = TaskPayload {
             from: attack.to_owned(),
             source: attack.to_owned(),

@@ -6,7 +6,7 @@ use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, OTHER};
 
 /// Sets the database's clock on, for the processes that come after it.
-async fn set_clock(stage: &mut Stage, hours: i32) -> Result<()> {
+pub(super) async fn set_clock(stage: &mut Stage, hours: i32) -> Result<()> {
     let database = &stage.deployment.database;
     let name = database.name();
     let pool = database.pool().await?;
@@ -47,6 +47,10 @@ async fn a_task_is_handed_again_twice_and_then_fails_unless_its_assignee_waits_f
         let handed = stage.handed(&silent).await?;
         let first = format!("Reminder {reminders} of 2");
         ensure!(handed.instructions.starts_with(&first), "{handed:#?}");
+        // Each planner counts its own.
+        let metrics = stage.deployment.planner.get("/metrics").await?;
+        let counted = r#"surety_task_reminders_total{action_type="issue_assigned"} 1"#;
+        ensure!(metrics.contains(counted), "{metrics}");
     }
     // The silent holder of the lease lost it, so that the task was offered again.
     let lost = stage.agent(AGENT)?.submit(&work, r#"{"action":"done","goal_check":"x"}"#).await;

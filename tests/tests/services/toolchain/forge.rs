@@ -2,13 +2,16 @@
 //! their own accounts.
 
 use super::{LOGIN, Stage, pull};
+use crate::toolchain_intake::sender::OLD;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use surety_common::domain::toolchain::Forge;
 use surety_common::wire::v1;
-use surety_e2e::agent::{AGENT, OTHER, call};
-use surety_e2e::forge::{Bare, CommentState, Failure, ForgeDouble, State};
-use surety_e2e::harness::wait_until;
+use surety_e2e::agent::{AGENT, OTHER, PERSON, call};
+use surety_e2e::forge::{Bare, CommentState, Failure, ForgeDouble, Hook, State};
+use surety_e2e::harness::{PATIENCE, wait_until};
 use tempfile::TempDir;
 
 pub(super) const REPO: &str = "team/app";
@@ -17,7 +20,7 @@ pub(super) const REPO: &str = "team/app";
 pub(super) struct OnForge {
     pub(super) stage: Stage,
     pub(super) double: ForgeDouble,
-    git: Bare,
+    pub(super) git: Bare,
     _folder: TempDir,
 }
 
@@ -37,10 +40,20 @@ impl OnForge {
         setting: &str,
         more: &[(&str, &str)],
     ) -> Result<Self> {
+        Self::start_as(Forge::Gitea, double, setting, more).await
+    }
+
+    /// As [`OnForge::start_on`], where the forge is of this kind.
+    pub(super) async fn start_as(
+        kind: Forge,
+        double: ForgeDouble,
+        setting: &str,
+        more: &[(&str, &str)],
+    ) -> Result<Self> {
         let git = double.repository(REPO, &[("src/list.rs", "fn list() {}\n")])?;
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("forges.toml");
-        std::fs::write(&file, Self::forges(&double, setting)?)?;
+        std::fs::write(&file, Self::forges(kind, &double, setting)?)?;
         double.account("alice")?;
         // Agents act by their own accounts: the forge refuses the service's.
         double
@@ -48,15 +61,51 @@ impl OnForge {
         let file = file.to_string_lossy().into_owned();
         let environment = [&[("SURETY_FORGES_FILE", file.as_str())], more].concat();
         let stage = Stage::start_with(&environment).await?;
+        stage.put(AGENT, &[(kind.as_str(), LOGIN)], &["developer"]).await?;
         Ok(Self { stage, double, git, _folder: folder })
     }
 
-    fn forges(double: &ForgeDouble, setting: &str) -> Result<String> {
+    /// Has the forge deliver what happens on it. The planner has the secrets of the tests of the intake.
+    pub(super) async fn connect(&self, kind: Forge) -> Result<()> {
+        let of_wire = match kind {
+            Forge::Gitea => v1::Forge::Gitea,
+            Forge::Forgejo => v1::Forge::Forgejo,
+            Forge::Github => v1::Forge::Github,
+        };
+        let hook = v1::Hook {
+            name: "main".to_owned(),
+            forge: of_wire.into(),
+            secrets: vec!["old".to_owned()],
+            ..v1::Hook::default()
+        };
+        self.stage.tasks(PERSON)?.put_hook(v1::PutHookRequest { hook: Some(hook) }).await?;
+        let url = format!("{}/webhooks/{kind}/main", self.stage.deployment.planner.url());
+        self.double.hook(Hook { kind, url, secret: OLD.to_owned() });
+        Ok(())
+    }
+
+    /// The stored deliveries, once there are so many and none waits to be processed.
+    pub(super) async fn processed(&self, count: usize) -> Result<Vec<v1::Delivery>> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let request = v1::ListDeliveriesRequest { page_size: 1000, ..Default::default() };
+            let listed = self.stage.tasks(PERSON)?.list_deliveries(request).await?;
+            let found = listed.into_inner().deliveries;
+            let is_done = |one: &v1::Delivery| one.state() != v1::DeliveryState::Stored;
+            if found.len() >= count && found.iter().all(is_done) {
+                return Ok(found);
+            }
+            ensure!(Instant::now() < deadline, "not {count} deliveries in time: {found:#?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn forges(kind: Forge, double: &ForgeDouble, setting: &str) -> Result<String> {
         let quoted = |path: PathBuf| format!("{:?}", path.display().to_string());
         let (service, agent) = (quoted(double.account("surety")?), quoted(double.account(LOGIN)?));
         let url = double.url();
         Ok(format!(
-            "[forge.main]\nkind = \"gitea\"\nurl = \"{url}\"\ncredential_file = {service}\nrepositories = [\"team/*\"]\n\
+            "[forge.main]\nkind = \"{kind}\"\nurl = \"{url}\"\ncredential_file = {service}\nrepositories = [\"team/*\"]\n\
              {setting}\n[agents.{AGENT}.main]\naccount = \"{LOGIN}\"\ncredential_file = {agent}\n"
         ))
     }

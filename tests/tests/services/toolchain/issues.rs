@@ -3,50 +3,21 @@
 use super::LOGIN;
 use super::failures::done_without_a_report;
 use super::forge::{OnForge, REPO};
-use crate::toolchain_intake::sender::{OLD, SECRETS};
+use crate::toolchain_intake::sender::SECRETS;
 use anyhow::{Context, Result, ensure};
 use std::time::{Duration, Instant};
 use surety_common::domain::toolchain::Forge;
-use surety_common::wire::v1::{self, DeliveryState};
+use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, OTHER, PERSON};
-use surety_e2e::forge::{Failure, Hook, IssueState};
+use surety_e2e::forge::{Failure, IssueState};
 use surety_e2e::harness::{PATIENCE, wait_until};
 
 /// The account of the coordinator.
 const LEAD: &str = "lead";
 
-/// Has the forge deliver what happens on it.
-async fn connect(on: &OnForge) -> Result<()> {
-    let hook = v1::Hook {
-        name: "main".to_owned(),
-        forge: v1::Forge::Gitea.into(),
-        secrets: vec!["old".to_owned()],
-        ..v1::Hook::default()
-    };
-    on.stage.tasks(PERSON)?.put_hook(v1::PutHookRequest { hook: Some(hook) }).await?;
-    let url = format!("{}/webhooks/gitea/main", on.stage.deployment.planner.url());
-    on.double.hook(Hook { kind: Forge::Gitea, url, secret: OLD.to_owned() });
-    Ok(())
-}
-
-async fn all_tasks(on: &OnForge) -> Result<Vec<v1::Task>> {
+pub(super) async fn all_tasks(on: &OnForge) -> Result<Vec<v1::Task>> {
     let request = v1::ListTasksRequest { page_size: 1000, ..Default::default() };
     Ok(on.stage.tasks(PERSON)?.list_tasks(request).await?.into_inner().tasks)
-}
-
-/// The stored deliveries, once there are so many and none waits to be processed.
-async fn processed(on: &OnForge, count: usize) -> Result<Vec<v1::Delivery>> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let request = v1::ListDeliveriesRequest { page_size: 1000, ..Default::default() };
-        let found = on.stage.tasks(PERSON)?.list_deliveries(request).await?.into_inner().deliveries;
-        let is_done = |one: &v1::Delivery| one.state() != DeliveryState::Stored;
-        if found.len() >= count && found.iter().all(is_done) {
-            return Ok(found);
-        }
-        ensure!(Instant::now() < deadline, "not {count} deliveries in time: {found:#?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 #[tokio::test]
@@ -54,13 +25,13 @@ async fn the_third_failure_opens_one_issue_for_the_coordinators_account() -> Res
     let on = OnForge::start_with(&SECRETS).await?;
     on.double.account(LEAD)?;
     on.stage.put(OTHER, &[("gitea", LEAD)], &["coordinator", "infra"]).await?;
-    connect(&on).await?;
+    on.connect(Forge::Gitea).await?;
     let number = on.double.change(|state| {
         let texts = ("The list is slow", "It takes a minute.");
         state.open_issue(REPO, "alice", texts, (vec![LOGIN.to_owned()], Vec::new()))
     });
     let number = number.context("an issue")?;
-    processed(&on, 2).await?;
+    on.processed(2).await?;
     let first = all_tasks(&on).await?;
     let [first] = first.as_slice() else { anyhow::bail!("{first:#?}") };
     ensure!(first.assignee == AGENT && first.number == Some(number), "{first:#?}");
@@ -84,7 +55,7 @@ async fn the_third_failure_opens_one_issue_for_the_coordinators_account() -> Res
     };
     wait_until("an issue", || !opened().is_empty()).await?;
     // The issue of alice and its assignment, two comments, the issue of the service and its assignment.
-    let deliveries = processed(&on, 6).await?;
+    let deliveries = on.processed(6).await?;
     let reasons = |reason: &str| deliveries.iter().filter(|one| one.reason == reason).count();
     let counts = (deliveries.len(), reasons("no_mention"), reasons("own_comment"));
     ensure!(counts == (6, 1, 4), "{deliveries:#?}");

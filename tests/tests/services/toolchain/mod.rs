@@ -6,8 +6,11 @@ mod deaths;
 mod ends;
 mod failures;
 mod forge;
+mod github;
 mod issues;
+mod lines;
 mod lost;
+mod rules;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};

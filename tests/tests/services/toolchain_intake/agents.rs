@@ -20,17 +20,17 @@ use surety_e2e::model_server::{Asked, ModelServer, Reply, Script, Settings};
 use tempfile::{NamedTempFile, TempDir};
 use tokio::process::Command;
 
-const REPO: &str = "team/app";
+pub(super) const REPO: &str = "team/app";
 /// The agent that the model drives, and its account.
-const ROBOT: &str = "robot";
-const REVIEWER: &str = "carol";
+pub(super) const ROBOT: &str = "robot";
+pub(super) const REVIEWER: &str = "carol";
 
 /// Services with a forge that delivers to them, a model, and a server of the forge's repositories.
-struct Work {
-    stage: Stage,
-    double: ForgeDouble,
+pub(super) struct Work {
+    pub(super) stage: Stage,
+    pub(super) double: ForgeDouble,
     git: Bare,
-    model: ModelServer,
+    pub(super) model: ModelServer,
     repositories: served::Forge,
     _folder: TempDir,
 }
@@ -54,7 +54,8 @@ fn review(asked: &Asked) -> Reply {
 }
 
 impl Work {
-    async fn start() -> Result<Self> {
+    /// With a model that says this.
+    pub(super) async fn start(script: Script) -> Result<Self> {
         let double = ForgeDouble::start().await?;
         let git = double.repository(REPO, &[("src/list.rs", "fn list() {}\n")])?;
         double.account("alice")?;
@@ -65,7 +66,7 @@ impl Work {
         let user = |login| double.token(login).map(|token| format!("x-access-token:{token}"));
         let users = [user(LOGIN).context("a token")?, user(REVIEWER).context("a token")?];
         let repositories = served::Forge::start(double.repositories(), &users).await?;
-        let model = ModelServer::start(Settings::default(), Script::function(review)).await?;
+        let model = ModelServer::start(Settings::default(), script).await?;
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("forges.toml");
         let text = format!(
@@ -120,7 +121,7 @@ impl Work {
     }
 
     /// Opens a pull request of an account, and returns its number.
-    fn opened(&self, author: &str, branch: &str, reviewers: &[&str]) -> Result<u64> {
+    pub(super) fn opened(&self, author: &str, branch: &str, reviewers: &[&str]) -> Result<u64> {
         let files = [("src/list.rs", "fn list() { slow() }\n")];
         // Commits of one second with the same content are the same one.
         let commit = self.git.commit(branch, &files, &format!("List of {branch}"))?;
@@ -140,7 +141,11 @@ impl Work {
     }
 
     /// The task of an event, once its delivery is processed.
-    async fn found(&self, event: &str, fits: impl Fn(&v1::Task) -> bool) -> Result<v1::Task> {
+    pub(super) async fn found(
+        &self,
+        event: &str,
+        fits: impl Fn(&v1::Task) -> bool,
+    ) -> Result<v1::Task> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let request = v1::ListTasksRequest { page_size: 1000, ..Default::default() };
@@ -318,7 +323,7 @@ impl Work {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_and_a_program_do_what_signed_deliveries_ask_for() -> Result<()> {
-    let at = Work::start().await?;
+    let at = Work::start(Script::function(review)).await?;
     at.model_reviews().await?;
     if let Some(stubs) = generated().await? {
         at.program_works(&stubs).await?;

@@ -2,6 +2,9 @@
 
 mod agents;
 mod bounds;
+mod forges;
+mod injected;
 mod killed;
 pub(crate) mod sender;
 mod signed;
+mod untouched;

@@ -21,6 +21,8 @@ struct Build {
     jobs: Vec<String>,
     happened_at: DateTime<Utc>,
     mark: String,
+    /// Where its log is.
+    address: String,
 }
 
 /// The event `workflow_run`.
@@ -53,6 +55,7 @@ pub(super) fn workflow_run(source: &Source<'_>) -> Result<Reading, Problem> {
                 "/repository/updated_at",
             ])?,
             mark: payload.number("/workflow_run/id")?.to_string(),
+            address: payload.address("/workflow_run/html_url"),
         },
     )
 }
@@ -80,6 +83,8 @@ pub(super) fn check_suite(source: &Source<'_>) -> Result<Reading, Problem> {
             jobs: vec![name],
             happened_at: payload.time(&["/check_suite/updated_at", "/check_suite/created_at"])?,
             mark: payload.number("/check_suite/id")?.to_string(),
+            // GitHub names none for people.
+            address: String::new(),
         },
     )
 }
@@ -107,6 +112,7 @@ pub(super) fn status(source: &Source<'_>) -> Result<Reading, Problem> {
             commit,
             jobs: vec![job],
             happened_at: payload.time(&["/updated_at", "/created_at", "/commit/timestamp"])?,
+            address: payload.address("/target_url"),
         },
     )
 }
@@ -128,12 +134,14 @@ pub(super) fn action_run(source: &Source<'_>) -> Result<Reading, Problem> {
             jobs: vec![workflow],
             happened_at: payload.time(&["/run/stopped", "/run/updated", "/run/created"])?,
             mark: payload.number("/run/id")?.to_string(),
+            address: payload.address("/run/html_url"),
         },
     )
 }
 
 fn failed(source: &Source<'_>, build: Build) -> Result<Reading, Problem> {
-    let Build { repo, number, branch, commit, account, summary, jobs, happened_at, mark } = build;
+    let Build { repo, number, branch, commit, account, summary, jobs, happened_at, mark, address } =
+        build;
     let Some(account) = account else { return Ok(Reading::Ignored(Ignored::NoAccount)) };
     let occurrence = Occurrence {
         event_type: EventType::CiFailed,
@@ -146,6 +154,7 @@ fn failed(source: &Source<'_>, build: Build) -> Result<Reading, Problem> {
             ("error_summary", json!(cut(&summary, MAX_SUMMARY))),
             ("failed_jobs", json!(jobs)),
             ("commit_sha", json!(commit)),
+            ("source_url", json!(address)),
         ]),
         subject: Subject { repo, number, is_pull_request: number.is_some() },
         mark,
@@ -162,6 +171,9 @@ pub(super) fn deployment(source: &Source<'_>) -> Result<Reading, Problem> {
     }
     let repo = source.repo()?;
     let reason = payload.body("/deployment_status/description");
+    let log = ["/deployment_status/log_url", "/deployment_status/target_url"];
+    let mut log = log.iter().map(|pointer| payload.address(pointer));
+    let address = log.find(|address| !address.is_empty()).unwrap_or_default();
     let occurrence = Occurrence {
         event_type: EventType::DeploymentFailed,
         from: payload.login("/sender/login")?,
@@ -172,6 +184,7 @@ pub(super) fn deployment(source: &Source<'_>) -> Result<Reading, Problem> {
             ("commit_sha", json!(payload.commit("/deployment/sha")?)),
             ("environment", json!(payload.title("/deployment/environment"))),
             ("reason", json!(cut(&reason, MAX_SUMMARY))),
+            ("source_url", json!(address)),
         ]),
         subject: Subject { repo, number: None, is_pull_request: false },
         mark: payload.number("/deployment_status/id")?.to_string(),

@@ -7,12 +7,12 @@ use super::language::Language;
 use super::payload::{cut, one_line};
 use super::risk::RiskRules;
 use super::role::Role;
-use super::steps::steps;
+use super::steps::{Place, steps};
 use super::subject::Subject;
 use super::task::TaskPayload;
 use super::words::words;
 use chrono::{DateTime, Utc};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::fmt;
 
 /// The most files of a change that a task shows.
@@ -21,6 +21,12 @@ pub const MAX_CHANGED_FILES: usize = 300;
 pub const MAX_FAILED_CHECKS: usize = 50;
 /// The longest summary of a failure, in characters.
 pub(super) const MAX_SUMMARY: usize = 2_000;
+/// The most comments on lines that a task shows.
+const MAX_LINE_COMMENTS: usize = 20;
+/// The longest comment on a line that a task shows, in characters.
+const MAX_LINE_COMMENT: usize = 1_000;
+/// The field with the comments on lines of a review: null while the forge was not asked or did not say.
+pub(super) const LINE_COMMENTS: &str = "line_comments";
 
 /// An event that asks one account, or one role, to act.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +62,11 @@ impl ToolchainEvent {
         matches!(self.event_type, EventType::PullRequestMerged | EventType::InfrastructureFailure)
     }
 
+    fn place(&self) -> Place<'_> {
+        let Self { source, subject, brief, .. } = self;
+        Place { forge: *source, subject, brief }
+    }
+
     /// The payload of its task, with steps and guidance in a language.
     pub fn payload(&self, language: Language) -> TaskPayload {
         let mut context = self.context.clone();
@@ -67,7 +78,7 @@ impl ToolchainEvent {
         TaskPayload {
             event_type: self.event_type.to_string(),
             action_type: self.action_type().to_string(),
-            steps: steps(self.event_type, language, &self.subject, &self.brief),
+            steps: steps(self.event_type, language, Some(&self.place())),
             from: self.from.clone(),
             context,
             source: self.source.to_string(),
@@ -97,6 +108,19 @@ impl ToolchainEvent {
         self.context.insert("error_summary".to_owned(), Value::from(summary));
     }
 
+    /// Whether the comments on lines of its review are still to be asked for.
+    pub fn lacks_line_comments(&self) -> bool {
+        self.context.get(LINE_COMMENTS).is_some_and(Value::is_null)
+    }
+
+    /// Adds the comments on lines of its review, at most 20.
+    pub fn set_line_comments(&mut self, comments: &[LineComment]) {
+        let shown = comments.iter().take(MAX_LINE_COMMENTS).map(|LineComment { path, line, body }| {
+            json!({"path": one_line(path), "line": line, "body": cut(body, MAX_LINE_COMMENT)})
+        });
+        self.context.insert(LINE_COMMENTS.to_owned(), Value::Array(shown.collect()));
+    }
+
     /// Names the pull request of a build. Its author acts; the delivery names at most its number.
     pub fn set_pull(&mut self, number: u64, branch: &str, author: String) {
         (self.subject.number, self.subject.is_pull_request) = (Some(number), true);
@@ -120,6 +144,17 @@ impl FailedCheck {
     pub fn new(name: &str, says: &str) -> Self {
         Self { name: one_line(name), says: one_line(says) }
     }
+}
+
+/// A comment on a line of a pull request. Its texts are of the forge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineComment {
+    /// The file.
+    pub path: String,
+    /// The line, where the forge names it.
+    pub line: Option<u64>,
+    /// The text.
+    pub body: String,
 }
 
 /// Who must act on an event.
@@ -163,7 +198,7 @@ words! {
         OwnComment = "own_comment",
         /// The author of the pull request acted on it.
         OwnPullRequest = "own_pull_request",
-        /// A review without a result, and without a text.
+        /// A review of GitHub without a result, and without a text.
         ReviewWithoutText = "review_without_text",
         /// A draft is reviewed when it is ready.
         DraftPullRequest = "draft_pull_request",

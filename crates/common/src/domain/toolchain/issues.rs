@@ -44,6 +44,7 @@ fn assigned(source: &Source<'_>) -> Result<Reading, Problem> {
             ("labels", json!(labels)),
             ("issue_body", json!(body)),
             ("brief", json!(brief)),
+            ("source_url", json!(payload.address("/issue/html_url"))),
         ]),
         subject,
         from,
@@ -155,6 +156,8 @@ fn on_pull(
             ("comment_body", json!(said.text)),
             ("path", json!(path)),
             ("line", line),
+            ("source_url", json!(said.address)),
+            ("pr_url", json!(pull_address(payload))),
         ]),
         mark: said.mark.clone(),
         brief: String::new(),
@@ -163,6 +166,13 @@ fn on_pull(
     let of_author =
         asks_author.then(|| source.task(&occurrence, Assignee::Account(author.to_owned())));
     Ok(mentioned(source, subject.clone(), said, Some((author, of_author))))
+}
+
+/// The address of the pull request of a comment. As an issue it has its own address in GitHub and Gitea alike.
+fn pull_address(payload: Payload<'_>) -> String {
+    let pointers = ["/pull_request/html_url", "/issue/pull_request/html_url", "/issue/html_url"];
+    let mut addresses = pointers.iter().map(|pointer| payload.address(pointer));
+    addresses.find(|address| !address.is_empty()).unwrap_or_default()
 }
 
 /// The text of a comment.

@@ -45,7 +45,8 @@ pub use agent::{Agent, AgentDriver, MAX_CONCURRENCY};
 pub use brief::{MAX_BRIEF, brief};
 pub use delivery::{Delivery, MAX_DELIVERY};
 pub use event::{
-    Assignee, FailedCheck, Ignored, MAX_CHANGED_FILES, MAX_FAILED_CHECKS, Reading, ToolchainEvent,
+    Assignee, FailedCheck, Ignored, LineComment, MAX_CHANGED_FILES, MAX_FAILED_CHECKS, Reading,
+    ToolchainEvent,
 };
 pub use failure::{
     FailureClass, MAX_BUSINESS_FAILURES, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, TaskFailure, TaskOutcome,

@@ -1,7 +1,7 @@
 //! Pull requests and their reviews.
 
 use super::action::EventType;
-use super::event::{Assignee, Ignored, Reading, ToolchainEvent};
+use super::event::{Assignee, Ignored, LINE_COMMENTS, Reading, ToolchainEvent};
 use super::forge::Forge;
 use super::mention::Said;
 use super::payload::Payload;
@@ -22,6 +22,7 @@ pub(super) struct Pull {
     pub(super) branch: String,
     pub(super) head: String,
     pub(super) updated_at: DateTime<Utc>,
+    pub(super) address: String,
 }
 
 impl Pull {
@@ -35,6 +36,7 @@ impl Pull {
             branch: payload.title("/pull_request/head/ref"),
             head: payload.commit("/pull_request/head/sha")?,
             updated_at: payload.time(&["/pull_request/updated_at", "/pull_request/created_at"])?,
+            address: payload.address("/pull_request/html_url"),
         })
     }
 
@@ -56,6 +58,14 @@ impl Pull {
             ("repo", json!(self.subject.repo)),
             ("pr_title", json!(self.title)),
         ]
+    }
+
+    /// The address of the event, and that of the pull request beside it; of the pull request alone where the event has none.
+    pub(super) fn addresses(&self, own: String) -> [(&'static str, Value); 2] {
+        match own.as_str() {
+            "" => [("source_url", json!(self.address)), ("pr_url", Value::Null)],
+            _ => [("source_url", json!(own)), ("pr_url", json!(self.address))],
+        }
     }
 }
 
@@ -144,6 +154,7 @@ fn merged(source: &Source<'_>, pull: &Pull, from: String) -> Result<Reading, Pro
         ("pr_author", json!(pull.author)),
         ("merged_by", json!(merged_by.as_ref().unwrap_or(&occurrence.from))),
     ]);
+    occurrence.add(pull.addresses(String::new()));
     Ok(source.tasks(&occurrence, [Assignee::Account(pull.author.clone())]))
 }
 
@@ -160,6 +171,7 @@ fn requested(source: &Source<'_>, pull: &Pull, from: String, reviewers: Vec<Stri
         ("risk_level", Value::Null),
         ("changed_files", Value::Null),
     ]);
+    occurrence.add(pull.addresses(String::new()));
     source.tasks(&occurrence, reviewers_or_role(reviewers, &pull.author))
 }
 
@@ -182,6 +194,7 @@ fn updated(source: &Source<'_>, pull: &Pull, from: &str) -> Reading {
             ("new_sha", json!(pull.head)),
             ("reviewer", json!(reviewer)),
         ]);
+        occurrence.add(pull.addresses(String::new()));
         source.task(&occurrence, assignee)
     });
     Reading::Tasks(tasks.collect())
@@ -214,6 +227,7 @@ pub(super) fn review(source: &Source<'_>) -> Result<Reading, Problem> {
         ("reviewer", json!(reviewer)),
         ("review_body", json!(review_text(payload))),
     ]);
+    add_review(source, &pull, &mut occurrence);
     let mut tasks = vec![source.task(&occurrence, Assignee::Account(pull.author.clone()))];
     tasks.extend(mentioned(source, &pull, &occurrence));
     Ok(Reading::Tasks(tasks))
@@ -243,7 +257,7 @@ fn mentioned(source: &Source<'_>, pull: &Pull, review: &Occurrence) -> Vec<Toolc
 fn commented(source: &Source<'_>) -> Result<Reading, Problem> {
     let payload = source.payload;
     let text = review_text(payload);
-    if text.trim().is_empty() {
+    if text.trim().is_empty() && source.forge == Forge::Github {
         // Its comments on lines arrive as events of their own.
         return Ok(Reading::Ignored(Ignored::ReviewWithoutText));
     }
@@ -265,6 +279,7 @@ fn commented(source: &Source<'_>) -> Result<Reading, Problem> {
         ("path", json!("")),
         ("line", Value::Null),
     ]);
+    add_review(source, &pull, &mut occurrence);
     let author = Assignee::Account(pull.author.clone());
     let asks_author = !commenter.eq_ignore_ascii_case(&pull.author);
     let mut tasks: Vec<_> =
@@ -273,6 +288,15 @@ fn commented(source: &Source<'_>) -> Result<Reading, Problem> {
     match tasks.is_empty() {
         true => Ok(Reading::Ignored(Ignored::OwnPullRequest)),
         false => Ok(Reading::Tasks(tasks)),
+    }
+}
+
+/// Adds the addresses of a review. Gitea and Forgejo send one delivery for a review with all its comments on lines, and none of
+/// them is in it: `ToolchainEvent::set_line_comments` adds them.
+fn add_review(source: &Source<'_>, pull: &Pull, occurrence: &mut Occurrence) {
+    occurrence.add(pull.addresses(source.payload.address("/review/html_url")));
+    if source.forge != Forge::Github {
+        occurrence.add([(LINE_COMMENTS, Value::Null)]);
     }
 }
 

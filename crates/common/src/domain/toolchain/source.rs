@@ -38,6 +38,13 @@ pub(super) struct Occurrence {
     pub(super) brief: String,
 }
 
+impl Occurrence {
+    /// Adds fields to the context.
+    pub(super) fn add<const N: usize>(&mut self, fields: [(&str, Value); N]) {
+        self.context.extend(context(fields));
+    }
+}
+
 impl Source<'_> {
     pub(super) fn repo(&self) -> Result<String, Problem> {
         self.payload.repository("/repository/full_name")

@@ -4,7 +4,6 @@ use super::action::EventType;
 use super::language::Language;
 use super::role::Role;
 use super::steps::steps as steps_of;
-use super::subject::Subject;
 use super::words::words;
 use crate::domain::problem::{Code, Problem};
 use serde_json::{Map, Value, json};
@@ -70,11 +69,10 @@ impl TaskPayload {
         (context, source): (Map<String, Value>, String),
     ) -> Self {
         let event = EventType::InfrastructureFailure;
-        let none = Subject { repo: String::new(), number: None, is_pull_request: false };
         Self {
             event_type: event.to_string(),
             action_type: event.action().to_string(),
-            steps: steps_of(event, language, &none, ""),
+            steps: steps_of(event, language, None),
             from: SYSTEM.to_owned(),
             context,
             source,

@@ -32,6 +32,6 @@ pub use history::{
 pub use judged::{JudgedTask, task_history};
 pub use row::{StoredTask, TaskEnd, TaskFilter, TaskPage, find_task, list_tasks};
 pub use upkeep::{
-    OpenTasks, TaskCause, assign_task, count_open_tasks, due_tasks, look_again, remind_task,
-    say_waiting, start_tasks,
+    OpenTasks, TaskCause, TaskKind, assign_task, count_open_tasks, due_tasks, look_again,
+    remind_task, say_waiting, start_tasks,
 };

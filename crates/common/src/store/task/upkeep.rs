@@ -48,13 +48,25 @@ pub async fn due_tasks(
     within(async { Ok(due.fetch_all(pool).await?) }).await
 }
 
+/// A kind of open tasks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow)]
+pub struct TaskKind {
+    /// The name of the type.
+    pub task_type: String,
+    /// What happened.
+    pub event_type: String,
+    /// What they ask for.
+    pub action_type: String,
+    /// The state of their runs.
+    pub state: String,
+}
+
 /// How many tasks of one kind are open.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct OpenTasks {
-    /// The name of the type.
-    pub task_type: String,
-    /// What they ask for.
-    pub action_type: String,
+    /// The kind.
+    #[sqlx(flatten)]
+    pub kind: TaskKind,
     /// How many.
     #[sqlx(rename = "count")]
     pub tasks: i64,
