@@ -33,6 +33,17 @@ fn summary(reading: &Result<Reading, Problem>) -> String {
     match reading {
         Err(problem) => format!("refused: {problem}"),
         Ok(Reading::Ignored(reason)) => format!("ignored: {reason}"),
+        Ok(Reading::Withdrawn(Withdrawal { reason, subject, from, happened_at, .. })) => {
+            let (number, at) = (subject.number.unwrap_or_default(), happened_at.format("%F %T"));
+            match from {
+                WithdrawnFrom::Accounts(accounts) => {
+                    format!("{reason} #{number} from {accounts:?} at {at}")
+                }
+                WithdrawnFrom::AllBut(accounts) => {
+                    format!("{reason} #{number} from all but {accounts:?} at {at}")
+                }
+            }
+        }
         Ok(Reading::Tasks(tasks)) => {
             let task = |task: &ToolchainEvent| {
                 let at = task.happened_at.format("%F %T");
@@ -314,6 +325,7 @@ fn placed(event: EventType, minute: i64, account: &str) -> Placed {
         action: event.action(),
         subject: Subject { repo: "o/r".to_owned(), number: Some(7), is_pull_request: true },
         assignee: Assignee::Account(account.to_owned()),
+        reviewer: String::new(),
         happened_at: start + TimeDelta::minutes(minute),
     }
 }
@@ -341,6 +353,58 @@ fn the_time_of_the_forge_decides_which_event_is_out_of_date() {
     let mut other = placed(PullRequestMerged, 9, "alice");
     other.subject.number = Some(8);
     assert!(!supersedes(&other, &placed(ReviewRequested, 5, "bob")));
+}
+
+#[test]
+fn a_review_supersedes_the_earlier_results_of_the_same_reviewer_only() {
+    let by = |event, minute, reviewer: &str| Placed {
+        reviewer: reviewer.to_owned(),
+        ..placed(event, minute, "alice")
+    };
+    let changes = by(EventType::ChangesRequested, 5, "carol");
+    let approved = |minute, reviewer| by(EventType::ReviewApproved, minute, reviewer);
+    assert!(!supersedes(&approved(9, "erin"), &changes));
+    assert!(supersedes(&approved(9, "Carol"), &changes));
+    assert!(is_superseded(&changes, [&approved(9, "erin"), &approved(9, "carol")]));
+    assert!(!is_superseded(&changes, [&approved(4, "carol")]));
+    let context = serde_json::Map::from_iter([("reviewer".to_owned(), json!("carol"))]);
+    assert_eq!(reviewer_of(ActionType::ReviewResult, &context), "carol");
+    assert_eq!(reviewer_of(ActionType::ReviewUpdated, &context), "");
+}
+
+#[test]
+fn a_withdrawal_concerns_what_was_asked_of_the_same_accounts_before() {
+    let start = placed(EventType::ReviewRequested, 0, "bob");
+    let at = |minute| start.happened_at + TimeDelta::minutes(minute);
+    let withdrawal = |reason, from| Withdrawal {
+        reason,
+        source: Forge::Gitea,
+        subject: start.subject.clone(),
+        from,
+        happened_at: at(5),
+    };
+    let only = |login: &str| WithdrawnFrom::Accounts(vec![login.to_owned()]);
+    let all_but =
+        |logins: &[&str]| WithdrawnFrom::AllBut(logins.iter().map(ToString::to_string).collect());
+    use EventType::*;
+    for (reason, from, event, minute, covers) in [
+        (Ignored::ReviewRequestRemoved, only("Bob"), ReviewRequested, 5, true),
+        (Ignored::ReviewRequestRemoved, only("bob"), CommitsPushed, 4, true),
+        (Ignored::ReviewRequestRemoved, only("bob"), ReviewRequested, 6, false),
+        (Ignored::ReviewRequestRemoved, only("carol"), ReviewRequested, 4, false),
+        (Ignored::ReviewRequestRemoved, only("bob"), ReviewComment, 4, false),
+        (Ignored::Unassigned, all_but(&["carol"]), IssueAssigned, 4, true),
+        (Ignored::Unassigned, all_but(&["bob"]), IssueAssigned, 4, false),
+        (Ignored::ClosedWithoutMerge, all_but(&[]), ChangesRequested, 4, true),
+        (Ignored::ClosedWithoutMerge, all_but(&[]), CiFailed, 4, true),
+        (Ignored::ClosedWithoutMerge, all_but(&[]), Mention, 4, false),
+    ] {
+        let asked = placed(event, minute, "bob");
+        let withdrawal = withdrawal(reason, from);
+        assert_eq!(withdrawal.covers(&asked), covers, "{reason} of {event} at {minute}");
+        // What is asked in the same second arrives later, and counts.
+        assert_eq!(withdrawal.covers_late(&asked), covers && minute < 5, "{reason} of {event}");
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn event_of(kind: ForgeKind, delivered: &Delivered) -> Result<Option<EventType>>
     let reading = Delivery { forge: kind, event, body: &delivered.body }.read(&Rules::default());
     Ok(match reading? {
         Reading::Tasks(tasks) => tasks.first().map(|task| task.event_type),
-        Reading::Ignored(_) => None,
+        Reading::Ignored(_) | Reading::Withdrawn(_) => None,
     })
 }
 

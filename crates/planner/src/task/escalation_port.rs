@@ -89,6 +89,19 @@ pub trait EscalationPort: Send + Sync {
         place: (&'a str, &'a str),
     ) -> BoxFuture<'a, Option<Vec<FailedCheck>>>;
 
+    /// The accounts that approved a pull request or asked for changes; none where the forge does not say.
+    fn reviewers<'a>(
+        &'a self,
+        forge: &'a str,
+        subject: &'a Subject,
+    ) -> BoxFuture<'a, Option<Vec<String>>>;
+
+    /// The account of an agent on the forge of a repository, by the configuration of the forges.
+    fn account_of_agent(&self, forge: &str, repo: &str, agent: &str) -> Option<String>;
+
+    /// The agent of an account on the forge of a repository, by the configuration of the forges.
+    fn agent_of_account(&self, forge: ForgeKind, repo: &str, account: &str) -> Option<String>;
+
     /// The accounts of the service on the forges of a kind, as far as they are known.
     fn own_accounts(&self, forge: ForgeKind) -> BoxFuture<'_, Vec<String>>;
 
@@ -153,6 +166,18 @@ impl EscalationPort for NoForge {
         _: (&'a str, &'a str),
     ) -> BoxFuture<'a, Option<Vec<FailedCheck>>> {
         Box::pin(std::future::ready(None))
+    }
+
+    fn reviewers<'a>(&'a self, _: &'a str, _: &'a Subject) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn account_of_agent(&self, _: &str, _: &str, _: &str) -> Option<String> {
+        None
+    }
+
+    fn agent_of_account(&self, _: ForgeKind, _: &str, _: &str) -> Option<String> {
+        None
     }
 
     fn own_accounts(&self, _: ForgeKind) -> BoxFuture<'_, Vec<String>> {
