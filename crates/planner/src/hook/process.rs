@@ -274,3 +274,19 @@ fn described(problem: Problem) -> String {
         None => problem.message,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_without_a_task_says_why() {
+        let task = |state, run_id| AdmittedTask { run_id, state, assignee: String::new() };
+        let none = |state| task(state, None);
+        let made = task(AdmittedState::Created, Some(Uuid::nil()));
+        let (superseded, bound) = (AdmittedState::Superseded, AdmittedState::ChainBound);
+        assert_eq!(why_no_task(&[none(superseded), made]), "");
+        assert_eq!(why_no_task(&[none(superseded), none(bound)]), "chain_bound");
+        assert_eq!(why_no_task(&[none(superseded)]), "superseded");
+    }
+}

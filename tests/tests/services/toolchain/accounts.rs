@@ -41,6 +41,17 @@ async fn no_review_is_accepted_that_the_forge_was_not_asked_for() -> Result<()> 
     let told = on.stage.caused_by(&run_id, 1).await?.remove(0);
     ensure!(told.action_type == "infrastructure_failure", "{told:#?}");
     ensure!(told.context_json.contains("account_unknown"), "{told:#?}");
+
+    // The coordinator acts in place of an account that no agent has: the work of that account counts.
+    let number = on.opened("alice", "alice/third")?;
+    let mut body = on.about("review_requested", number)?;
+    body["requested_reviewer"] = json!({"login": "carol"});
+    let run_id = on.submitted("pull_request", &body).await?;
+    let task = on.stage.task(&run_id).await?;
+    ensure!(task.assignee == OTHER && task.addressee == "account carol", "{task:#?}");
+    on.double.change(|state| state.review(REPO, "carol", (number, "APPROVE", "Good.")));
+    let answer = on.stage.report(OTHER, &run_id, "carol approved #3.").await?;
+    ensure!(answer.accepted, "{answer:#?}");
     on.stage.deployment.finish().await
 }
 

@@ -2,8 +2,8 @@
 
 use super::super::AdmittedState::{self, ChainBound, Created};
 use super::super::AdmittedTask;
-use super::requests::{REPO, put, take, task};
-use super::{Bench, quick};
+use super::requests::{self, REPO, put, take, task};
+use super::{Bench, LOGIN, quick};
 use crate::planner::Planner;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
@@ -81,4 +81,31 @@ async fn a_text_that_an_agent_wrote_long_after_its_task_begins_a_chain(pool: PgP
     ended(60).execute(&pool).await.expect("an end");
     let later = said(planner, "carol", 3, "@dave please check again.").await;
     assert_eq!(task(planner, later.run_id).await.depth, 1);
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn each_of_many_comments_of_a_review_asks_for_a_response_and_an_answer_follows_from_it(
+    pool: PgPool,
+) {
+    let bench = Bench::start(&pool, &[], quick()).await;
+    let planner = &*bench.planner;
+    put(planner, "carol", &[]).await;
+    take(planner, "pull_request", &requests::pull("opened", 1, &["carol"])).await;
+    let on_pull = async |by: &str, id: u64, text: &str| {
+        let at = Utc::now() + TimeDelta::seconds(i64::try_from(id).expect("a number"));
+        let mut body = comment(by, (id, at), text);
+        body["issue"] = json!({"number": 1, "title": "T", "user": {"login": LOGIN}});
+        body["is_pull"] = json!(true);
+        take(planner, "issue_comment", &body).await.remove(0)
+    };
+    for id in 1..=25 {
+        let asked = on_pull("carol", id, "This line is slow.").await;
+        assert_eq!((asked.state, asked.assignee.as_str()), (Created, "dev"), "{id}");
+        assert_eq!(task(planner, asked.run_id).await.depth, 1, "{id}");
+    }
+    // The author's answer, and the reviewer's comment on it.
+    let answer = on_pull(LOGIN, 30, "@carol is it fast enough now?").await;
+    assert_eq!(task(planner, answer.run_id).await.depth, 2);
+    let comment = on_pull("carol", 31, "It is not.").await;
+    assert_eq!(task(planner, comment.run_id).await.depth, 3);
 }

@@ -37,7 +37,7 @@ async fn put_without_account(
 }
 
 /// What a delivery of an account says about pull request 1 at a minute, with these requested reviewers.
-fn pull(action: &str, minute: u32, reviewers: &[&str]) -> Value {
+pub(super) fn pull(action: &str, minute: u32, reviewers: &[&str]) -> Value {
     let reviewers: Vec<Value> = reviewers.iter().map(|login| json!({"login": login})).collect();
     json!({
         "action": action,
