@@ -1,7 +1,8 @@
 //! The verdict on a stored run: the gate reads the plan and the receipts itself, and changes the
 //! run's state.
 
-use crate::check::{Answer, action_report, forge_state};
+use crate::check::forge_state::{self, ForgeState};
+use crate::check::{Answer, action_report};
 use crate::evidence::RunEvidence;
 use crate::gate::Gate;
 use crate::question::wait_for_answer;
@@ -162,8 +163,11 @@ impl Gate {
         let task = bundle.task.as_ref();
         let reports = action_report::results(task, record.spec.created_at, checks);
         let mut answers = self.probes.answers(checks).await?;
-        answers.extend(forge_state::answers(&self.pool, &self.forges, task, checks).await?);
-        let refuses_thin = record.spec.policy.refuse_on.iter().any(|code| code == THIN_REPORT);
+        let refuse_on = &record.spec.policy.refuse_on;
+        let ForgeState { answers: of_forge, cautions: not_asked } =
+            forge_state::ask(&self.pool, &self.forges, task, (checks, refuse_on)).await?;
+        answers.extend(of_forge);
+        let refuses_thin = refuse_on.iter().any(|code| code == THIN_REPORT);
         answers
             .extend(reports.iter().map(|(index, result)| (*index, answer(*result, refuses_thin))));
         let takes_long = bundle.evidence.receipts.len() > AT_ONCE
@@ -177,7 +181,7 @@ impl Gate {
             true => beside(judge).await??,
             false => judge()?,
         };
-        verdict.cautions.extend(thin_reports(checks, &reports));
+        verdict.cautions.extend(thin_reports(checks, &reports).chain(not_asked));
         let verdict = VerdictRecord {
             plan_revision: record.execution.plan_revision,
             verdict,

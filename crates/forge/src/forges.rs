@@ -210,12 +210,26 @@ impl Forges {
         self.of(kind, repo).map_or(ProbeMode::Off, |known| known.settings.probe)
     }
 
-    /// Asks the forge, by the service's account, what it shows of a task of an account. `since` is the forge's time of
-    /// the event.
+    /// The account of an agent on the forge of a repository; none where the file has no credential of it.
+    #[must_use]
+    pub fn account_of_agent(&self, kind: ForgeKind, repo: &str, agent: &str) -> Option<&str> {
+        let agent = self.of(kind, repo)?.agents.get(agent)?;
+        Some(agent.credential.account.as_str())
+    }
+
+    /// The agent with an account on the forge of a repository; none where the file has no credential of it.
+    #[must_use]
+    pub fn agent_of_account(&self, kind: ForgeKind, repo: &str, account: &str) -> Option<&str> {
+        let agent = self.of(kind, repo)?.with_account(account)?;
+        Some(agent.credential.agent.as_str())
+    }
+
+    /// Asks the forge, by the service's account, what it shows of a task of these accounts. `since` is the forge's time
+    /// of the event.
     pub async fn probe(
         &self,
         payload: &TaskPayload,
-        account: &str,
+        accounts: &[String],
         since: DateTime<Utc>,
     ) -> Probed {
         let not_asked = |mode, reason| Probed { mode, answer: ProbeAnswer::NotAsked(reason) };
@@ -230,7 +244,7 @@ impl Forges {
         if mode == ProbeMode::Off {
             return not_asked(mode, NotAsked::NotConfigured);
         }
-        match ProbeQuestion::of(payload, account, since) {
+        match ProbeQuestion::of(payload, accounts, since) {
             Ok(question) => Probed { mode, answer: ask(forge.as_ref(), &question).await },
             Err(reason) => not_asked(mode, reason),
         }
@@ -250,11 +264,12 @@ impl Forges {
 
 impl Known {
     fn agent(&self, assignee: &str) -> Option<&Agent> {
-        let by_account = || {
-            let mut agents = self.agents.values();
-            agents.find(|agent| agent.credential.account.eq_ignore_ascii_case(assignee))
-        };
-        self.agents.get(assignee).or_else(by_account)
+        self.agents.get(assignee).or_else(|| self.with_account(assignee))
+    }
+
+    fn with_account(&self, account: &str) -> Option<&Agent> {
+        let mut agents = self.agents.values();
+        agents.find(|agent| agent.credential.account.eq_ignore_ascii_case(account))
     }
 }
 

@@ -147,7 +147,7 @@ async fn replies(
         Err(error) => return Err(error),
     };
     let all = comments.into_iter().chain(on_lines.into_iter().map(|it| it.comment));
-    let own = all.filter(|it| it.author.eq_ignore_ascii_case(&question.account));
+    let own = all.filter(|it| question.is_of(&it.author));
     facts.replies = own.map(|it| it.created_at).collect();
     Ok(())
 }

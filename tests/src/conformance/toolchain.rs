@@ -17,7 +17,7 @@ use surety_common::domain::toolchain::{
     FailureClass, Forge, INFRASTRUCTURE_ROLE, Language, Reading, ReportResult, Rules,
     TASK_NAMESPACES, TaskEntry, TaskFacts, TaskFailure, TaskPayload, ToolchainEvent, judge,
 };
-use surety_common::store::{self, Admission};
+use surety_common::store::{self, Admission, LeftOut};
 use surety_planner::task::{
     HandedTask, OPTIONAL_WORDS, TASK_TYPES, TaskType, Templates, Toolchain, find_task_type,
 };
@@ -308,7 +308,7 @@ async fn send_to(given: &Value, expect: &Value, services: &Deployment) -> Result
     let asked = Assignee::Account(text(given, "to").to_owned());
     let found = async {
         let mut admission = Admission::begin(&pool, []).await?;
-        admission.agent_of(Forge::Gitea, &asked, "").await
+        admission.agent_of(Forge::Gitea, &asked, &LeftOut::default()).await
     };
     let found = found.await.map_err(|error| error.to_string())?;
     pool.close().await;

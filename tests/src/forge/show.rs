@@ -62,6 +62,14 @@ pub(super) fn repository(form: Form, host: &str, name: &str) -> Value {
     value
 }
 
+/// The requested reviewers: a review takes its author from the list. Gitea and Forgejo list those that approved or asked for
+/// changes all the same, because theirs is the list of the newest reviews and requests.
+fn requested_reviewers(form: Form, it: &PullState) -> Vec<Value> {
+    let reviewed =
+        it.reviewed.iter().filter(|by| form == Form::Gitea && !it.reviewers.contains(by));
+    it.reviewers.iter().chain(reviewed).map(|login| user(form, login)).collect()
+}
+
 pub(super) fn pull(form: Form, host: &str, repo: &str, (number, it): (u64, &PullState)) -> Value {
     let base_commit = it.merged.as_ref().map_or("", |(_, _, commit)| commit.as_str());
     let branch = |name: &str, commit: &str| {
@@ -75,7 +83,7 @@ pub(super) fn pull(form: Form, host: &str, repo: &str, (number, it): (u64, &Pull
         "id": 1_000 + number, "number": number, "title": it.title, "body": it.body, "user": user(form, &it.author),
         "state": if it.is_open { "open" } else { "closed" }, "draft": false, "mergeable": it.is_open,
         "labels": [], "assignee": null, "assignees": [], "milestone": null,
-        "requested_reviewers": it.reviewers.iter().map(|it| user(form, it)).collect::<Vec<_>>(),
+        "requested_reviewers": requested_reviewers(form, it),
         "head": branch(&it.head, &it.commit), "base": branch(&it.base, base_commit),
         // Numbers that no client reads.
         "comments": 0, "additions": 0, "deletions": 0,

@@ -96,8 +96,10 @@ pub struct PullState {
     pub is_open: bool,
     /// When and by whom it was merged.
     pub merged: Option<(DateTime<Utc>, String, String)>,
-    /// The requested reviewers.
+    /// The requested reviewers that have not reviewed since.
     pub reviewers: Vec<String>,
+    /// The accounts that approved, or asked for changes.
+    pub reviewed: Vec<String>,
     /// When it was opened.
     pub created_at: DateTime<Utc>,
     /// When it last changed.
@@ -259,6 +261,7 @@ impl State {
             is_open: true,
             merged: None,
             reviewers: Vec::new(),
+            reviewed: Vec::new(),
             created_at: Self::now(),
             updated_at: Self::now(),
         }
@@ -301,6 +304,12 @@ impl State {
         let id = self.next_id();
         let state = self.repos.get_mut(repo)?;
         let commit = state.head_of(number)?;
+        if let Some(pull) = state.pulls.get_mut(&number) {
+            pull.reviewers.retain(|reviewer| reviewer != by);
+            if event != "COMMENT" && !pull.reviewed.iter().any(|it| it == by) {
+                pull.reviewed.push(by.to_owned());
+            }
+        }
         let (author, body, event) = (by.to_owned(), body.to_owned(), event.to_owned());
         let at = Self::now();
         state.reviews.push(ReviewState { id, number, author, event, body, commit, at });

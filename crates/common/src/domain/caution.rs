@@ -29,7 +29,7 @@ pub enum Acceptable {
 }
 
 /// Every caution that a verdict can have.
-pub const CAUTIONS: [(&str, Acceptable); 16] = [
+pub const CAUTIONS: [(&str, Acceptable); 17] = [
     ("check_inputs_changed", Acceptable::ByPerson),
     ("check_inputs_differ", Acceptable::Shown),
     ("ignored_inputs_changed", Acceptable::ByPerson),
@@ -42,6 +42,7 @@ pub const CAUTIONS: [(&str, Acceptable); 16] = [
     ("canary_not_run", Acceptable::Shown),
     ("thin_check", Acceptable::Shown),
     ("thin_report", Acceptable::Shown),
+    ("forge_not_asked", Acceptable::Shown),
     ("sandbox_partial", Acceptable::Shown),
     ("participant_unconfined", Acceptable::Shown),
     ("originals_not_run", Acceptable::Shown),

@@ -117,11 +117,12 @@ pub use signed_run::{SignedRow, SignedRun, verdict_signature};
 pub use signing::{CurrentKey, RegisteredKey, Signing, registered_keys};
 pub use task::{
     Admission, Assigned, DecisionWait, EndedTask, EntryRow, Escalation, EscalationAction,
-    EscalationEnd, Inserted, JudgedColumns, JudgedTask, KnownTask, NewEntry, NewEscalation,
-    NewTask, OpenTasks, StoredTask, TaskCause, TaskEnd, TaskFilter, TaskKind, TaskPage,
-    account_of_task, add_entry, assign_task, count_open_tasks, decision_wait, due_tasks,
-    end_escalation, end_task, find_task, hold_task, list_entries, list_tasks, look_again,
-    remind_task, report_task, say_waiting, start_tasks, take_escalations, task_history,
+    EscalationEnd, Inserted, JudgedColumns, JudgedTask, KnownTask, LeftOut, MadeBefore, NewEntry,
+    NewEscalation, NewTask, OpenTasks, StoredTask, TaskCause, TaskEnd, TaskFilter, TaskKind,
+    TaskPage, account_of_task, accounts_of_task, add_entry, assign_task, count_open_tasks,
+    decision_wait, due_tasks, end_escalation, end_task, find_task, hold_task, list_entries,
+    list_tasks, look_again, remind_task, report_task, say_waiting, start_tasks, take_escalations,
+    task_history,
 };
 pub use token::{StoredToken, TokenHash, copy_tokens, find_token, import_tokens, use_token};
 pub use token_admin::{

@@ -35,7 +35,7 @@ fn each_row_about_an_event_holds_for_every_forge() {
             .filter_map(|(forge, row)| {
                 match read(forge, row["event"].as_str().unwrap(), &row["payload"]) {
                     Ok(Reading::Tasks(tasks)) => Some(tasks),
-                    Ok(Reading::Ignored(_)) | Err(_) => None,
+                    Ok(Reading::Ignored(_) | Reading::Withdrawn(_)) | Err(_) => None,
                 }
             })
             .flatten()

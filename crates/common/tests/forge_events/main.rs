@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod contract;
+mod order;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
@@ -33,6 +34,17 @@ fn summary(reading: &Result<Reading, Problem>) -> String {
     match reading {
         Err(problem) => format!("refused: {problem}"),
         Ok(Reading::Ignored(reason)) => format!("ignored: {reason}"),
+        Ok(Reading::Withdrawn(Withdrawal { reason, subject, from, happened_at, .. })) => {
+            let (number, at) = (subject.number.unwrap_or_default(), happened_at.format("%F %T"));
+            match from {
+                WithdrawnFrom::Accounts(accounts) => {
+                    format!("{reason} #{number} from {accounts:?} at {at}")
+                }
+                WithdrawnFrom::AllBut(accounts) => {
+                    format!("{reason} #{number} from all but {accounts:?} at {at}")
+                }
+            }
+        }
         Ok(Reading::Tasks(tasks)) => {
             let task = |task: &ToolchainEvent| {
                 let at = task.happened_at.format("%F %T");
@@ -306,41 +318,6 @@ fn the_risk_is_that_of_the_riskiest_file() {
     tasks[0].set_changed_files(&files, &rules);
     assert_eq!(tasks[0].context["risk_level"], "high");
     assert_eq!(tasks[0].context["changed_files"].as_array().unwrap().len(), 300);
-}
-
-fn placed(event: EventType, minute: i64, account: &str) -> Placed {
-    let start: DateTime<Utc> = "2026-11-01T10:00:00Z".parse().unwrap();
-    Placed {
-        action: event.action(),
-        subject: Subject { repo: "o/r".to_owned(), number: Some(7), is_pull_request: true },
-        assignee: Assignee::Account(account.to_owned()),
-        happened_at: start + TimeDelta::minutes(minute),
-    }
-}
-
-#[test]
-fn the_time_of_the_forge_decides_which_event_is_out_of_date() {
-    use EventType::{
-        ChangesRequested, CiFailed, CommitsPushed, PullRequestMerged, ReviewRequested,
-    };
-    let cases = [
-        ((PullRequestMerged, 9, "alice"), (ReviewRequested, 5, "bob"), true),
-        ((PullRequestMerged, 9, "alice"), (ChangesRequested, 5, "alice"), true),
-        ((PullRequestMerged, 9, "alice"), (CiFailed, 5, "alice"), false),
-        ((PullRequestMerged, 3, "alice"), (ReviewRequested, 5, "bob"), false),
-        ((CommitsPushed, 9, "bob"), (ReviewRequested, 5, "bob"), true),
-        ((CommitsPushed, 9, "bob"), (ReviewRequested, 5, "carol"), false),
-        ((CommitsPushed, 5, "bob"), (CommitsPushed, 9, "bob"), false),
-        ((ChangesRequested, 9, "alice"), (ChangesRequested, 9, "alice"), false),
-    ];
-    for ((newer, at, by), (older, before, to), expected) in cases {
-        let (new, old) = (placed(newer, at, by), placed(older, before, to));
-        assert_eq!(supersedes(&new, &old), expected, "{newer} after {older}");
-        assert_eq!(is_superseded(&old, [&new]), expected);
-    }
-    let mut other = placed(PullRequestMerged, 9, "alice");
-    other.subject.number = Some(8);
-    assert!(!supersedes(&other, &placed(ReviewRequested, 5, "bob")));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::support::{find, remark};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use surety_common::domain::signature::Service;
+use surety_common::domain::toolchain::{EntryKind, Forge, Ignored, Withdrawal, WithdrawnFrom};
 use surety_common::store;
 
 /// A pool that logs in as the role of a service.
@@ -165,10 +166,19 @@ async fn executor_reports_and_planner_forgets(planner: &PgPool, executor: &PgPoo
     let new = crate::tasks::task("toolchain", 1, crate::support::now());
     let mut admission = store::Admission::begin(planner, []).await.unwrap();
     admission.insert(&new).await.unwrap();
+    let closed = Withdrawal {
+        reason: Ignored::ClosedWithoutMerge,
+        source: Forge::Gitea,
+        subject: new.subject.clone(),
+        from: WithdrawnFrom::AllBut(Vec::new()),
+        happened_at: new.happened_at,
+    };
+    admission.withdraw(&closed, &[]).await.unwrap();
     admission.commit().await.unwrap();
+    store::forget_forge_deliveries(planner, new.happened_at).await.unwrap();
     let report = store::NewEntry {
         run_id: new.run_id,
-        kind: surety_common::domain::toolchain::EntryKind::ActionReport,
+        kind: EntryKind::ActionReport,
         author: "dev".to_owned(),
         body: "done".to_owned(),
         links: Vec::new(),

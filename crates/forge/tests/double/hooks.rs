@@ -2,6 +2,7 @@
 
 use super::{Bench, KINDS, REPO};
 use anyhow::{Context, Result};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use surety_common::domain::toolchain::{Delivery, EventType, Forge as ForgeKind, Reading, Rules};
 use surety_e2e::forge::{Delivered, Hook};
@@ -32,7 +33,7 @@ fn event_of(kind: ForgeKind, delivered: &Delivered) -> Result<Option<EventType>>
     let reading = Delivery { forge: kind, event, body: &delivered.body }.read(&Rules::default());
     Ok(match reading? {
         Reading::Tasks(tasks) => tasks.first().map(|task| task.event_type),
-        Reading::Ignored(_) => None,
+        Reading::Ignored(_) | Reading::Withdrawn(_) => None,
     })
 }
 
@@ -46,6 +47,10 @@ async fn what_happens_is_delivered_as_each_forge_does() -> Result<()> {
             secret: "s3cret-of-the-hook".to_owned(),
         });
         let double = &bench.double;
+        double.change(|state| {
+            let pull = state.repo(REPO).and_then(|repo| repo.pulls.get_mut(&bench.pull));
+            pull.map(|pull| pull.reviewers = vec!["dana".to_owned(), "robin".to_owned()])
+        });
         double.change(|state| state.review(REPO, "robin", (bench.pull, "REQUEST_CHANGES", "No.")));
         double.change(|state| state.review(REPO, "robin", (bench.pull, "APPROVE", "Yes.")));
         double.change(|state| state.comment(REPO, "robin", (bench.pull, "One more thing.")));
@@ -72,6 +77,17 @@ async fn what_happens_is_delivered_as_each_forge_does() -> Result<()> {
             EventType::IssueAssigned,
         ];
         assert_eq!(events, expected, "{kind}");
+        // GitHub takes a reviewer from the list with the review; Gitea and Forgejo list those that reviewed, too.
+        let bodies = delivered.iter().map(|one| serde_json::from_str::<Value>(&one.body));
+        let bodies = bodies.collect::<Result<Vec<_>, _>>()?;
+        let pushed = bodies.iter().find(|body| {
+            body["action"].as_str().is_some_and(|action| action.starts_with("synchronize"))
+        });
+        let listed = &pushed.context("a push")?["pull_request"]["requested_reviewers"];
+        let listed = listed.as_array().context("a list")?;
+        let logins: Vec<_> = listed.iter().filter_map(|it| it["login"].as_str()).collect();
+        let is_github = kind == ForgeKind::Github;
+        assert_eq!(logins, if is_github { vec!["dana"] } else { vec!["dana", "robin"] }, "{kind}");
     }
     Ok(())
 }

@@ -61,7 +61,7 @@ impl Configured {
         since: DateTime<Utc>,
     ) -> ProbeAnswer {
         let payload = self.payload(event, &context);
-        self.forges.probe(&payload, "alice", since).await.answer
+        self.forges.probe(&payload, &["alice".to_owned()], since).await.answer
     }
 }
 
@@ -184,7 +184,7 @@ async fn the_configuration_decides_whether_and_by_whom_a_forge_is_asked() -> Res
     let it = Configured::start(ForgeKind::Gitea, ProbeMode::Recorded).await?;
     let context = json!({"repo": REPO, "pr_number": it.bench.pull});
     let payload = it.payload(EventType::ReviewApproved, &context);
-    let probed = it.forges.probe(&payload, "alice", State::now()).await;
+    let probed = it.forges.probe(&payload, &["alice".to_owned()], State::now()).await;
     assert_eq!(probed.mode, ProbeMode::Recorded);
     assert!(it.bench.double.calls().iter().all(|call| call.account == "surety"));
     let elsewhere = json!({"repo": "other/repo", "pr_number": 1});

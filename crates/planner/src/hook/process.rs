@@ -11,7 +11,7 @@
 
 use super::known::Hooks;
 use crate::planner::Planner;
-use crate::task::{self, Admitted, Arrived};
+use crate::task::{self, Admitted, AdmittedState, AdmittedTask, Arrived};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::{StreamExt, stream};
 use serde_json::Value;
@@ -20,7 +20,9 @@ use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::problem::{Code, Problem};
-use surety_common::domain::toolchain::{BodyKind, Delivery, DeliveryState, Reading, Rules};
+use surety_common::domain::toolchain::{
+    BodyKind, CHAIN_BOUND, Delivery, DeliveryState, Reading, Rules, Withdrawal,
+};
 use surety_common::store::{
     DeliveryEnd, TakenDelivery, delivery_backlog, end_forge_deliveries, forget_forge_deliveries,
     take_forge_deliveries,
@@ -130,6 +132,8 @@ enum Read {
     Ended(DeliveryEnd),
     /// It does, of an attempt.
     Arrived { id: Uuid, attempts: i32, arrived: Arrived },
+    /// It ends tasks, of an attempt.
+    Withdrawn { id: Uuid, attempts: i32, withdrawal: Withdrawal },
 }
 
 fn end_of(
@@ -160,6 +164,7 @@ async fn read_one(planner: &Planner, delivery: TakenDelivery) -> Read {
             let code = problem.code.as_str();
             ended(DeliveryState::Refused, code, described(problem))
         }
+        Ok(Reading::Withdrawn(withdrawal)) => Read::Withdrawn { id, attempts, withdrawal },
         Ok(Reading::Tasks(events)) => {
             let arrived = Arrived::new(planner, id.to_string(), events).await;
             Read::Arrived { id, attempts, arrived }
@@ -167,7 +172,7 @@ async fn read_one(planner: &Planner, delivery: TakenDelivery) -> Read {
     }
 }
 
-/// The one place where deliveries become tasks.
+/// The one place where deliveries become tasks, and end them.
 async fn admit(planner: &Planner, read: Vec<Read>) -> Vec<DeliveryEnd> {
     let (mut ended, mut places, mut arrived) = (Vec::new(), Vec::new(), Vec::new());
     for read in read {
@@ -177,6 +182,17 @@ async fn admit(planner: &Planner, read: Vec<Read>) -> Vec<DeliveryEnd> {
                 places.push((id, attempts));
                 arrived.push(one);
             }
+            Read::Withdrawn { id, attempts, withdrawal } => {
+                ended.push(match task::withdraw(planner, &withdrawal).await {
+                    Ok(()) => end_of(
+                        (id, attempts),
+                        DeliveryState::Ignored,
+                        withdrawal.reason.as_str(),
+                        String::new(),
+                    ),
+                    Err(fault) => not_admitted(&fault, (id, attempts), planner.now()),
+                });
+            }
         }
     }
     if arrived.is_empty() {
@@ -185,14 +201,26 @@ async fn admit(planner: &Planner, read: Vec<Read>) -> Vec<DeliveryEnd> {
     let admitted = task::admit_all(planner, &arrived).await;
     ended.extend(places.into_iter().zip(admitted).map(|(place, admitted)| match admitted {
         Ok(Admitted { tasks }) => {
+            let reason = why_no_task(&tasks);
             let tasks: Vec<Uuid> = tasks.into_iter().filter_map(|task| task.run_id).collect();
-            // Later events left nothing to do.
-            let reason = if tasks.is_empty() { "superseded" } else { "" };
             DeliveryEnd { tasks, ..end_of(place, DeliveryState::Processed, reason, String::new()) }
         }
         Err(fault) => not_admitted(&fault, place, planner.now()),
     }));
     ended
+}
+
+/// Why a delivery made no task; empty where it has one.
+fn why_no_task(tasks: &[AdmittedTask]) -> &'static str {
+    let is_bound = |task: &AdmittedTask| task.state == AdmittedState::ChainBound;
+    if tasks.iter().any(|task| task.run_id.is_some()) {
+        ""
+    } else if tasks.iter().any(is_bound) {
+        CHAIN_BOUND
+    } else {
+        // Later events left nothing to do.
+        "superseded"
+    }
 }
 
 /// A delivery whose events could not become tasks: it is tried again, and has failed after the last attempt. While
@@ -244,5 +272,21 @@ fn described(problem: Problem) -> String {
     match problem.field {
         Some(field) => format!("{field}: {}", problem.message),
         None => problem.message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_without_a_task_says_why() {
+        let task = |state, run_id| AdmittedTask { run_id, state, assignee: String::new() };
+        let none = |state| task(state, None);
+        let made = task(AdmittedState::Created, Some(Uuid::nil()));
+        let (superseded, bound) = (AdmittedState::Superseded, AdmittedState::ChainBound);
+        assert_eq!(why_no_task(&[none(superseded), made]), "");
+        assert_eq!(why_no_task(&[none(superseded), none(bound)]), "chain_bound");
+        assert_eq!(why_no_task(&[none(superseded)]), "superseded");
     }
 }

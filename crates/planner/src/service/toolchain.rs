@@ -258,6 +258,11 @@ impl Service {
                 let ignored = reason.to_string();
                 return Ok(v1::SubmitEventResponse { tasks: Vec::new(), ignored });
             }
+            Reading::Withdrawn(withdrawal) => {
+                task::withdraw(&planner, &withdrawal).await?;
+                let ignored = withdrawal.reason.to_string();
+                return Ok(v1::SubmitEventResponse { tasks: Vec::new(), ignored });
+            }
         };
         let origin = format!("submitted by {}", caller.name());
         let Admitted { tasks } = task::admit(&planner, &origin, &events).await?;

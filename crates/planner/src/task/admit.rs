@@ -8,30 +8,24 @@
 //!
 //! Whatever follows the transaction is done again by the upkeep of any planner, should this one end.
 
+use super::arrived::Arrived;
+use super::conversation::{Cause, Chain, chain_of};
+use super::find_agent::{Origin, find_agent};
+use super::repeated::{Asked, asked_before, event_key};
 use super::start::{Start, start_runs};
 use super::template::unusable;
 use super::{TaskType, Toolchain, end};
 use crate::planner::Planner;
-use chrono::TimeDelta;
-use serde_json::Value;
 use std::slice;
-use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
-use surety_common::domain::json::sha256_hex;
 use surety_common::domain::toolchain::{
-    ActionType, Assignee, Language, Placed, Role, Subject, TaskPayload, ToolchainEvent,
-    is_superseded, supersedes,
+    Assignee, CHAIN_BOUND, EntryKind, Forge, Language, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, Placed,
+    Role, SYSTEM, Subject, TaskPayload, ToolchainEvent, is_superseded, reviewer_of, supersedes,
 };
-use surety_common::store::{Admission, Assigned, Inserted, NewTask};
+use surety_common::store::{self, Admission, Assigned, Inserted, NewEntry, NewTask};
 use surety_common::telemetry;
-use tokio::time::timeout;
 use uuid::Uuid;
-
-/// How long a forge has to say what a delivery does not. A task does without it.
-const CONTEXT_TIME: Duration = Duration::from_secs(10);
-/// How long before its failure a build began at most: its pull request changed when the commit was pushed.
-const LONGEST_BUILD: TimeDelta = TimeDelta::days(7);
 
 /// What became of the events of one delivery, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,6 +54,8 @@ pub(crate) enum AdmittedState {
     Existed,
     /// An event that arrived before is later by the forge's time, and left nothing to do.
     Superseded,
+    /// Agents answer one another, and their chain of tasks is at its bounds.
+    ChainBound,
 }
 
 impl AdmittedState {
@@ -69,31 +65,8 @@ impl AdmittedState {
             Self::Created => "created",
             Self::Existed => "existed",
             Self::Superseded => "superseded",
+            Self::ChainBound => CHAIN_BOUND,
         }
-    }
-}
-
-/// A delivery that is read.
-#[derive(Debug, Clone)]
-pub(crate) struct Arrived {
-    /// What names it.
-    origin_key: String,
-    /// What it says happened, with what the forge says of it.
-    events: Vec<ToolchainEvent>,
-}
-
-impl Arrived {
-    /// A delivery with these events, to which the forge adds what the delivery does not say. It is asked before a
-    /// transaction begins, so that a slow forge holds no lock.
-    pub(crate) async fn new(
-        planner: &Planner,
-        origin_key: String,
-        mut events: Vec<ToolchainEvent>,
-    ) -> Self {
-        for event in &mut events {
-            add_facts_of_forge(planner, event).await;
-        }
-        Self { origin_key, events }
     }
 }
 
@@ -146,70 +119,93 @@ struct Follows {
     starts: Vec<Start>,
     /// The tasks that are left nothing to do, and the task whose event did.
     superseded: Vec<(Uuid, Uuid)>,
+    /// The tasks whose chains take no other one, and what their histories say.
+    full: Vec<NewEntry>,
 }
 
 async fn store_and_start(planner: &Planner, arrived: &[Arrived]) -> Result<Vec<Admitted>, Fault> {
-    let events = || arrived.iter().flat_map(|delivery| &delivery.events);
-    let mut admission = Admission::begin(&planner.pool, events().map(lock_of)).await?;
+    let events = arrived.iter().flat_map(|delivery| &delivery.events);
+    let mut admission = Admission::begin(&planner.pool, events.map(lock_of)).await?;
     let mut follows = Follows::default();
     let mut admitted = Vec::with_capacity(arrived.len());
-    for Arrived { origin_key, events } in arrived {
+    let mut counted = Vec::new();
+    for delivery in arrived {
+        let events = delivery.events(planner, &mut admission).await?;
         let mut tasks = Vec::with_capacity(events.len());
         for (index, event) in events.iter().enumerate() {
-            let origin = format!("{origin_key}#{index}");
-            tasks.push(store(planner, &mut admission, (event, origin), &mut follows).await?);
+            let origin = format!("{}#{index}", delivery.origin_key);
+            let task = store_task(planner, &mut admission, (event, origin), &mut follows).await?;
+            counted.push((event.event_type, task.state));
+            tasks.push(task);
         }
         admitted.push(Admitted { tasks });
     }
     admission.commit().await?;
     crash::point("planner.after_task_stored");
-    for (event, task) in events().zip(admitted.iter().flat_map(|admitted| &admitted.tasks)) {
-        telemetry::count_task_event(event.event_type.as_str(), task.state.as_str());
+    for (event, state) in counted {
+        telemetry::count_task_event(event.as_str(), state.as_str());
     }
     start_runs(planner, follows.starts).await?;
     for (run_id, by) in follows.superseded {
-        end::cancel_superseded(planner, run_id, by).await?;
+        end::cancel_superseded(planner, run_id, &end::later_event(by)).await?;
+    }
+    for entry in follows.full {
+        telemetry::count_task_alert(CHAIN_BOUND);
+        tracing::error!(
+            run_id = %entry.run_id, why = entry.body,
+            "planner: agents answer one another, and their chain of tasks is at its bounds: a text makes no task; read \
+             the chain with `surety task show`"
+        );
+        store::add_entry(&planner.pool, &planner.keys.signing, &entry, |_| None).await?;
     }
     Ok(admitted)
 }
 
 /// What an admission of the event excludes others from: its subject, or the event where it is about none.
 fn lock_of(event: &ToolchainEvent) -> String {
-    let Subject { repo, number, .. } = &event.subject;
-    match number {
-        Some(number) => format!("{} {repo} {number}", event.source),
-        None => event_key(event),
-    }
+    subject_lock(event.source, &event.subject).unwrap_or_else(|| event_key(event))
 }
 
-fn event_key(event: &ToolchainEvent) -> String {
-    sha256_hex(event.key.as_bytes())
+/// What changes of the tasks about a subject exclude others from; none where it has no number.
+pub(super) fn subject_lock(forge: Forge, subject: &Subject) -> Option<String> {
+    let Subject { repo, number, .. } = subject;
+    number.map(|number| format!("{forge} {repo} {number}"))
 }
 
 /// Stores the task of one event.
-async fn store(
+async fn store_task(
     planner: &Planner,
     admission: &mut Admission,
     (event, origin): (&ToolchainEvent, String),
     follows: &mut Follows,
 ) -> Result<AdmittedTask, Fault> {
-    let key = event_key(event);
+    let without = |state| AdmittedTask { run_id: None, state, assignee: String::new() };
     let existed = |run_id: Uuid, assignee: String| AdmittedTask {
         run_id: Some(run_id),
         state: AdmittedState::Existed,
         assignee,
     };
-    if let Some(run_id) = admission.made_before(Toolchain.namespace(), &key).await? {
-        return Ok(existed(run_id, String::new()));
-    }
     let known = admission.known(event.source, &event.subject).await?;
+    let withdrawals = admission.withdrawals(event.source, &event.subject).await?;
     let placed = placed(event);
-    if is_superseded(&placed, known.iter().map(|task| &task.placed)) {
-        let state = AdmittedState::Superseded;
-        return Ok(AdmittedTask { run_id: None, state, assignee: String::new() });
+    let key = match asked_before(admission, (event, &placed), (&known, &withdrawals)).await? {
+        Asked::Before(run_id) => return Ok(existed(run_id, String::new())),
+        Asked::Now(key) => key,
+    };
+    let is_withdrawn = withdrawals.iter().any(|withdrawal| withdrawal.covers_late(&placed));
+    if is_withdrawn || is_superseded(&placed, known.iter().map(|task| &task.placed)) {
+        return Ok(without(AdmittedState::Superseded));
     }
-    let agent = find_agent(admission, event).await?;
-    let new = new_task(planner, event, (origin, key), agent)?;
+    let chain = chain_of(planner, admission, event, &known).await?;
+    if let Chain::Full(cause) = chain {
+        follows.full.push(bound_reached(planner, event, cause));
+        return Ok(without(AdmittedState::ChainBound));
+    }
+    let agent = find_any_agent(planner, admission, event).await?;
+    let mut new = new_task(planner, event, (origin, key), agent)?;
+    if let Chain::After(cause) = chain {
+        cause.precedes(&mut new);
+    }
     if let Inserted::Existed(run_id) = admission.insert(&new).await? {
         return Ok(existed(run_id, new.assignee));
     }
@@ -224,56 +220,20 @@ async fn store(
     Ok(AdmittedTask { run_id, state, assignee: new.assignee })
 }
 
-/// Adds to an event the files that a pull request changes, the comments on lines of a review, or the pull request of a build
-/// and its failed checks.
-async fn add_facts_of_forge(planner: &Planner, event: &mut ToolchainEvent) {
-    let (forge, repo) = (event.source.as_str(), event.subject.repo.clone());
-    let action = event.action_type();
-    let asking = async {
-        if action == ActionType::ReviewRequest {
-            add_changed_files(planner, event).await;
-        } else if action == ActionType::CiFailure {
-            add_build(planner, event).await;
-        } else if event.lacks_line_comments()
-            && let Some(comments) = planner.escalations.line_comments(event).await
-        {
-            event.set_line_comments(&comments);
-        }
-    };
-    if timeout(CONTEXT_TIME, asking).await.is_err() {
-        tracing::warn!(
-            forge,
-            repo,
-            "planner: the forge did not say more of an event in time; the task has what the delivery says"
-        );
-    }
-}
-
-async fn add_changed_files(planner: &Planner, event: &mut ToolchainEvent) {
-    let forge = event.source.as_str();
-    if let Some(files) = planner.escalations.changed_files(forge, &event.subject).await {
-        event.set_changed_files(&files, planner.rules.risk());
-    }
-}
-
-/// A build is that of the open pull request whose newest commit it built. Deliveries name the account that pushed, and at
-/// most the number of the pull request.
-async fn add_build(planner: &Planner, event: &mut ToolchainEvent) {
-    let Some(commit) = event.context.get("commit_sha").and_then(Value::as_str) else { return };
-    let (forge, repo, commit) =
-        (event.source.as_str(), event.subject.repo.clone(), commit.to_owned());
-    let place = (repo.as_str(), commit.as_str());
-    let since = event.happened_at - LONGEST_BUILD;
-    let (pull, failed) = tokio::join!(
-        planner.escalations.pull_of_commit(forge, place, since),
-        planner.escalations.failed_checks(forge, place),
-    );
-    let is_named = |number: u64| event.subject.number.is_none_or(|named| named == number);
-    if let Some(pull) = pull.filter(|pull| is_named(pull.number)) {
-        event.set_pull(pull.number, &pull.branch, pull.author);
-    }
-    if let Some(failed) = failed.filter(|failed| !failed.is_empty()) {
-        event.set_failed_checks(&failed);
+/// Says that no task was made of a text by which agents answer one another.
+fn bound_reached(planner: &Planner, event: &ToolchainEvent, cause: Cause) -> NewEntry {
+    NewEntry {
+        run_id: cause.run_id,
+        kind: EntryKind::System,
+        author: SYSTEM.to_owned(),
+        body: format!(
+            "No task was made of the {} for {}: {CHAIN_BOUND}. A chain has at most {MAX_CHAIN_DEPTH} tasks in a row and \
+             {MAX_CHAIN_TASKS} in all.",
+            event.event_type, event.assignee
+        ),
+        links: Vec::new(),
+        attachment: String::new(),
+        at: planner.now(),
     }
 }
 
@@ -282,6 +242,7 @@ fn placed(event: &ToolchainEvent) -> Placed {
         action: event.action_type(),
         subject: event.subject.clone(),
         assignee: event.assignee.clone(),
+        reviewer: reviewer_of(event.action_type(), &event.context).to_owned(),
         happened_at: event.happened_at,
     }
 }
@@ -296,13 +257,17 @@ enum Found {
     None,
 }
 
-async fn find_agent(admission: &mut Admission, event: &ToolchainEvent) -> Result<Found, Fault> {
-    let ToolchainEvent { source, assignee, from, .. } = event;
-    if let Some(agent) = admission.agent_of(*source, assignee, from).await? {
+async fn find_any_agent(
+    planner: &Planner,
+    admission: &mut Admission,
+    event: &ToolchainEvent,
+) -> Result<Found, Fault> {
+    let origin = Origin::of(event);
+    if let Some(agent) = find_agent(planner, admission, origin, &event.assignee).await? {
         return Ok(Found::Asked(agent));
     }
     let coordinator = Assignee::Role(Role::Coordinator);
-    Ok(match admission.agent_of(*source, &coordinator, "").await? {
+    Ok(match find_agent(planner, admission, origin, &coordinator).await? {
         Some(agent) => Found::Coordinator(agent),
         None => Found::None,
     })

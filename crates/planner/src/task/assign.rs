@@ -1,12 +1,13 @@
 //! Tasks that wait for an agent.
 
-use super::end::cancel_superseded;
+use super::end::{cancel_superseded, later_event};
+use super::find_agent::{Origin, find_agent};
 use super::start::{Start, start_runs};
 use super::template::unusable;
 use crate::planner::Planner;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::json::sha256_hex;
-use surety_common::domain::toolchain::{AgentDriver, Assignee, Forge, Language, Role};
+use surety_common::domain::toolchain::{AgentDriver, Assignee, Language, Role};
 use surety_common::store::{self, Admission, Assigned, Inserted, NewTask, StoredTask};
 use uuid::Uuid;
 
@@ -19,11 +20,10 @@ impl Planner {
             "role" => Role::from_text(name).map(Assignee::Role),
             _ => None,
         });
-        let forge = Forge::from_text(&task.forge).unwrap_or(Forge::Gitea);
         let mut reading = Admission::begin(&self.pool, []).await?;
         let mut found = None;
         for assignee in asked.iter().chain(&[Assignee::Role(Role::Coordinator)]) {
-            found = reading.agent_of(forge, assignee, &task.payload.from).await?;
+            found = find_agent(self, &mut reading, Origin::of_task(&task), assignee).await?;
             if found.is_some() {
                 break;
             }
@@ -71,5 +71,5 @@ async fn replace(
         "planner: a task without an assignee was replaced by one for an agent that the model drives"
     );
     start_runs(planner, vec![Start::from(&new)]).await?;
-    cancel_superseded(planner, task.run_id, new.run_id).await
+    cancel_superseded(planner, task.run_id, &later_event(new.run_id)).await
 }

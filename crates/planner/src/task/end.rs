@@ -20,12 +20,12 @@ use surety_common::domain::json::sha256_hex;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::stop::{StopReason, Terminal};
 use surety_common::domain::toolchain::{
-    ActionType, Assignee, EntryKind, FailureClass, Forge, INFRASTRUCTURE_ROLE, Language,
-    MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, Role, SYSTEM, Subject, TaskFailure, TaskOutcome, TaskPayload,
+    ActionType, Assignee, CHAIN_BOUND, EntryKind, FailureClass, Forge, INFRASTRUCTURE_ROLE,
+    Language, Role, SYSTEM, Subject, TaskFailure, TaskOutcome, TaskPayload, chain_has_room,
 };
 use surety_common::store::{
-    self, Admission, Assigned, EndedTask, EscalationAction, NewEntry, NewEscalation, NewTask,
-    StoredTask,
+    self, Admission, Assigned, EndedTask, EscalationAction, LeftOut, NewEntry, NewEscalation,
+    NewTask, StoredTask,
 };
 use surety_common::telemetry;
 use uuid::Uuid;
@@ -33,16 +33,34 @@ use uuid::Uuid;
 /// The event and the action of a coordinator's task about a task that failed.
 const TASK_FAILED: &str = "task_failed";
 
-/// Cancels the run of a task that a later event left nothing to do for.
+/// Why a task is superseded by the event of another one.
+pub(super) fn later_event(by: Uuid) -> String {
+    format!("the event of task {by} is later and left nothing to do")
+}
+
+/// Why the requests that a forge withdrew are superseded.
+pub(super) fn withdrawn(reason: &str) -> String {
+    format!("the forge does not want it any more: {reason}")
+}
+
+/// Why a stored task is superseded.
+pub(super) fn why_superseded(task: &StoredTask) -> String {
+    match task.withdrawn_by.as_str() {
+        "" => "a later event left nothing to do".to_owned(),
+        reason => withdrawn(reason),
+    }
+}
+
+/// Cancels the run of a task that a later event left nothing to do for, and says why.
 ///
 /// # Errors
 /// `database_unavailable`; the upkeep of any planner cancels it then.
 pub(super) async fn cancel_superseded(
     planner: &Planner,
     run_id: Uuid,
-    by: Uuid,
+    why: &str,
 ) -> Result<(), Fault> {
-    let message = format!("superseded: the event of task {by} is later and left nothing to do");
+    let message = format!("superseded: {why}");
     planner
         .change(run_id, &planner.actor(), |record, draft| {
             let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
@@ -133,7 +151,13 @@ fn entry(
     failure: Option<(TaskFailure, FailureClass)>,
     planner: &Planner,
 ) -> NewEntry {
-    let why = failure.map(|(failure, class)| format!(": {failure} ({class})"));
+    let why = match failure {
+        Some((failure, class)) => Some(format!(": {failure} ({class})")),
+        None if outcome == TaskOutcome::Superseded && !task.withdrawn_by.is_empty() => {
+            Some(format!(": {}", task.withdrawn_by))
+        }
+        None => None,
+    };
     NewEntry {
         run_id: task.run_id,
         kind: EntryKind::System,
@@ -209,7 +233,7 @@ impl<'p> Follow<'p> {
 
     async fn business(&mut self, failure: TaskFailure) -> Result<(), Fault> {
         if !self.has_room() {
-            self.alert = Some("chain_bound");
+            self.alert = Some(CHAIN_BOUND);
             return Ok(());
         }
         let language = self.language_of(&self.task.assignee).await?;
@@ -226,7 +250,7 @@ impl<'p> Follow<'p> {
 
     async fn system(&mut self, failure: TaskFailure) -> Result<(), Fault> {
         if !self.has_room() {
-            self.alert = Some("chain_bound");
+            self.alert = Some(CHAIN_BOUND);
             return Ok(());
         }
         let Some(coordinator) = self.agent_with(Role::Coordinator).await? else {
@@ -246,7 +270,7 @@ impl<'p> Follow<'p> {
 
     async fn infrastructure(&mut self, why: &str) -> Result<(), Fault> {
         if !self.has_room() {
-            self.alert = Some("chain_bound");
+            self.alert = Some(CHAIN_BOUND);
             return Ok(());
         }
         match infrastructure_task(self.planner, self.task, why).await? {
@@ -303,18 +327,20 @@ impl<'p> Follow<'p> {
     }
 
     /// The account of an agent on the task's forge; empty where it has none.
-    async fn account_of(&self, agent: &str) -> Result<String, Fault> {
-        let agent = store::find_agent(&self.planner.pool, agent).await?;
+    async fn account_of(&self, agent_id: &str) -> Result<String, Fault> {
+        let agent = store::find_agent(&self.planner.pool, agent_id).await?;
         let accounts = agent.map(|agent| agent.accounts).unwrap_or_default();
         let own = accounts.into_iter().find(|(forge, _)| forge.as_str() == self.task.forge);
-        Ok(own.map(|(_, login)| login).unwrap_or_default())
+        let (forge, repo) = (&self.task.forge, &self.task.subject.repo);
+        let of_file = || self.planner.escalations.account_of_agent(forge, repo, agent_id);
+        Ok(own.map(|(_, login)| login).or_else(of_file).unwrap_or_default())
     }
 }
 
 /// Whether the chain of a task takes another one behind it, with those that are added.
 pub(super) fn has_room(task: &StoredTask, added: usize) -> bool {
     let added = u32::try_from(added).unwrap_or(u32::MAX);
-    task.depth < MAX_CHAIN_DEPTH && task.chain_tasks.saturating_add(added) < MAX_CHAIN_TASKS
+    chain_has_room(task.depth, task.chain_tasks.saturating_add(added))
 }
 
 async fn agent_with(
@@ -324,7 +350,7 @@ async fn agent_with(
 ) -> Result<Option<Assigned>, Fault> {
     let forge = Forge::from_text(&task.forge).unwrap_or(Forge::Gitea);
     let mut reading = Admission::begin(&planner.pool, []).await?;
-    Ok(reading.agent_of(forge, &Assignee::Role(role), "").await?)
+    Ok(reading.agent_of(forge, &Assignee::Role(role), &LeftOut::default()).await?)
 }
 
 /// The task for the infrastructure; none where no agent has the role infra. It is accepted without a report.

@@ -97,6 +97,19 @@ pub trait EscalationPort: Send + Sync {
         event: &'a ToolchainEvent,
     ) -> BoxFuture<'a, Option<Vec<LineComment>>>;
 
+    /// The accounts that approved a pull request or asked for changes; none where the forge does not say.
+    fn reviewers<'a>(
+        &'a self,
+        forge: &'a str,
+        subject: &'a Subject,
+    ) -> BoxFuture<'a, Option<Vec<String>>>;
+
+    /// The account of an agent on the forge of a repository, by the configuration of the forges.
+    fn account_of_agent(&self, forge: &str, repo: &str, agent: &str) -> Option<String>;
+
+    /// The agent of an account on the forge of a repository, by the configuration of the forges.
+    fn agent_of_account(&self, forge: ForgeKind, repo: &str, account: &str) -> Option<String>;
+
     /// The accounts of the service on the forges of a kind, as far as they are known.
     fn own_accounts(&self, forge: ForgeKind) -> BoxFuture<'_, Vec<String>>;
 
@@ -168,6 +181,18 @@ impl EscalationPort for NoForge {
         _: &'a ToolchainEvent,
     ) -> BoxFuture<'a, Option<Vec<LineComment>>> {
         Box::pin(std::future::ready(None))
+    }
+
+    fn reviewers<'a>(&'a self, _: &'a str, _: &'a Subject) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn account_of_agent(&self, _: &str, _: &str, _: &str) -> Option<String> {
+        None
+    }
+
+    fn agent_of_account(&self, _: ForgeKind, _: &str, _: &str) -> Option<String> {
+        None
     }
 
     fn own_accounts(&self, _: ForgeKind) -> BoxFuture<'_, Vec<String>> {

@@ -216,6 +216,35 @@ impl EscalationPort for ForgePort {
         })
     }
 
+    fn reviewers<'a>(
+        &'a self,
+        forge: &'a str,
+        subject: &'a Subject,
+    ) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(async move {
+            let number = subject.number.filter(|_| subject.is_pull_request)?;
+            let (client, repo) = self.service(forge, &subject.repo)?;
+            let reviews = match client.reviews(&repo, number).await {
+                Ok(reviews) => reviews,
+                Err(error) => {
+                    tracing::warn!(%error, "planner: the reviewers of a pull request are not known; its tasks say who they are");
+                    return None;
+                }
+            };
+            let results = reviews.iter().filter_map(Review::fact).filter(|review| review.is_result);
+            Some(results.map(|review| review.author).collect())
+        })
+    }
+
+    fn account_of_agent(&self, forge: &str, repo: &str, agent: &str) -> Option<String> {
+        let kind = ForgeKind::from_text(forge)?;
+        self.forges.account_of_agent(kind, repo, agent).map(str::to_owned)
+    }
+
+    fn agent_of_account(&self, forge: ForgeKind, repo: &str, account: &str) -> Option<String> {
+        self.forges.agent_of_account(forge, repo, account).map(str::to_owned)
+    }
+
     fn own_accounts(&self, forge: ForgeKind) -> BoxFuture<'_, Vec<String>> {
         Box::pin(self.forges.own_accounts(forge))
     }
@@ -226,14 +255,16 @@ impl EscalationPort for ForgePort {
 
     fn own_part_holds<'a>(&'a self, task: &'a StoredTask) -> BoxFuture<'a, Option<bool>> {
         Box::pin(async move {
-            let (_, account) = match store::account_of_task(&self.pool, task).await {
+            let of_file = self.account_of_agent(&task.forge, &task.subject.repo, &task.assignee);
+            let found = store::accounts_of_task(&self.pool, task, of_file.as_deref()).await;
+            let accounts = match found {
                 Ok(found) => found,
                 Err(error) => {
                     tracing::warn!(%error, "planner: the agents cannot be read; the clock of a task goes on");
                     return None;
                 }
             };
-            let probed = self.forges.probe(&task.payload, &account, task.happened_at).await;
+            let probed = self.forges.probe(&task.payload, &accounts, task.happened_at).await;
             match probed.answer {
                 ProbeAnswer::Passed { own_part_holds }
                 | ProbeAnswer::Failed { own_part_holds, .. } => Some(own_part_holds),

@@ -5,16 +5,20 @@
 //! A further type is one module and one line of [`TASK_TYPES`].
 
 mod admit;
+mod arrived;
 mod assign;
+mod conversation;
 mod end;
 mod escalate;
 mod escalation_port;
+mod find_agent;
 mod forge_port;
 mod mail;
 mod open_gauge;
 #[cfg(test)]
 mod outage_tests;
 mod reading;
+mod repeated;
 pub(crate) mod report;
 mod rules;
 mod start;
@@ -22,8 +26,10 @@ mod task_type;
 mod template;
 mod toolchain;
 pub(crate) mod upkeep;
+mod withdraw;
 
-pub(crate) use admit::{Admitted, AdmittedTask, Arrived, admit, admit_all};
+pub(crate) use admit::{Admitted, AdmittedState, AdmittedTask, admit, admit_all};
+pub(crate) use arrived::Arrived;
 pub use escalation_port::{EscalationPort, NoForge, PortError, Posting, PullOfCommit};
 pub(crate) use forge_port::ForgePort;
 pub use mail::Mail;
@@ -33,6 +39,7 @@ pub(crate) use start::{ensure_started, start};
 pub use task_type::TaskType;
 pub use template::{HandedTask, OPTIONAL_WORDS, TemplateError, Templates};
 pub use toolchain::Toolchain;
+pub(crate) use withdraw::withdraw;
 
 use surety_common::domain::fault::{Fault, FaultCode};
 use uuid::Uuid;

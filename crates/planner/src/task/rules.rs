@@ -278,7 +278,7 @@ mod tests {
         let delivery = Delivery { forge: Forge::Github, event: "workflow_run", body: &body };
         match delivery.read(&Rules::default()).unwrap() {
             Reading::Tasks(mut tasks) => tasks.remove(0),
-            Reading::Ignored(reason) => panic!("{reason}"),
+            other @ (Reading::Ignored(_) | Reading::Withdrawn(_)) => panic!("{other:?}"),
         }
     }
 
@@ -308,6 +308,11 @@ mod tests {
             ("[reminder_hours]\nci_fail = 1", "reminder_hours.ci_fail"),
             ("[steps.nothing]\nen = [\"Act.\"]", "steps.nothing"),
             ("[steps.mention]\nen = [\"Act if needed.\"]", "if needed"),
+            (
+                "[steps.mention]\nen = [\"Act{% if context.x %} as needed{% endif %}.\"]",
+                "as needed",
+            ),
+            ("[steps.mention]\nen = [\"Act.\"]\nzh = [\"参考此说明。\"]", "参考"),
             ("[steps.mention]\nen = [\" \"]", "renders to nothing"),
             ("[steps.mention]\nen = [\"{{ x\"]", "steps.mention.en[0]"),
             ("[[added_steps]]\naction_type = \"x\"\nen = \"Act.\"", "added_steps[0].action_type"),

@@ -98,7 +98,7 @@ pub struct TemplateError {
     pub why: String,
 }
 
-/// Words that make an instruction optional, in lower case. No part but the event may have one.
+/// Words that make an instruction optional, in lower case. No part but the event may have one, whatever its values are.
 pub const OPTIONAL_WORDS: [&str; 22] = [
     "suggest",
     "consider",
@@ -117,7 +117,7 @@ pub const OPTIONAL_WORDS: [&str; 22] = [
     "如果需要",
     "如需",
     "推荐",
-    "供参考",
+    "参考",
     "可选",
     "酌情",
     "视情况",
@@ -148,6 +148,9 @@ impl Templates {
                 let file = folder.map(|folder| folder.join(format!("{name}.j2")));
                 let own = file.as_deref().map(read).transpose()?.flatten();
                 let text = own.unwrap_or_else(|| part.builtin(*language).to_owned());
+                if part != Part::Event {
+                    refuse_optional(&name, &text)?;
+                }
                 let added =
                     templates.engine.add_template_owned(name.clone(), text.trim().to_owned());
                 added.map_err(|error| failed(&name, &error))?;
@@ -172,11 +175,8 @@ impl Templates {
                             payload.event_type
                         )));
                     }
-                    let word = OPTIONAL_WORDS.iter().find(|word| text.contains(*word));
-                    if let Some(word) = word.filter(|_| part != Part::Event) {
-                        return Err(refused(format!(
-                            "`{word}` makes an instruction optional; remove it"
-                        )));
+                    if part != Part::Event {
+                        refuse_optional(&name(part, *language), &text)?;
                     }
                 }
             }
@@ -189,6 +189,7 @@ impl Templates {
     /// # Errors
     /// It does not compile or render, renders to nothing, or makes an instruction optional.
     pub(super) fn add_step(&mut self, name: &str, text: &str) -> Result<(), TemplateError> {
+        refuse_optional(name, text)?;
         let added = self.engine.add_template_owned(name.to_owned(), text.trim().to_owned());
         added.map_err(|error| failed(name, &error))?;
         for payload in samples() {
@@ -199,9 +200,7 @@ impl Templates {
             if step.is_empty() {
                 return Err(refused(format!("renders to nothing for {}", payload.event_type)));
             }
-            if let Some(word) = OPTIONAL_WORDS.iter().find(|word| step.contains(*word)) {
-                return Err(refused(format!("`{word}` makes an instruction optional; remove it")));
-            }
+            refuse_optional(name, &step)?;
         }
         Ok(())
     }
@@ -243,6 +242,19 @@ impl Templates {
         let template = self.engine.get_template(name).map_err(|error| failed(name, &error))?;
         let text = template.render(values).map_err(|error| failed(name, &error))?;
         Ok(text.trim().to_owned())
+    }
+}
+
+/// Refuses a text with a word that makes an instruction optional. The text of a template is looked at beside what it renders
+/// to: a part of it may be rendered for no sample.
+fn refuse_optional(name: &str, text: &str) -> Result<(), TemplateError> {
+    let text = text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
+    match OPTIONAL_WORDS.iter().find(|word| text.contains(*word)) {
+        Some(word) => Err(TemplateError {
+            path: name.into(),
+            why: format!("`{word}` makes an instruction optional; remove it"),
+        }),
+        None => Ok(()),
     }
 }
 

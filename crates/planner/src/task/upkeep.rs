@@ -128,7 +128,12 @@ async fn act(planner: &Planner, cause: TaskCause, run_id: Uuid) -> Result<(), Fa
             Some(task) => start_runs(planner, vec![Start::from(&task)]).await,
             None => Ok(()),
         },
-        TaskCause::Supersede => end::cancel_superseded(planner, run_id, run_id).await,
+        TaskCause::Supersede => match store::find_task(&planner.pool, run_id).await? {
+            Some(task) => {
+                end::cancel_superseded(planner, run_id, &end::why_superseded(&task)).await
+            }
+            None => Ok(()),
+        },
         TaskCause::Remind => match store::find_task(&planner.pool, run_id).await? {
             Some(task) => remind(planner, &task).await,
             None => Ok(()),

@@ -27,7 +27,7 @@ fn events_of(forge: Forge, rows: &str) -> Vec<ToolchainEvent> {
         let delivery = Delivery { forge, event: row["event"].as_str().unwrap(), body: &body };
         match delivery.read(&Rules::default()) {
             Ok(Reading::Tasks(tasks)) => tasks,
-            Ok(Reading::Ignored(_)) | Err(_) => Vec::new(),
+            Ok(Reading::Ignored(_) | Reading::Withdrawn(_)) | Err(_) => Vec::new(),
         }
     };
     rows.flat_map(read).collect()
@@ -254,6 +254,10 @@ fn a_folder_replaces_templates_and_is_checked_when_it_is_loaded() {
         ("{{ context.reviewer | safe }}", "safe"),
         (" ", "renders to nothing"),
         ("Act if needed.", "`if needed` makes an instruction optional"),
+        ("Act if\n  needed.", "`if needed` makes an instruction optional"),
+        // A part that is rendered for some events only.
+        ("Act.{% if context.pr_title %} Optional.{% endif %}", "`optional` makes an instruction"),
+        ("请执行。{% if context.branch %}仅供参考{% endif %}", "`参考` makes an instruction"),
         ("{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}", "fuel"),
     ] {
         fs::write(&file, template).unwrap();

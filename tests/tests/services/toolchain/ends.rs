@@ -110,6 +110,26 @@ async fn later_events_leave_nothing_to_do_and_notices_wake_no_agent() -> Result<
 }
 
 #[tokio::test]
+async fn a_request_that_the_forge_takes_back_ends_its_task_with_the_reason() -> Result<()> {
+    let stage = Stage::start().await?;
+    let run_id = stage.assigned(7, LOGIN).await?;
+    let mut taken = issue(7, "someone-else");
+    taken["action"] = serde_json::json!("unassigned");
+    let answer = stage.submit("issues", &taken).await?;
+    ensure!(answer.ignored == "unassigned" && answer.tasks.is_empty(), "{answer:#?}");
+    let ended = stage.ended(&run_id).await?;
+    ensure!(ended.outcome == "superseded" && ended.failure.is_empty(), "{ended:#?}");
+    let run = stage.deployment.run(&run_id).await?;
+    let said = run.terminal.map(|terminal| terminal.user_message).unwrap_or_default();
+    ensure!(said.contains("unassigned"), "{said}");
+    let request = v1::ListTaskEntriesRequest { run_id, ..Default::default() };
+    let entries = stage.tasks(PERSON)?.list_task_entries(request).await?.into_inner().entries;
+    let last = entries.last().map(|entry| entry.body.as_str());
+    ensure!(last == Some("The task ended as superseded: unassigned."), "{entries:#?}");
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
 async fn agents_are_registered_once_and_unknown_ones_are_the_coordinator_s() -> Result<()> {
     let stage = Stage::start().await?;
     let request = |id: &str, login: &str| v1::PutAgentRequest {

@@ -1,5 +1,6 @@
 //! Events of forges become tasks, and tasks end by reports, failures, later events or the clock.
 
+mod accounts;
 mod canary;
 mod clock;
 mod deaths;

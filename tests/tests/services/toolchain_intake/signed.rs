@@ -134,6 +134,8 @@ async fn each_delivery_is_stored_once_and_becomes_what_its_content_says() -> Res
     // The same content under a new id, as Gitea delivers again.
     send("issues", &body, json, (Repeated, "same_content")).await?;
     send("star", b"{}", json, (Ignored, "event_unknown")).await?;
+    let taken = String::from_utf8(assigned(3))?.replace("\"assigned\"", "\"unassigned\"");
+    send("issues", taken.as_bytes(), json, (Ignored, "unassigned")).await?;
     send("issues", b"{\"action\":\"assigned\"", json, (Refused, "json_syntax")).await?;
     send("issues", b"", json, (Refused, "json_syntax")).await?;
     send("issues", &[0xff, 0xfe], json, (Refused, "json_syntax")).await?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use surety_common::domain::json;
 use surety_common::domain::toolchain::{
-    Delivery, Forge, Language, MAX_DELIVERY, Reading, Rules, ToolchainEvent,
+    Delivery, Forge, Language, MAX_DELIVERY, Reading, Rules, ToolchainEvent, Withdrawal,
 };
 use surety_planner::task::{HandedTask, TaskType, Templates, Toolchain};
 use uuid::Uuid;
@@ -63,7 +63,7 @@ impl Check {
         let delivery = Delivery { forge: check.forge, event: &check.event, body: &body };
         let rules = Rules { own: check.own };
         match delivery.read(&rules)? {
-            Reading::Ignored(reason) => {
+            Reading::Ignored(reason) | Reading::Withdrawn(Withdrawal { reason, .. }) => {
                 let value = serde_json::json!({"ignored": reason.as_str()});
                 print(output, &value, || format!("ignored: {reason}"))?;
             }

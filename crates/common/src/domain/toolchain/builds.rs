@@ -1,8 +1,9 @@
 //! Builds and deployments that fail.
 
 use super::action::EventType;
-use super::event::{Assignee, Ignored, MAX_SUMMARY, Reading};
+use super::event::{Assignee, Ignored, MAX_SUMMARY};
 use super::payload::{Payload, cut};
+use super::reading::Reading;
 use super::role::Role;
 use super::source::{Occurrence, Source, context};
 use super::subject::Subject;

@@ -1,8 +1,9 @@
 //! A delivery, and what it is read as.
 
-use super::event::{Ignored, Reading};
+use super::event::Ignored;
 use super::forge::Forge;
 use super::payload::Payload;
+use super::reading::Reading;
 use super::source::{Rules, Source};
 use super::{builds, issues, pulls};
 use crate::domain::problem::{Code, Problem};

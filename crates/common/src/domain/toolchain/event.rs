@@ -49,6 +49,8 @@ pub struct ToolchainEvent {
     pub happened_at: DateTime<Utc>,
     /// What makes the event this one: a repetition under another delivery id has the same key.
     pub key: String,
+    /// Whether the delivery names the assignee among others, of whom it does not say which one was asked now.
+    pub is_among_others: bool,
 }
 
 impl ToolchainEvent {
@@ -65,6 +67,21 @@ impl ToolchainEvent {
     fn place(&self) -> Place<'_> {
         let Self { source, subject, brief, .. } = self;
         Place { forge: *source, subject, brief }
+    }
+
+    /// Whether the forge can ask for the same again, with the same key and a later time.
+    pub const fn can_repeat(&self) -> bool {
+        matches!(self.event_type, EventType::ReviewRequested | EventType::IssueAssigned)
+    }
+
+    /// The same commits for a reviewer that the delivery does not name.
+    #[must_use]
+    pub fn for_reviewer(&self, login: &str) -> Self {
+        let assignee = Assignee::Account(login.to_owned());
+        let of_all = self.key.strip_suffix(&self.assignee.to_string()).unwrap_or(&self.key);
+        let mut event = Self { key: format!("{of_all}{assignee}"), assignee, ..self.clone() };
+        event.context.insert("reviewer".to_owned(), Value::from(login));
+        event
     }
 
     /// The payload of its task, with steps and guidance in a language.
@@ -204,6 +221,10 @@ words! {
         DraftPullRequest = "draft_pull_request",
         /// The pull request was closed and not merged.
         ClosedWithoutMerge = "closed_without_merge",
+        /// The request for a review was taken back.
+        ReviewRequestRemoved = "review_request_removed",
+        /// The issue is not the assignee's any more.
+        Unassigned = "unassigned",
         /// The build or the deployment did not fail.
         NotFailed = "not_failed",
         /// The build belongs to no account.
@@ -211,13 +232,4 @@ words! {
         /// A comment on an issue that mentions no account.
         NoMention = "no_mention",
     }
-}
-
-/// What a delivery is read as.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Reading {
-    /// One event for each account or role that must act; never empty.
-    Tasks(Vec<ToolchainEvent>),
-    /// Nothing to do.
-    Ignored(Ignored),
 }

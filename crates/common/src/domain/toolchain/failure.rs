@@ -13,6 +13,14 @@ pub const MAX_CHAIN_DEPTH: u32 = 4;
 /// The most tasks of one chain.
 pub const MAX_CHAIN_TASKS: u32 = 20;
 
+/// The alert about a chain that takes no other task.
+pub const CHAIN_BOUND: &str = "chain_bound";
+
+/// Whether a chain takes a task behind the one at `depth`, with `tasks` of them already.
+pub const fn chain_has_room(depth: u32, tasks: u32) -> bool {
+    depth < MAX_CHAIN_DEPTH && tasks < MAX_CHAIN_TASKS
+}
+
 words! {
     /// The class of a failure.
     FailureClass {
@@ -62,6 +70,8 @@ words! {
         ForgeApiUnreachable = "forge_api_unreachable",
         /// The verification itself erred.
         VerifyError = "verify_error",
+        /// The forge cannot be asked about the work, because no account of the assignee is known there.
+        AccountUnknown = "account_unknown",
         /// The clone could not be made, or does not take the work: a setting, a credential, or a limit is in the way.
         WorkspaceUnavailable = "workspace_unavailable",
         /// The branch of the event is gone.
@@ -98,9 +108,10 @@ impl TaskFailure {
             Self::SpawnerCrash | Self::DeadlineExceeded | Self::MaxRetries | Self::BranchGone => {
                 FailureClass::System
             }
-            Self::ForgeApiUnreachable | Self::VerifyError | Self::WorkspaceUnavailable => {
-                FailureClass::Infrastructure
-            }
+            Self::ForgeApiUnreachable
+            | Self::VerifyError
+            | Self::AccountUnknown
+            | Self::WorkspaceUnavailable => FailureClass::Infrastructure,
         }
     }
 }
@@ -166,8 +177,9 @@ impl TaskFailure {
                 )
                 | None => {}
             }
-            if let Some(named @ (Self::ForgeApiUnreachable | Self::VerifyError)) =
-                Self::from_text(reason)
+            if let Some(
+                named @ (Self::ForgeApiUnreachable | Self::VerifyError | Self::AccountUnknown),
+            ) = Self::from_text(reason)
             {
                 found = named;
             }
@@ -196,6 +208,12 @@ mod tests {
                 StopReason::AcceptCheckFailed,
                 vec!["forge_api_unreachable"],
                 "forge_api_unreachable",
+                "infrastructure",
+            ),
+            (
+                StopReason::AcceptCheckFailed,
+                vec!["account_unknown"],
+                "account_unknown",
                 "infrastructure",
             ),
             (StopReason::Aborted, vec![], "no_action", "business"),

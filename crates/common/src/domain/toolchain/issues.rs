@@ -2,12 +2,14 @@
 
 use super::action::EventType;
 use super::brief::brief;
-use super::event::{Assignee, Ignored, Reading, ToolchainEvent};
+use super::event::{Assignee, Ignored, ToolchainEvent};
 use super::mention::Said;
 use super::payload::Payload;
 use super::pulls::Pull;
+use super::reading::Reading;
 use super::source::{Occurrence, Source, context};
 use super::subject::Subject;
+use super::withdrawal::WithdrawnFrom;
 use crate::domain::problem::Problem;
 use serde_json::{Value, json};
 
@@ -16,6 +18,7 @@ pub(super) fn issue(source: &Source<'_>) -> Result<Reading, Problem> {
     let payload = source.payload;
     match payload.text("/action") {
         "assigned" => assigned(source),
+        "unassigned" => unassigned(source),
         "opened" => opened(source),
         _ => Ok(Reading::Ignored(Ignored::ActionUnknown)),
     }
@@ -52,7 +55,26 @@ fn assigned(source: &Source<'_>) -> Result<Reading, Problem> {
         mark: String::new(),
         brief,
     };
-    Ok(source.tasks(&occurrence, assignees(payload).into_iter().map(Assignee::Account)))
+    let assignees = assignees(payload);
+    let is_among_others = assignees.len() > 1;
+    let mut reading = source.tasks(&occurrence, assignees.into_iter().map(Assignee::Account));
+    if let Reading::Tasks(tasks) = &mut reading {
+        tasks.iter_mut().for_each(|task| task.is_among_others = is_among_others);
+    }
+    Ok(reading)
+}
+
+/// GitHub names the one whose issue it was; Gitea only those whose it still is.
+fn unassigned(source: &Source<'_>) -> Result<Reading, Problem> {
+    let payload = source.payload;
+    let number = payload.number("/issue/number")?;
+    let subject = Subject { repo: source.repo()?, number: Some(number), is_pull_request: false };
+    let happened_at = payload.time(&["/issue/updated_at", "/issue/created_at"])?;
+    let from = match payload.optional_login("/assignee/login") {
+        Some(one) => WithdrawnFrom::Accounts(vec![one]),
+        None => WithdrawnFrom::AllBut(assignees(payload)),
+    };
+    Ok(source.withdrawn(Ignored::Unassigned, subject, (from, happened_at)))
 }
 
 /// GitHub names the one that was assigned; Gitea only all of them.

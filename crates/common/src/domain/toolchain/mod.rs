@@ -27,6 +27,7 @@ mod own;
 mod payload;
 mod probe;
 mod pulls;
+mod reading;
 mod report;
 mod risk;
 mod role;
@@ -34,6 +35,7 @@ mod source;
 mod steps;
 mod subject;
 mod task;
+mod withdrawal;
 mod words;
 mod workspace;
 
@@ -45,17 +47,18 @@ pub use agent::{Agent, AgentDriver, MAX_CONCURRENCY};
 pub use brief::{MAX_BRIEF, brief};
 pub use delivery::{Delivery, MAX_DELIVERY};
 pub use event::{
-    Assignee, FailedCheck, Ignored, LineComment, MAX_CHANGED_FILES, MAX_FAILED_CHECKS, Reading,
+    Assignee, FailedCheck, Ignored, LineComment, MAX_CHANGED_FILES, MAX_FAILED_CHECKS,
     ToolchainEvent,
 };
 pub use failure::{
-    FailureClass, MAX_BUSINESS_FAILURES, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, TaskFailure, TaskOutcome,
+    CHAIN_BOUND, FailureClass, MAX_BUSINESS_FAILURES, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS,
+    TaskFailure, TaskOutcome, chain_has_room,
 };
 pub use forge::Forge;
 pub use hook::{BodyKind, DeliveryState, Hook, MAX_HOOK_SECRETS};
 pub use intent::Intent;
 pub use language::Language;
-pub use order::{Placed, is_superseded, supersedes};
+pub use order::{Placed, asks_the_same, authors_of, is_superseded, reviewer_of, supersedes};
 pub use own::{OwnAccount, marker, marks_own, may_be_own};
 pub use payload::{is_login, is_repository};
 pub use probe::{
@@ -63,6 +66,7 @@ pub use probe::{
     ProbeReason, PullFact, ReviewFact, Wanted, decide, number_of, own_part_holds, refers_to,
     repository_of, reviewed_commit,
 };
+pub use reading::Reading;
 pub use report::{
     ANY_LONG_COMMENT, ANY_OUTPUT, Compatibility, LONG_COMMENT, ReportResult, THIN_REPORT,
     TaskEntry, TaskFacts, judge,
@@ -72,4 +76,5 @@ pub use role::Role;
 pub use source::Rules;
 pub use subject::Subject;
 pub use task::{EntryKind, INFRASTRUCTURE_ROLE, MAX_STEPS, SYSTEM, TaskPayload};
+pub use withdrawal::{Withdrawal, WithdrawnFrom};
 pub use workspace::workspace_revision;

@@ -1,13 +1,15 @@
 //! Pull requests and their reviews.
 
 use super::action::EventType;
-use super::event::{Assignee, Ignored, LINE_COMMENTS, Reading, ToolchainEvent};
+use super::event::{Assignee, Ignored, LINE_COMMENTS, ToolchainEvent};
 use super::forge::Forge;
 use super::mention::Said;
 use super::payload::Payload;
+use super::reading::Reading;
 use super::role::Role;
 use super::source::{Occurrence, Source, context};
 use super::subject::Subject;
+use super::withdrawal::WithdrawnFrom;
 use crate::domain::json::sha256_hex;
 use crate::domain::problem::Problem;
 use chrono::{DateTime, Utc};
@@ -81,13 +83,22 @@ pub(super) fn pull_request(source: &Source<'_>) -> Result<Reading, Problem> {
         other => other,
     };
     let pull = match action {
-        "opened" | "reopened" | "ready_for_review" | "review_requested" | "closed"
-        | "synchronize" | "synchronized" => Pull::read(source)?,
+        "opened"
+        | "reopened"
+        | "ready_for_review"
+        | "review_requested"
+        | "review_request_removed"
+        | "closed"
+        | "synchronize"
+        | "synchronized" => Pull::read(source)?,
         _ => return Ok(Reading::Ignored(Ignored::ActionUnknown)),
     };
     let from = payload.login("/sender/login")?;
     if action == "closed" {
         return merged(source, &pull, from);
+    }
+    if action == "review_request_removed" {
+        return Ok(request_removed(source, &pull));
     }
     if payload.is("/pull_request/draft") {
         return Ok(Reading::Ignored(Ignored::DraftPullRequest));
@@ -140,7 +151,8 @@ fn with_described(source: &Source<'_>, pull: &Pull, reading: Reading) -> Reading
 fn merged(source: &Source<'_>, pull: &Pull, from: String) -> Result<Reading, Problem> {
     let payload = source.payload;
     if !payload.is("/pull_request/merged") {
-        return Ok(Reading::Ignored(Ignored::ClosedWithoutMerge));
+        let from = (WithdrawnFrom::AllBut(Vec::new()), pull.updated_at);
+        return Ok(source.withdrawn(Ignored::ClosedWithoutMerge, pull.subject.clone(), from));
     }
     let merged_by = payload.optional_login("/pull_request/merged_by/login");
     let mut occurrence = pull.occurrence(EventType::PullRequestMerged, from, String::new());
@@ -156,6 +168,14 @@ fn merged(source: &Source<'_>, pull: &Pull, from: String) -> Result<Reading, Pro
     ]);
     occurrence.add(pull.addresses(String::new()));
     Ok(source.tasks(&occurrence, [Assignee::Account(pull.author.clone())]))
+}
+
+/// A request to a team names no account: its task may be wanted for another reason, and stays.
+fn request_removed(source: &Source<'_>, pull: &Pull) -> Reading {
+    let reviewer = source.payload.optional_login("/requested_reviewer/login");
+    let from = WithdrawnFrom::Accounts(reviewer.into_iter().collect());
+    let when = (from, pull.updated_at);
+    source.withdrawn(Ignored::ReviewRequestRemoved, pull.subject.clone(), when)
 }
 
 fn requested(source: &Source<'_>, pull: &Pull, from: String, reviewers: Vec<String>) -> Reading {

@@ -1,11 +1,13 @@
 //! A payload while it is read, and the parts that all events share.
 
 use super::action::EventType;
-use super::event::{Assignee, Ignored, Reading, ToolchainEvent};
+use super::event::{Assignee, Ignored, ToolchainEvent};
 use super::forge::Forge;
 use super::own::{OwnAccount, marks_own};
 use super::payload::Payload;
+use super::reading::Reading;
 use super::subject::Subject;
+use super::withdrawal::{Withdrawal, WithdrawnFrom};
 use crate::domain::problem::Problem;
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
@@ -66,6 +68,16 @@ impl Source<'_> {
         if tasks.is_empty() { Reading::Ignored(Ignored::NoAccount) } else { Reading::Tasks(tasks) }
     }
 
+    /// What the forge withdraws about a subject.
+    pub(super) fn withdrawn(
+        &self,
+        reason: Ignored,
+        subject: Subject,
+        (from, happened_at): (WithdrawnFrom, DateTime<Utc>),
+    ) -> Reading {
+        Reading::Withdrawn(Withdrawal { reason, source: self.forge, subject, from, happened_at })
+    }
+
     pub(super) fn task(&self, occurrence: &Occurrence, assignee: Assignee) -> ToolchainEvent {
         let Occurrence { event_type, subject, from, happened_at, context, mark, brief } =
             occurrence;
@@ -90,6 +102,7 @@ impl Source<'_> {
             source: self.forge,
             happened_at: *happened_at,
             key: key.join("|"),
+            is_among_others: false,
         }
     }
 }

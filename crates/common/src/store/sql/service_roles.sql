@@ -33,7 +33,8 @@ grant insert, delete on run, plan to surety_planner;
 grant insert, update, delete on execution, artifact, artifact_use, wait, request_outcome, namespace_policy,
     namespace_overlay, webhook, webhook_delivery, worker_tool, workspace_lock, executor to surety_planner;
 grant insert on audit to surety_planner;
-grant insert, update, delete on task, escalation, agent, agent_account, hook, forge_delivery, mail to surety_planner;
+grant insert, update, delete on task, escalation, agent, agent_account, hook, forge_delivery, forge_withdrawal, mail
+    to surety_planner;
 grant insert, delete on task_entry to surety_planner;
 grant insert, delete on journal to surety_planner;
 grant delete on verdict, anchor, anchored_verdict to surety_planner;

@@ -2,9 +2,7 @@
 
 use super::columns::{JudgedColumns, stored_instant};
 use super::row::StoredTask;
-use crate::domain::toolchain::{
-    ActionType, Assignee, Forge, Language, Placed, Role, Subject, TaskPayload,
-};
+use crate::domain::toolchain::{Assignee, Forge, Language, Subject, TaskPayload};
 use crate::store::StoreError;
 use chrono::{DateTime, Utc};
 use sqlx::{PgPool, PgTransaction};
@@ -101,17 +99,6 @@ impl NewTask {
     }
 }
 
-/// A task that is known about the subject of an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KnownTask {
-    /// Its run.
-    pub run_id: Uuid,
-    /// What decides its order among others.
-    pub placed: Placed,
-    /// Whether it has not ended, and no event left nothing to do for it.
-    pub is_open: bool,
-}
-
 /// The agent that was found for an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assigned {
@@ -119,6 +106,15 @@ pub struct Assigned {
     pub agent_id: String,
     /// The language of its instructions.
     pub language: Language,
+}
+
+/// Who is not given a task of a role.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The agents of these accounts.
+    pub accounts: Vec<String>,
+    /// These agents.
+    pub agents: Vec<String>,
 }
 
 /// What came of storing a task.
@@ -130,19 +126,9 @@ pub enum Inserted {
     Existed(Uuid),
 }
 
-#[derive(sqlx::FromRow)]
-struct KnownRow {
-    run_id: Uuid,
-    action_type: String,
-    is_pull_request: bool,
-    addressee: String,
-    happened_at: DateTime<Utc>,
-    is_open: bool,
-}
-
 /// A transaction that stores tasks. Dropped without [`Admission::commit`], it stores nothing.
 pub struct Admission {
-    transaction: PgTransaction<'static>,
+    pub(super) transaction: PgTransaction<'static>,
 }
 
 impl Admission {
@@ -168,43 +154,7 @@ impl Admission {
         Ok(Self { transaction })
     }
 
-    /// The tasks about a pull request or an issue; none about what has no number.
-    ///
-    /// # Errors
-    /// [`StoreError`]
-    pub async fn known(
-        &mut self,
-        forge: Forge,
-        subject: &Subject,
-    ) -> Result<Vec<KnownTask>, StoreError> {
-        let Some(number) = subject.number else { return Ok(Vec::new()) };
-        let rows: Vec<KnownRow> = sqlx::query_as(include_str!("../sql/tasks_of_subject.sql"))
-            .bind(forge.as_str())
-            .bind(&subject.repo)
-            .bind(to_number(number)?)
-            .fetch_all(&mut *self.transaction)
-            .await?;
-        let known = |row: KnownRow| {
-            let (kind, name) = row.addressee.split_once(' ')?;
-            let assignee = match kind {
-                "account" => Assignee::Account(name.to_owned()),
-                "role" => Assignee::Role(Role::from_text(name)?),
-                _ => return None,
-            };
-            let subject = Subject { is_pull_request: row.is_pull_request, ..subject.clone() };
-            let placed = Placed {
-                action: ActionType::from_text(&row.action_type)?,
-                subject,
-                assignee,
-                happened_at: row.happened_at,
-            };
-            Some(KnownTask { run_id: row.run_id, placed, is_open: row.is_open })
-        };
-        // Tasks of the service's own kinds have no place among events.
-        Ok(rows.into_iter().filter_map(known).collect())
-    }
-
-    /// The agent that an event asks for. `from` is the account that caused the event.
+    /// The agent that an event asks for; one of a role without those that are left out.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -212,7 +162,7 @@ impl Admission {
         &mut self,
         forge: Forge,
         assignee: &Assignee,
-        from: &str,
+        left_out: &LeftOut,
     ) -> Result<Option<Assigned>, StoreError> {
         let found: Option<(String, String)> = match assignee {
             Assignee::Account(login) => {
@@ -223,21 +173,32 @@ impl Admission {
                     .await?
             }
             Assignee::Role(role) => {
-                // Only of a review the author is left out.
-                let from = if *role == Role::Reviewer { from } else { "" };
+                let LeftOut { accounts, agents } = left_out;
+                let accounts: Vec<String> =
+                    accounts.iter().map(|login| login.to_lowercase()).collect();
                 sqlx::query_as(include_str!("../sql/agent_with_role.sql"))
                     .bind(role.as_str())
                     .bind(forge.as_str())
-                    .bind(from)
+                    .bind(accounts)
+                    .bind(agents)
                     .fetch_optional(&mut *self.transaction)
                     .await?
             }
         };
-        let Some((agent_id, language)) = found else { return Ok(None) };
-        let language = Language::from_text(&language).ok_or_else(|| {
-            StoreError::corrupt(format!("agent {agent_id:?} column language"), &language)
-        })?;
-        Ok(Some(Assigned { agent_id, language }))
+        found.map(assigned).transpose()
+    }
+
+    /// A registered agent by its id.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn agent(&mut self, id: &str) -> Result<Option<Assigned>, StoreError> {
+        let found: Option<(String, String)> =
+            sqlx::query_as("select id, language from agent where id = $1")
+                .bind(id)
+                .fetch_optional(&mut *self.transaction)
+                .await?;
+        found.map(assigned).transpose()
     }
 
     /// Stores a task, once for each event.
@@ -246,18 +207,6 @@ impl Admission {
     /// [`StoreError`]
     pub async fn insert(&mut self, task: &NewTask) -> Result<Inserted, StoreError> {
         insert_task(&mut self.transaction, task).await
-    }
-
-    /// The task that an event made before.
-    ///
-    /// # Errors
-    /// [`StoreError`]
-    pub async fn made_before(
-        &mut self,
-        namespace: &str,
-        event_key: &str,
-    ) -> Result<Option<Uuid>, StoreError> {
-        find_by_event(&mut self.transaction, namespace, event_key).await
     }
 
     /// Notes that an event left nothing to do for open tasks. Their runs are cancelled after the commit.
@@ -283,6 +232,13 @@ impl Admission {
     pub async fn commit(self) -> Result<(), StoreError> {
         Ok(self.transaction.commit().await?)
     }
+}
+
+fn assigned((agent_id, language): (String, String)) -> Result<Assigned, StoreError> {
+    let language = Language::from_text(&language).ok_or_else(|| {
+        StoreError::corrupt(format!("agent {agent_id:?} column language"), &language)
+    })?;
+    Ok(Assigned { agent_id, language })
 }
 
 async fn find_by_event(

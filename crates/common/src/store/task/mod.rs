@@ -13,6 +13,7 @@ mod end;
 mod entry;
 mod history;
 mod judged;
+mod known;
 mod row;
 mod upkeep;
 
@@ -20,8 +21,8 @@ pub(in crate::store) use admission::insert_task;
 pub(in crate::store) use history::insert_entry;
 pub(in crate::store) use judged::{SignedTask, judged_task};
 
-pub use account::account_of_task;
-pub use admission::{Admission, Assigned, Inserted, KnownTask, NewTask};
+pub use account::{account_of_task, accounts_of_task};
+pub use admission::{Admission, Assigned, Inserted, LeftOut, NewTask};
 pub use columns::JudgedColumns;
 pub use end::{EndedTask, Escalation, EscalationAction, EscalationEnd, NewEscalation};
 pub use end::{end_escalation, end_task, take_escalations};
@@ -30,6 +31,7 @@ pub use history::{
     DecisionWait, NewEntry, add_entry, decision_wait, hold_task, list_entries, report_task,
 };
 pub use judged::{JudgedTask, task_history};
+pub use known::{KnownTask, MadeBefore};
 pub use row::{StoredTask, TaskEnd, TaskFilter, TaskPage, find_task, list_tasks};
 pub use upkeep::{
     OpenTasks, TaskCause, TaskKind, assign_task, count_open_tasks, due_tasks, look_again,

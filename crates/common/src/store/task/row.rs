@@ -64,6 +64,8 @@ pub struct StoredTask {
     pub reported_at: Option<DateTime<Utc>>,
     /// Whether a later event left nothing to do.
     pub is_superseded: bool,
+    /// Why the forge withdrew what it asks for; empty where it did not.
+    pub withdrawn_by: String,
     /// How it ended; none before.
     pub end: Option<TaskEnd>,
     /// The state of its run; `INTAKE` until the run is made.
@@ -117,6 +119,7 @@ struct TaskRow {
     waiting_for: String,
     reported_at: Option<DateTime<Utc>>,
     superseded_by: Option<Uuid>,
+    withdrawn_by: String,
     ended_at: Option<DateTime<Utc>>,
     outcome: String,
     failure: String,
@@ -180,6 +183,7 @@ impl TaskRow {
             waiting_for: self.waiting_for,
             reported_at: self.reported_at,
             is_superseded: self.superseded_by.is_some(),
+            withdrawn_by: self.withdrawn_by,
             end,
             state,
             terminal: self.terminal.map(|terminal| terminal.0),

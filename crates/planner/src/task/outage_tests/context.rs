@@ -71,7 +71,7 @@ fn failed_status(repo: &str, commit: &str) -> Vec<ToolchainEvent> {
     let delivery = Delivery { forge: Forge::Gitea, event: "status", body: &body };
     match delivery.read(&Rules::default()).expect("a delivery") {
         Reading::Tasks(events) => events,
-        Reading::Ignored(reason) => panic!("ignored: {reason:?}"),
+        other @ (Reading::Ignored(_) | Reading::Withdrawn(_)) => panic!("no tasks: {other:?}"),
     }
 }
 
@@ -115,7 +115,7 @@ fn failed_workflow(repo: &str, commit: &str, number: u64) -> Vec<ToolchainEvent>
     let delivery = Delivery { forge: Forge::Gitea, event: "workflow_run", body: &body };
     match delivery.read(&Rules::default()).expect("a delivery") {
         Reading::Tasks(events) => events,
-        Reading::Ignored(reason) => panic!("ignored: {reason:?}"),
+        other @ (Reading::Ignored(_) | Reading::Withdrawn(_)) => panic!("no tasks: {other:?}"),
     }
 }
 

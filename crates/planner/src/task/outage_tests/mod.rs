@@ -1,11 +1,13 @@
 //! A forge that fails at each place where the planner asks it: the context of an event, and what is written because a
-//! task failed. Real database, real client, real socket.
+//! task failed; and forges that repeat and withdraw what they ask for. Real database, real client, real socket.
 
+mod answers;
 mod clock;
 mod context;
 mod handed;
 mod own;
 mod posting;
+mod requests;
 mod rounds;
 mod together;
 
@@ -154,7 +156,7 @@ fn event_of(repo: &str, (event, action): (&str, &str), minute: u32) -> Vec<Toolc
     let delivery = Delivery { forge: Forge::Gitea, event, body: &body };
     match delivery.read(&Rules::default()).expect("a delivery") {
         Reading::Tasks(events) => events,
-        Reading::Ignored(reason) => panic!("ignored: {reason:?}"),
+        other @ (Reading::Ignored(_) | Reading::Withdrawn(_)) => panic!("no tasks: {other:?}"),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Deliveries that are admitted together: one that cannot be admitted holds back none of the others.
 
-use super::super::admit::{AdmittedState, Arrived};
-use super::super::admit_all;
+use super::super::{AdmittedState, Arrived, admit_all};
 use super::{Bench, LOGIN, count_tasks, event_of, quick};
 use sqlx::PgPool;
 use surety_common::domain::toolchain::Assignee;

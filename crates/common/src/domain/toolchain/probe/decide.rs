@@ -85,7 +85,7 @@ impl Finding {
 
 /// Whether the forge shows what a task asks for.
 pub fn decide(question: &ProbeQuestion, facts: &ProbeFacts) -> Finding {
-    let ProbeQuestion { account, since, wanted, .. } = question;
+    let ProbeQuestion { since, wanted, .. } = question;
     let is_newer = |at: &DateTime<Utc>| at >= since;
     let has_replied = facts.replies.iter().any(is_newer);
     match wanted {
@@ -97,15 +97,14 @@ pub fn decide(question: &ProbeQuestion, facts: &ProbeFacts) -> Finding {
             Finding::of(!fails, ProbeReason::ChecksFailing)
         }
         Wanted::Review { .. } => {
-            let of_assignee = |review: &&ReviewFact| review.author.eq_ignore_ascii_case(account);
+            let of_assignee = |review: &&ReviewFact| question.is_of(&review.author);
             let mut reviews = facts.reviews.iter().filter(of_assignee);
             let holds = reviews.any(|review| review.is_result && is_newer(&review.at));
             Finding::of(holds, ProbeReason::NoReview)
         }
         Wanted::Response { .. } => {
-            let reviewed = |review: &ReviewFact| {
-                review.author.eq_ignore_ascii_case(account) && is_newer(&review.at)
-            };
+            let reviewed =
+                |review: &ReviewFact| question.is_of(&review.author) && is_newer(&review.at);
             let responded = has_replied || facts.reviews.iter().any(reviewed);
             Finding::of(responded || has_pushed(*since, facts), ProbeReason::NoResponse)
         }

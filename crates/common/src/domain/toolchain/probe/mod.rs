@@ -1,7 +1,7 @@
 //! What the forge itself is asked about a task, and what its answers mean.
 //!
 //! ```text
-//!   payload, account, time of the event --ProbeQuestion::of--> question   (or why none can be asked)
+//!   payload, accounts, time of the event --ProbeQuestion::of--> question   (or why none can be asked)
 //!   question + facts of the forge ------decide---------------> passed, or failed with a reason
 //!                                 \-----own_part_holds-------> whether only CI or a reviewer is missing
 //! ```
@@ -52,7 +52,7 @@ words! {
         NothingToShow = "nothing_to_show",
         /// The payload names no repository, number or branch.
         SubjectUnknown = "subject_unknown",
-        /// The assignee has no account on the forge.
+        /// No account of the assignee is known on the forge.
         AccountUnknown = "account_unknown",
         /// The API of this forge does not serve it.
         NotServed = "not_served",

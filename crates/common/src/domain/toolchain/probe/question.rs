@@ -11,8 +11,8 @@ use serde_json::Value;
 pub struct ProbeQuestion {
     /// The repository, as `owner/name`.
     pub repo: String,
-    /// The assignee's account on the forge.
-    pub account: String,
+    /// The accounts on the forge whose work counts: those of the assignee.
+    pub accounts: Vec<String>,
     /// The forge's own time of the event: what is older does not count.
     pub since: DateTime<Utc>,
     /// What the forge has to show.
@@ -66,13 +66,13 @@ pub enum Wanted {
 }
 
 impl ProbeQuestion {
-    /// The question about a task of an account. `since` is the time of the event by the forge's clock.
+    /// The question about a task of these accounts. `since` is the time of the event by the forge's clock.
     ///
     /// # Errors
     /// Why none can be asked.
     pub fn of(
         payload: &TaskPayload,
-        account: &str,
+        accounts: &[String],
         since: DateTime<Utc>,
     ) -> Result<Self, NotAsked> {
         let action = ActionType::from_text(&payload.action_type).ok_or(NotAsked::NothingToShow)?;
@@ -99,11 +99,16 @@ impl ProbeQuestion {
             wanted,
             Wanted::Review { .. } | Wanted::Response { .. } | Wanted::Reply { .. }
         );
-        if account.is_empty() && needs_account {
+        if accounts.is_empty() && needs_account {
             return Err(NotAsked::AccountUnknown);
         }
         let repo = repository_of(payload).ok_or(NotAsked::SubjectUnknown)?;
-        Ok(Self { repo, account: account.to_owned(), since, wanted })
+        Ok(Self { repo, accounts: accounts.to_vec(), since, wanted })
+    }
+
+    /// Whether the work of an account counts.
+    pub fn is_of(&self, account: &str) -> bool {
+        self.accounts.iter().any(|it| it.eq_ignore_ascii_case(account))
     }
 }
 

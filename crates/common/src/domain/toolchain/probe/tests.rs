@@ -21,7 +21,7 @@ fn payload(event: EventType, context: Value) -> TaskPayload {
 }
 
 fn ask(event: EventType, context: Value) -> Result<ProbeQuestion, NotAsked> {
-    ProbeQuestion::of(&payload(event, context), "alice", at(0))
+    ProbeQuestion::of(&payload(event, context), &["alice".to_owned()], at(0))
 }
 
 fn review(author: &str, minute: i64, commit: &str, word: &str) -> ReviewFact {
@@ -183,9 +183,12 @@ fn notices_and_unknown_actions_are_not_asked_about() {
     }
     let mut other = payload(EventType::Mention, json!({}));
     other.action_type = "dance".to_owned();
-    assert_eq!(ProbeQuestion::of(&other, "alice", at(0)), Err(NotAsked::NothingToShow));
+    assert_eq!(
+        ProbeQuestion::of(&other, &["alice".to_owned()], at(0)),
+        Err(NotAsked::NothingToShow)
+    );
     let review = payload(EventType::ReviewRequested, json!({"repo": "o/r", "pr_number": 7}));
-    assert_eq!(ProbeQuestion::of(&review, "", at(0)), Err(NotAsked::AccountUnknown));
+    assert_eq!(ProbeQuestion::of(&review, &[], at(0)), Err(NotAsked::AccountUnknown));
     let deployed = ask(EventType::DeploymentFailed, json!({"repo": "o/r", "environment": "prod"}));
     let deployed = deployed.expect("a question");
     let facts = ProbeFacts { deployed: vec![at(-1)], ..ProbeFacts::default() };

@@ -1,0 +1,4 @@
+-- What a forge withdrew about one pull request or issue.
+select reason, accounts, keeps, happened_at
+from forge_withdrawal
+where forge = $1 and repo = $2 and number = $3
