@@ -112,6 +112,11 @@ impl Round {
         };
         if inputs == Inputs::CanaryAtStart {
             self.read_start_files().await?;
+            if self.may_be_ended(probe).await? {
+                return Ok(is_not_run(
+                    "the product ends programs at the start, and so may end the test",
+                ));
+            }
         }
         let view_of = if inputs == Inputs::Canary { base } else { inputs };
         let order =

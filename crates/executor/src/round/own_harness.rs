@@ -6,11 +6,12 @@ use crate::blocking::blocking;
 use crate::tool::{RelPath, ToolError, Workspace};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use surety_common::domain::canary::{is_own_program, is_own_script};
+use surety_common::domain::canary::{is_own_program, is_own_script, product_may_end};
 use surety_common::domain::check_inputs::{
-    Assumed, Role, Script, StartInputs, language_of, scripts,
+    Assumed, Role, Script, StartInputs, imported_files, language_of, scripts,
 };
 use surety_common::domain::manifest::Kind;
 use surety_common::domain::receipt::Inputs;
@@ -19,6 +20,10 @@ use uuid::Uuid;
 
 /// The largest script that is read, in bytes.
 const MAX_SCRIPT: u64 = 512 << 10;
+/// The most names of files that a script loads and that are looked for.
+const MAX_LOADED: usize = 2_000;
+/// The folder of a round's views with files of the start.
+const START: &str = "start";
 
 impl Round {
     /// The one test script that the line of a check runs, where it loads the product and ends only where it says; else
@@ -90,6 +95,54 @@ impl Round {
             is_there.then(|| is_hidden || inputs.kind_of(file.as_bytes()).is_some())
         };
         Ok(is_own_script(path, &text, is_check_input))
+    }
+
+    /// Whether the test that a check starts without a known runner loads a product that ends programs already at the
+    /// start: such a test may end there where all is well.
+    pub(super) async fn may_be_ended(self: &Arc<Self>, probe: &Probe) -> Result<bool, ToolError> {
+        let ran = self.memory().ran(probe, Inputs::Original);
+        let Some(path) = ran.and_then(|ran| ran.harness) else { return Ok(false) };
+        let (round, overlay) = (Arc::clone(self), probe.overlay.clone());
+        blocking(move || {
+            let workspace = round.setup.folder.workspace()?;
+            let text = round.test_text(&workspace, &overlay, &path).unwrap_or_default();
+            let mut open = imported_files(&path, &text);
+            let mut seen = BTreeSet::from([path]);
+            while let Some(file) = open.pop() {
+                if seen.len() > MAX_LOADED || !seen.insert(file.clone()) {
+                    continue;
+                }
+                let Some(text) = round.start_text(&workspace, &file)? else { continue };
+                if product_may_end(&file, &text) {
+                    return Ok(true);
+                }
+                open.extend(imported_files(&file, &text));
+            }
+            Ok(false)
+        })
+        .await?
+    }
+
+    /// The text of a file at the start; none where that is not known. It blocks.
+    fn start_text(&self, workspace: &Workspace, path: &str) -> Result<Option<String>, ToolError> {
+        let entry = self.start()?.and_then(|start| start.manifest.get(path.as_bytes()));
+        if entry.is_none_or(|entry| entry.kind != Kind::File) {
+            return Ok(None);
+        }
+        let is_changed = self.opening()?.changed.iter().any(|it| it.as_slice() == path.as_bytes());
+        let text = if is_changed {
+            let folder = self.views()?.join(START);
+            let given = self.originals.get().map(|given| &given.originals);
+            let written = given.map_or(Ok(None), |it| it.write_any(path.as_bytes(), &folder));
+            let written = written.map_err(|error| ToolError::io(folder.display(), &error))?;
+            let written =
+                written.map_or_else(|| self.start_file(path.as_bytes()), |it| Ok(Some(it)))?;
+            written.and_then(|written| fs::read(written).ok())
+        } else {
+            let place = RelPath::root().join(OsStr::from_bytes(path.as_bytes()));
+            workspace.read(&place, MAX_SCRIPT).ok()
+        };
+        Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
     }
 
     /// The text of a test, as the view of its check has it; none where it cannot be read. It blocks.

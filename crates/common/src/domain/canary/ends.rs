@@ -59,6 +59,28 @@ pub(super) fn failing_at_ends(script: Script, text: &str, token: &str) -> Option
     edits.applied_to(text)
 }
 
+/// Whether a file that a program loads may itself end the program with what may be 0. What it does only where it is
+/// started itself counts for nothing.
+pub(super) fn may_end(script: Script, text: &str) -> bool {
+    let loaded = ["\nif __name__", "require.main === module", "import.meta.main"]
+        .iter()
+        .filter_map(|mark| text.find(mark))
+        .min()
+        .map_or(text, |end| text.get(..=end).unwrap_or_default());
+    // The end of the file is no statement of its own.
+    let ends = match script {
+        Script::Shell => Shell::read(loaded).map(|shell| shell.ends().len()),
+        Script::Python => masked(script, loaded)
+            .and_then(|code| of_python(&code, loaded, ""))
+            .map(|edits| edits.0.len() - 1),
+        Script::Javascript => masked(script, loaded)
+            .and_then(|code| of_javascript(&code, loaded, ""))
+            .map(|edits| edits.0.len() - 1),
+        Script::C | Script::Cpp => Some(0),
+    };
+    ends != Some(0)
+}
+
 /// The text that fails in front of everything that the code of the start may do.
 pub(super) fn failing_in_front(script: Script, text: &str, token: &str) -> Option<String> {
     let name = format!("{token}_00");
@@ -379,6 +401,21 @@ mod tests {
             ("a.cpp", "int main() { auto f = [](int x) { return x; }; }\n"),
         ] {
             assert_eq!(at_ends(path, text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_product_may_end_the_program_that_loads_it() {
+        for (path, text, expected) in [
+            ("app.py", "def main():\n    sys.exit(run())\n", true),
+            ("app.py", "def main():\n    sys.exit(2)\n", false),
+            ("app.py", "def f(): pass\n\nif __name__ == '__main__':\n    sys.exit(f())\n", false),
+            ("lib.sh", "die() {\n  echo \"$1\"\n  exit 1\n}\n", false),
+            ("lib.sh", "usage() {\n  exit 0\n}\n", true),
+            ("a.js", "exports.main = () => process.exit();\n", true),
+            ("a.js", "exports.a = 1;\n", false),
+        ] {
+            assert_eq!(may_end(Script::of(path).unwrap(), text), expected, "{text}");
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) fn bodies(runner: Runner, path: &str) -> &'static [&'static str] {
 
 /// Modules in Python are loaded once more, and their functions compared by name.
 const LIBRARIES: &str = "\
-import importlib.util, sys, types, unittest
+import importlib.util, sys, types
         def parts(code):
             own = [code.co_code, code.co_names]
             for it in code.co_consts:
@@ -48,10 +48,11 @@ import importlib.util, sys, types, unittest
         names = ['unittest.' + it for it in
                  'case result suite loader runner main async_case mock'.split()]
         names += ['_pytest.' + it for it in
-                  'outcomes python_api raises runner python reports unittest skipping'.split()]
+                  'approx outcomes python_api raises runner python reports unittest skipping'.split()]
         replaced = []
         for name in [it for it in names + ['random', 'secrets', 'uuid'] if it in sys.modules]:
             now = sys.modules[name]
+            package = sys.modules.get(name.split('.')[0].lstrip('_'), now)
             try:
                 spec = importlib.util.find_spec(name)
                 first = importlib.util.module_from_spec(spec)
@@ -67,7 +68,7 @@ import importlib.util, sys, types, unittest
                 elif isinstance(made, type):
                     replaced += [at for at, it in list(vars(made).items())
                                  if own(it) != own(vars(other).get(at))]
-                if name.startswith('unittest.') and vars(unittest).get(key, other) is not other:
+                if vars(package).get(key, other) is not other:
                     replaced.append(key)
         if not replaced:
             raise RuntimeError('«')";

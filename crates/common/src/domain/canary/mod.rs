@@ -29,7 +29,7 @@ pub use report::reported;
 pub use ruling::{
     CANARY_NOT_RUN, CanaryRuling, CanaryRun, RUNNER_PATCHED, facts_of, not_run, rule_canary,
 };
-pub use script::{OwnTest, is_own_program, is_own_script, plant_own};
+pub use script::{OwnTest, is_own_program, is_own_script, plant_own, product_may_end};
 
 use super::tests_seen::Runner;
 

@@ -4,7 +4,7 @@
 //! A product that such a script loads can end the program with 0 before any assertion, or switch assertions off. A run
 //! that succeeds passes one of the script's own ends.
 
-use super::ends::{failing_at_ends, names};
+use super::ends::{failing_at_ends, may_end, names};
 use super::masked::Script;
 use super::plant::{Change, Planted};
 use crate::domain::check_inputs::imported_files;
@@ -23,6 +23,11 @@ pub fn is_own_script(
     let loaded: Vec<bool> =
         imported_files(path, text).iter().filter_map(|file| is_check_input(file)).collect();
     !loaded.is_empty() && loaded.iter().all(|is_check_input| !is_check_input)
+}
+
+/// Whether a product of this text may end a script that loads it with success.
+pub fn product_may_end(path: &str, text: &str) -> bool {
+    Script::of(path).is_some_and(|script| may_end(script, text))
 }
 
 /// Whether a test in C is a program, and ends only where it says.
