@@ -239,9 +239,9 @@ mod tests {
         for (script, text, expected) in [
             (Script::Python, "a('x)') # exit(\nb", "a('__')        \nb"),
             (Script::Python, "\"\"\"exit(\n\"\"\"\nc", "\"__________\"\nc"),
-            (Script::Javascript, "a(/[/'\"]/) / b", "a(/____/) / b"),
-            (Script::Javascript, "x = `a${f('}')}` + 1 / 2", "x = `___________` + 1 / 2"),
-            (Script::C, "c = '\\'' /* exit( */;", "c = '__'             ;"),
+            (Script::Javascript, "a(/[/'\"]/) / b", "a(/_____/) / b"),
+            (Script::Javascript, "x = `a${f('}')}` + 1 / 2", "x = `__________` + 1 / 2"),
+            (Script::C, "c = '\\'' /* exit( */;", "c = '__'            ;"),
             (Script::Cpp, "n = 1'000; exit(1);", "n = 1'000; exit(1);"),
         ] {
             let found = masked(script, text).unwrap();
