@@ -13,7 +13,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 use surety_common::domain::canary::{
-    OwnTest, facts_of, hosts, language_of_runner, narrow, not_run, plant, plant_own, reported,
+    OwnTest, facts_of, hosts, hosts_started, language_of_runner, narrow, not_run, plant, plant_own,
+    plant_started, reported,
 };
 use surety_common::domain::check_inputs::{InputKind, convention_of};
 use surety_common::domain::manifest::{Entry, Kind};
@@ -21,7 +22,7 @@ use surety_common::domain::receipt::Inputs;
 use surety_common::domain::run::CanaryPolicy;
 use surety_common::domain::source_tests::may_have_tests;
 use surety_common::domain::tests_named::{language_of_tests, lists_tests};
-use surety_common::domain::tests_seen::Runner;
+use surety_common::domain::tests_seen::{Runner, Started};
 use surety_common::domain::verification::{Observation, Probe};
 use uuid::Uuid;
 
@@ -111,6 +112,11 @@ impl Round {
         };
         if inputs == Inputs::CanaryAtStart {
             self.read_start_files().await?;
+            if self.may_be_ended(probe).await? {
+                return Ok(is_not_run(
+                    "the product ends programs at the start, and so may end the test",
+                ));
+            }
         }
         let view_of = if inputs == Inputs::Canary { base } else { inputs };
         let order =
@@ -165,17 +171,12 @@ impl Round {
         let Some(ran) = self.memory().runs.get(&key).cloned() else {
             return Ok(Err("the check did not run".to_owned()));
         };
+        let workspace = self.setup.folder.workspace()?;
         if let Some(path) = &ran.harness {
-            let OwnTest { at_end, in_front } = plant_own(path, &token());
-            let tests = at_end.tests.clone();
-            let [hosts, hosts_at_start] =
-                [at_end, in_front].map(|planted| vec![(PathBuf::from(path), planted)]);
-            let canary = Arc::new(Canary { line: None, hosts, hosts_at_start, tests });
-            self.memory().canaries.insert(probe.check_id.clone(), Arc::clone(&canary));
-            return Ok(Ok(canary));
+            let planted = self.planted_own(probe, &workspace, path);
+            return Ok(planted.ok_or_else(|| "the test could not be read".to_owned()));
         }
         let runners: BTreeSet<Runner> = ran.runners.iter().copied().collect();
-        let workspace = self.setup.folder.workspace()?;
         let languages: BTreeSet<_> =
             runners.iter().map(|runner| language_of_runner(*runner)).collect();
         let mut files = self.test_files(&workspace, &probe.overlay, &languages)?;
@@ -195,20 +196,28 @@ impl Round {
         // What a recipe runs may depend on it, so it is left out only where that saves much.
         let of_recipe = only.filter(|_| ran.took > LONG_RECIPE);
         let (mut chosen, mut tests) = (Vec::new(), Vec::new());
-        let mut narrowed = None;
-        for runner in &runners {
+        let (mut narrowed, is_alone) = (None, runners.len() == 1 && ran.started.is_empty());
+        let started = ran.started.into_iter().filter_map(|it| {
+            let text = self.test_text(&workspace, &probe.overlay, &it.path)?;
+            Some((it, text))
+        });
+        for (Started { runner, path }, text) in hosts_started(started.collect(), &changed) {
+            let planted = plant_started(runner, &path, &text, &token());
+            let Some(planted) = planted else { continue };
+            tests.extend(planted.tests.iter().cloned());
+            chosen.push((PathBuf::from(path), planted));
+        }
+        for runner in runners.iter().filter(|runner| ran.searching.contains(runner)) {
             let hosts = hosts(*runner, line, &files, &changed);
             let shorter = || {
                 let direct = narrow(line, *runner, &hosts);
                 direct.or_else(|| narrow(of_recipe?, *runner, &hosts))
             };
-            narrowed = (runners.len() == 1).then(shorter).flatten();
+            narrowed = is_alone.then(shorter).flatten();
             for host in hosts {
                 let text = files.iter().find(|(path, _)| *path == host).map(|(_, text)| *text);
-                let token = token();
-                let Some(planted) = plant(*runner, host, text.unwrap_or_default(), &token) else {
-                    continue;
-                };
+                let planted = plant(*runner, host, text.unwrap_or_default(), &token());
+                let Some(planted) = planted else { continue };
                 tests.extend(planted.tests.iter().cloned());
                 chosen.push((PathBuf::from(host), planted));
             }
@@ -226,6 +235,18 @@ impl Round {
             Arc::new(Canary { line: narrowed, hosts: chosen, hosts_at_start: Vec::new(), tests });
         self.memory().canaries.insert(probe.check_id.clone(), Arc::clone(&canary));
         Ok(Ok(canary))
+    }
+
+    /// The canary of a test that no known runner starts. It blocks.
+    fn planted_own(&self, probe: &Probe, workspace: &Workspace, path: &str) -> Option<Arc<Canary>> {
+        let text = self.test_text(workspace, &probe.overlay, path)?;
+        let OwnTest { at_ends, in_front } = plant_own(path, &text, &token())?;
+        let tests = at_ends.tests.clone();
+        let [hosts, hosts_at_start] =
+            [at_ends, in_front].map(|planted| vec![(PathBuf::from(path), planted)]);
+        let canary = Arc::new(Canary { line: None, hosts, hosts_at_start, tests });
+        self.memory().canaries.insert(probe.check_id.clone(), Arc::clone(&canary));
+        Some(canary)
     }
 
     /// The test files of the start and of a hidden check, with their texts. It blocks.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use surety_common::domain::canary::Planted;
 use surety_common::domain::receipt::Inputs;
 use surety_common::domain::tests_named::Names;
-use surety_common::domain::tests_seen::Runner;
+use surety_common::domain::tests_seen::{Runner, Started};
 use surety_common::domain::verification::Probe;
 
 /// A run about the runner of a check that took longer is made only where its line can be narrowed.
@@ -32,11 +32,15 @@ impl Memory {
 pub(super) struct Ran {
     pub(super) took: Duration,
     pub(super) runners: Vec<Runner>,
+    /// Of these, the ones that look for test files.
+    pub(super) searching: Vec<Runner>,
+    /// The test files that start a runner over their own tests.
+    pub(super) started: Vec<Started>,
     /// The tests that it named.
     pub(super) names: Names,
     /// Whether its test files spell more tests than ran.
     pub(super) lacks_tests: bool,
-    /// The test that it starts without a known runner, where the end of that is always reached.
+    /// The test that it starts without a known runner, where that ends only where it says.
     pub(super) harness: Option<String>,
     /// Whether it wrote check inputs of the start.
     pub(super) overwrites: bool,

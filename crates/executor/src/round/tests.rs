@@ -259,15 +259,16 @@ async fn a_manifest_has_the_test_keys_of_the_start_and_the_other_keys_of_the_run
 async fn a_build_file_has_the_test_parts_of_the_start_where_these_have_a_place() {
     let pom = "<project><properties><java>17</java></properties></project>\n";
     let gradle = "test {\n    useJUnitPlatform()\n}\n";
-    let line = "grep -q skipTests pom.xml";
+    // A line of a shell: one that only reads has manifests as the run left them.
+    let line = "sh -c 'grep -q skipTests pom.xml'";
     let case = Case::new(&[("pom.xml", pom), ("build.gradle", gradle)]).begin(line);
     case.put("pom.xml", &pom.replace("</java>", "</java><skipTests>true</skipTests>"));
     assert_eq!(case.check(line).await.0, "check_inputs_changed: changed pom.xml (test keys)");
     case.put("pom.xml", &pom.replace("17", "21"));
-    assert_eq!(case.check("grep -q 21 pom.xml").await, (String::new(), vec![]));
+    assert_eq!(case.check("sh -c 'grep -q 21 pom.xml'").await, (String::new(), vec![]));
     // A statement outside of a block has no place of its own.
     case.put("build.gradle", &format!("{gradle}test.enabled = false\n"));
-    let (reason, _) = case.check("grep -q enabled build.gradle").await;
+    let (reason, _) = case.check("sh -c 'grep -q enabled build.gradle'").await;
     assert_eq!(reason, "check_inputs_changed: changed build.gradle (test keys)");
 }
 

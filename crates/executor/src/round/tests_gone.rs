@@ -45,6 +45,8 @@ impl Round {
     ) -> Result<(), ToolError> {
         let runners: BTreeSet<Runner> = runs.iter().flat_map(|run| run.runners.clone()).collect();
         let runners: Vec<Runner> = runners.into_iter().collect();
+        let searching = runs.iter().flat_map(|run| run.searching.clone()).collect();
+        let started = runs.iter().flat_map(|run| run.started.clone()).collect();
         let ran = add_counts(outcome, runs);
         let named = names(&runners, &outcome.output);
         let decides = matches!(inputs, Inputs::Original | Inputs::OriginalWithIgnored);
@@ -70,7 +72,16 @@ impl Round {
         } else {
             None
         };
-        let ran = Ran { took, runners, names: named, lacks_tests, harness, overwrites };
+        let ran = Ran {
+            took,
+            runners,
+            searching,
+            started,
+            names: named,
+            lacks_tests,
+            harness,
+            overwrites,
+        };
         self.memory().runs.insert((probe.check_id.clone(), inputs), ran);
         Ok(())
     }

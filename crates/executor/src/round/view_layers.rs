@@ -37,6 +37,7 @@ pub(super) fn settle(class: &Path, changes: &Changes, below: Vec<PathBuf>) -> io
     let before = read_placed(&placed);
     for path in before.iter().filter(|path| !changes.has(path)) {
         remove_at(&upper.join(path))?;
+        remove_empty_above(&upper, path);
     }
     let mut view = View { upper: Some(class.to_owned()), below, ..View::default() };
     let is_in = |layer: &Path, path: &Path| layer.join(path).symlink_metadata().is_ok();
@@ -81,6 +82,17 @@ pub(super) fn remove_at(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+/// Removes the folders above a removed path that only it needed: the workspace may have them no more.
+fn remove_empty_above(upper: &Path, path: &Path) {
+    let above = path.ancestors().skip(1).filter(|above| *above != Path::new(""));
+    for folder in above {
+        match fs::remove_dir(upper.join(folder)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return,
+            Ok(()) | Err(_) => {}
+        }
     }
 }
 

@@ -2,10 +2,11 @@
 //! for two numbers, `@` for a random word.
 
 use super::flavour::{Flavour, flavour};
+use super::integrity;
 use crate::domain::tests_seen::Runner;
 
 /// The bodies for a file: those of the runner, and those of libraries that its tests assert with.
-pub(super) fn bodies(runner: Runner, text: &str) -> Vec<&'static str> {
+pub(super) fn bodies(runner: Runner, path: &str, text: &str) -> Vec<&'static str> {
     let own: &[&str] = match runner {
         Runner::Unittest | Runner::Pytest => PYTHON,
         Runner::CargoTest | Runner::Nextest => RUST,
@@ -29,7 +30,11 @@ pub(super) fn bodies(runner: Runner, text: &str) -> Vec<&'static str> {
             }
         }
     };
-    own.iter().chain(of_libraries(runner, text)).copied().collect()
+    if own.is_empty() {
+        return Vec::new();
+    }
+    let replaced = integrity::bodies(runner, path);
+    own.iter().chain(of_libraries(runner, text)).chain(replaced).copied().collect()
 }
 
 /// Assertions of libraries, by what a text says where it loads one.
@@ -112,11 +117,23 @@ const PYTHON: &[&str] = &[
     "self.assertLessEqual(», «)",
     "self.assertAlmostEqual(«, »)",
     "self.assertIsInstance(«, str)",
+    "self.assertEqual('«', '»')",
+    "self.assertEqual((«,), (»,))",
+    "self.assertMultiLineEqual('«', '»')",
     "self.assertListEqual([«], [»])",
+    "self.assertTupleEqual((«,), (»,))",
+    "self.assertSetEqual({«}, {»})",
+    "self.assertSequenceEqual([«], [»])",
     "self.assertDictEqual({«: 1}, {»: 1})",
     "self.assertCountEqual([«], [»])",
     "self.assertRegex('a', '^b$')",
+    "self.assertNotRegex('a', '^a$')",
+    "self.assertIsNot(None, None)",
+    "self.assertNotIsInstance(«, int)",
+    "self.assertNotAlmostEqual(«, «)",
     "self.assertRaises(ValueError, int, «)",
+    "self.assertRaisesRegex(ValueError, '^a$', int, 'b')",
+    "with self.subTest(at=«): self.assertEqual(«, »)",
     "self.fail('«')",
     "assert « == »",
     "raise RuntimeError(«)",

@@ -108,7 +108,7 @@ pub(super) fn class_end(text: &str) -> Option<usize> {
 }
 
 /// The length of a comment or a text at the start of a text; nothing at all where it does not close.
-pub(super) fn skipped(rest: &str) -> Option<Option<usize>> {
+fn skipped(rest: &str) -> Option<Option<usize>> {
     const PAIRS: &[(&str, &str)] =
         &[("\"\"\"", "\"\"\""), ("/*", "*/"), ("//", "\n"), ("# ", "\n")];
     if rest.starts_with("<<<") {

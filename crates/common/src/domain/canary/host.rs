@@ -58,11 +58,7 @@ pub fn hosts<'f>(
     files: &[(&'f str, &str)],
     changed: &[&str],
 ) -> Vec<&'f str> {
-    let stem = |path: &&str| {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        name.split_once('.').map_or(name, |(stem, _)| stem).to_owned()
-    };
-    let stems: Vec<String> = changed.iter().map(stem).filter(|stem| stem.len() > 1).collect();
+    let stems = stems(changed);
     let fit = files.iter().filter(|(path, text)| is_host(runner, path, text));
     let fit: Vec<&(&str, &str)> = fit.collect();
     let is_in_line = |file: &&&(&str, &str)| {
@@ -74,12 +70,31 @@ pub fn hosts<'f>(
         .iter()
         .filter(|file| !some || is_in_line(file))
         .map(|(path, text)| {
-            let mentions = stems.iter().filter(|stem| text.contains(stem.as_str())).count();
+            let mentions = stems.iter().filter(|stem| text.contains(**stem)).count();
             (usize::MAX - mentions, *path)
         })
         .collect();
     ranked.sort_unstable();
     ranked.into_iter().map(|(_, path)| path).take(MAX_HOSTS).collect()
+}
+
+/// The files that get the canary, among those that a line starts one after the other: those that mention a changed file,
+/// else the first ones. The line may end at the first of them that fails.
+pub fn hosts_started<F>(files: Vec<(F, String)>, changed: &[&str]) -> Vec<(F, String)> {
+    let stems = stems(changed);
+    let mentions = |text: &String| stems.iter().any(|stem| text.contains(stem));
+    let some = files.iter().any(|(_, text)| mentions(text));
+    let fit = files.into_iter().filter(|(_, text)| !some || mentions(text));
+    fit.take(MAX_HOSTS).collect()
+}
+
+/// The names of changed files, as other files mention them.
+fn stems<'f>(changed: &[&'f str]) -> Vec<&'f str> {
+    let stem = |path: &&'f str| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        name.split_once('.').map_or(name, |(stem, _)| stem)
+    };
+    changed.iter().map(stem).filter(|stem| stem.len() > 1).collect()
 }
 
 #[cfg(test)]
@@ -100,6 +115,9 @@ mod tests {
             [("a/a_test.go", "import \"testing\"\nfunc TestA(t *testing.T) {}"), ("a/a.go", "")];
         assert_eq!(hosts(Runner::GoTest, "go test ./...", &go, &[]), ["a/a_test.go"]);
         assert!(hosts(Runner::Maven, "mvn test", &files, &[]).is_empty());
+        let started = || vec![(1, "import other".to_owned()), (2, "import stats".to_owned())];
+        assert_eq!(hosts_started(started(), &["stats.py"]), started().split_off(1));
+        assert_eq!(hosts_started(started(), &["a/none.py"]), started());
         let java = "import org.junit.jupiter.api.Test;\nclass ATest { @Test void a() { } }";
         let php = "<?php class ATest extends TestCase { public function testA() {} }";
         for (runner, path, text, expected) in [

@@ -10,23 +10,26 @@
 //! stand in files that the line selects anyway and that load the product as its tests do.
 
 mod bodies;
+mod ends;
 mod flavour;
 mod host;
+mod integrity;
+mod masked;
 mod narrow;
 mod plant;
-mod program;
 mod report;
 mod ruling;
 mod script;
+mod shell;
 
-pub use host::{hosts, is_host};
+pub use host::{hosts, hosts_started, is_host};
 pub use narrow::narrow;
-pub use plant::{Place, Planted, plant};
+pub use plant::{Planted, plant, plant_started};
 pub use report::reported;
 pub use ruling::{
     CANARY_NOT_RUN, CanaryRuling, CanaryRun, RUNNER_PATCHED, facts_of, not_run, rule_canary,
 };
-pub use script::{OwnTest, own_program, plant_own, reaches_its_end};
+pub use script::{OwnTest, is_own_program, is_own_script, plant_own, product_may_end};
 
 use super::tests_seen::Runner;
 

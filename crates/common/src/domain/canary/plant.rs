@@ -1,8 +1,9 @@
 //! Failing tests, as each runner's files have them.
 
 use super::bodies::{CHAI, bodies};
+use super::ends::{failing_at_ends, failing_in_front};
 use super::flavour::{Flavour, class_end, flavour};
-use super::program::{front, program_end};
+use super::masked::{Script, masked, words};
 use crate::domain::tests_seen::Runner;
 use std::fmt::Write;
 
@@ -13,47 +14,105 @@ const MORE: u32 = 71_209;
 /// Failing tests for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planted {
-    /// What is added to its text.
-    pub added: String,
     /// The names of the tests; none is a part of another.
     pub tests: Vec<String>,
-    /// Where they stand.
-    pub place: Place,
+    /// What becomes of its text.
+    pub(super) change: Change,
+}
+
+/// What becomes of a file's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Tests are added.
+    Added {
+        /// The tests.
+        text: String,
+        /// Where they stand.
+        place: Place,
+    },
+    /// It is a program without a known runner, which fails.
+    Own {
+        /// Its language.
+        script: Script,
+        /// The word with which its reports begin.
+        token: String,
+        /// Whether it fails where it ends, and not in front of all.
+        at_ends: bool,
+    },
 }
 
 /// A place in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub(super) enum Place {
     /// The end of the file.
     End,
     /// The end of the class with its tests.
     Class,
-    /// In front of its first statement.
-    Front,
-    /// In front of the end of the program that it is.
-    Program,
+    /// In front of the statement that starts a runner.
+    Main,
 }
 
 impl Planted {
     /// The text of a file with these tests. One without such a place, or that is no text, stays as it is.
     pub fn added_to(&self, mut text: Vec<u8>) -> Vec<u8> {
-        let at = std::str::from_utf8(&text).ok().and_then(|text| match self.place {
-            Place::End => Some(text.len()),
-            Place::Class => class_end(text),
-            Place::Front => Some(front(text)),
-            Place::Program => program_end(text),
-        });
-        if let Some(at) = at {
-            text.splice(at..at, self.added.bytes());
+        let Ok(given) = std::str::from_utf8(&text) else { return text };
+        match &self.change {
+            Change::Added { text: added, place } => {
+                let at = match place {
+                    Place::End => Some(given.len()),
+                    Place::Class => class_end(given),
+                    Place::Main => main_start(given),
+                };
+                if let Some(at) = at {
+                    text.splice(at..at, added.bytes());
+                }
+                text
+            }
+            Change::Own { script, token, at_ends } => {
+                let failing = if *at_ends { failing_at_ends } else { failing_in_front };
+                failing(*script, given, token).map_or(text, String::into_bytes)
+            }
         }
-        text
+    }
+}
+
+/// The place in front of the statement of a module in Python that starts a runner over its tests.
+fn main_start(text: &str) -> Option<usize> {
+    let code = masked(Script::Python, text)?;
+    let mut at = 0;
+    for line in code.split_inclusive('\n') {
+        let is_inside = line.starts_with([' ', '\t', ')', ']', '}']);
+        let is_head = line.starts_with("def ") || line.starts_with("async def ");
+        let calls = words(line, "main").any(|at| {
+            line.get(at + "main".len()..).is_some_and(|rest| rest.trim_start().starts_with('('))
+        });
+        if line.starts_with("if __name__") || !is_inside && !is_head && calls {
+            return Some(at);
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// Failing tests for a file that a line starts, and that starts a runner over its own tests. None where it has no place
+/// for them.
+pub fn plant_started(runner: Runner, path: &str, text: &str, token: &str) -> Option<Planted> {
+    let planted = plant(runner, path, text, token)?;
+    match planted.change {
+        Change::Added { text: added, place: Place::End } if path.ends_with(".py") => {
+            main_start(text)?;
+            // What follows stands on a line of its own.
+            let added = format!("{added}\n\n");
+            Some(Planted { change: Change::Added { text: added, place: Place::Main }, ..planted })
+        }
+        Change::Added { .. } | Change::Own { .. } => Some(planted),
     }
 }
 
 /// Failing tests for a test file. `token` is a random lower-case word, which no other file has. None where the file is
 /// written with a library without a canary.
 pub fn plant(runner: Runner, path: &str, text: &str, token: &str) -> Option<Planted> {
-    let bodies = bodies(runner, text);
+    let bodies = bodies(runner, path, text);
     if bodies.is_empty() {
         return None;
     }
@@ -74,7 +133,7 @@ pub fn plant(runner: Runner, path: &str, text: &str, token: &str) -> Option<Plan
     let in_class =
         matches!(runner, Runner::Maven | Runner::Gradle | Runner::DotnetTest | Runner::Phpunit);
     let place = if in_class { Place::Class } else { Place::End };
-    Some(Planted { added, tests, place })
+    Some(Planted { tests, change: Change::Added { text: added, place } })
 }
 
 /// One failing test.
@@ -148,6 +207,8 @@ fn is_module(path: &str, text: &str) -> bool {
 fn head(runner: Runner, path: &str, text: &str, token: &str) -> String {
     let mut head = String::from("\n\n");
     let is_module = is_module(path, text);
+    // The same object as that of the file's own tests.
+    let assert = if text.contains("assert/strict") { "assert/strict" } else { "assert" };
     let written = match runner {
         Runner::Pytest | Runner::Unittest => write!(
             head,
@@ -158,18 +219,18 @@ fn head(runner: Runner, path: &str, text: &str, token: &str) -> String {
         }
         Runner::NodeTest if is_module => write!(
             head,
-            "import {token}_test from 'node:test';\nimport {token}_assert from 'node:assert';\n"
+            "import {token}_test from 'node:test';\nimport {token}_assert from 'node:{assert}';\n"
         ),
         Runner::NodeTest => write!(
             head,
-            "const {token}_test = require('node:test');\nconst {token}_assert = require('node:assert');\n"
+            "const {token}_test = require('node:test');\nconst {token}_assert = require('node:{assert}');\n"
         ),
         Runner::Vitest => writeln!(
             head,
             "import {{ test as {token}_test, expect as {token}_expect }} from 'vitest';"
         ),
-        Runner::Mocha if is_module => writeln!(head, "import {token}_assert from 'assert';"),
-        Runner::Mocha => writeln!(head, "const {token}_assert = require('assert');"),
+        Runner::Mocha if is_module => writeln!(head, "import {token}_assert from '{assert}';"),
+        Runner::Mocha => writeln!(head, "const {token}_assert = require('{assert}');"),
         Runner::Rspec => writeln!(head, "RSpec.describe 'Z{token}' do"),
         Runner::CargoTest
         | Runner::Nextest
@@ -266,5 +327,30 @@ mod tests {
         );
         assert!(java.ends_with("}\n}\nclass Help { }\n"), "{java}");
         assert_eq!(plant(Runner::Ctest, "tests/a.c", "int main() {}", "zx"), None);
+        let strict = "const assert = require('node:assert/strict');\n";
+        let found = planted(Runner::NodeTest, "test/a.js", strict);
+        assert!(found.contains("const zx_assert = require('node:assert/strict');"), "{found}");
+    }
+
+    #[test]
+    fn a_file_that_starts_its_runner_has_the_tests_in_front_of_that() {
+        let text =
+            "import unittest\nx = 'main('\n\nif __name__ == '__main__':\n    unittest.main()\n";
+        let started = |text: &str| {
+            let planted = plant_started(Runner::Unittest, "check.py", text, "zx")?;
+            Some(String::from_utf8(planted.added_to(text.as_bytes().to_vec())).unwrap())
+        };
+        let found = started(text).unwrap();
+        let class = found.find("class Zzx(").unwrap();
+        assert!(
+            class > found.find("x = 'main('").unwrap()
+                && class < found.find("if __name__").unwrap()
+        );
+        assert!(
+            found.ends_with("\n\nif __name__ == '__main__':\n    unittest.main()\n"),
+            "{found}"
+        );
+        assert!(started("import unittest\nunittest.main()\n").is_some());
+        assert_eq!(started("import unittest\ndef run():\n    unittest.main()\nrun()\n"), None);
     }
 }

@@ -307,11 +307,17 @@ fn script_of(arguments: &[String]) -> Option<&str> {
     None
 }
 
+/// Runners of tests and tools that Python starts as modules.
+const RUNNER_MODULES: &[&str] = &["doctest", "nose2", "pylint", "pytest", "unittest"];
+
 /// The module that Python starts, where its name says that it checks: any other one may be the product.
 fn module_of<'a>(name: &str, arguments: &'a [String]) -> Option<&'a str> {
     let at = arguments.iter().position(|word| word == "-m")?;
     let module = arguments.get(at + 1).filter(|_| name.starts_with("python"))?;
     let last = module.rsplit('.').next()?.to_ascii_lowercase();
+    if module.split('.').next().is_some_and(|first| RUNNER_MODULES.contains(&first)) {
+        return None;
+    }
     CHECKING.iter().any(|word| last.contains(word)).then_some(module.as_str())
 }
 

@@ -212,7 +212,8 @@ impl Reading {
             operand.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         match kind {
-            InputKind::Git => false,
+            // What the policy protects, and the repository, are nowhere as the run left them.
+            InputKind::Git | InputKind::Protected => false,
             InputKind::Test if self.has_linter => true,
             _ => self.has_git || self.operands.iter().any(is_below),
         }
@@ -361,7 +362,9 @@ mod tests {
             for kind in [InputKind::Test, InputKind::Configuration, InputKind::Script] {
                 assert!(of(line).is_data("Makefile", kind), "{line}");
             }
-            assert!(!of(line).is_data(".git/config", InputKind::Git), "{line}");
+            for kind in [InputKind::Git, InputKind::Protected] {
+                assert!(!of(line).is_data(".git/config", kind), "{line}");
+            }
             assert!(of(line).is_plain(), "{line}");
         }
     }

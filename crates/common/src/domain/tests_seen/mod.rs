@@ -14,12 +14,14 @@ mod quiet;
 mod recipe;
 mod runner;
 mod single;
+mod started;
 mod starts;
 
 pub use count::{count, plain};
 pub use counts::Counts;
 pub use runner::Runner;
 pub use single::{is_single, only_command};
+pub use started::Started;
 pub use starts::{Project, Recipes, TestRun, recipes_of, script_starts, test_runs};
 
 #[cfg(test)]

@@ -93,9 +93,34 @@ pub(super) fn make(text: &str, targets: &[&str]) -> Made {
         (true, Some(first)) => vec![first],
         (_, _) => targets.iter().map(|target| (*target).to_owned()).collect(),
     };
+    for (name, rule) in &mut rules {
+        let Rule { needs, lines } = rule;
+        lines.iter_mut().for_each(|line| *line = of_rule(line, name, needs));
+    }
     let Made { lines, targets } = made(&rules, targets);
     let whole = |line: &String| expanded(line, &variables).replace("$$", "$");
     Made { lines: lines.iter().map(whole).collect(), targets }
+}
+
+/// A line of a rule with the names of its target and of what it needs, in place of the variables that stand for them.
+fn of_rule(line: &str, name: &str, needs: &[String]) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let next = letters.peek().copied();
+        match (letter, next) {
+            ('$', Some('@')) => out.push_str(name),
+            ('$', Some('<')) => out.push_str(needs.first().map_or("", String::as_str)),
+            ('$', Some('^' | '+')) => out.push_str(&needs.join(" ")),
+            ('$', Some('$')) => out.push_str("$$"),
+            (letter, _) => {
+                out.push(letter);
+                continue;
+            }
+        }
+        letters.next();
+    }
+    out
 }
 
 fn add_line(rules: &mut BTreeMap<String, Rule>, names: &[String], recipe: &str) {

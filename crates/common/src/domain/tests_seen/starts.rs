@@ -4,6 +4,7 @@ use super::line::{Segment, is_assignment, segments};
 use super::quiet::is_quiet;
 use super::recipe;
 use super::runner::Runner;
+use super::started::{Started, file_of, runner_in};
 use std::collections::BTreeSet;
 
 /// The deepest nesting of recipes, scripts and shells that is followed.
@@ -33,10 +34,14 @@ const RUN_NOTHING: &[&str] = &[
 ];
 
 /// The runners that count together: all of one kind in the line itself, or all that its recipes start.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TestRun {
     /// The runners, each once.
     pub runners: Vec<Runner>,
+    /// Of these, the ones that look for test files.
+    pub searching: Vec<Runner>,
+    /// The test files that start a runner over their own tests.
+    pub started: Vec<Started>,
     /// Whether they may run no test, or print no summary, while everything is well: the line starts them
     /// under a condition, redirects their output or asks for another report.
     pub may_be_silent: bool,
@@ -64,18 +69,24 @@ pub fn test_runs(line: &str, project: &dyn Project) -> Vec<TestRun> {
     let mut search = Search::new(project);
     search.line(line, &Place::default());
     let mut runs: Vec<(bool, TestRun)> = Vec::new();
-    for Start { runner, by_recipe, may_be_silent } in search.found {
-        let together = |(recipe, run): &&mut (bool, TestRun)| {
+    for Start { runner, by_recipe, may_be_silent, file } in search.found {
+        let together = |(recipe, run): &(bool, TestRun)| {
             *recipe == by_recipe && (by_recipe || run.runners.contains(&runner))
         };
-        match runs.iter_mut().find(together) {
-            Some((_, run)) => {
-                if !run.runners.contains(&runner) {
-                    run.runners.push(runner);
-                }
-                run.may_be_silent |= may_be_silent;
-            }
-            None => runs.push((by_recipe, TestRun { runners: vec![runner], may_be_silent })),
+        let place = runs.iter().position(together).unwrap_or_else(|| {
+            runs.push((by_recipe, TestRun::default()));
+            runs.len() - 1
+        });
+        let Some((_, run)) = runs.get_mut(place) else { continue };
+        run.may_be_silent |= may_be_silent;
+        let first = |runners: &Vec<Runner>| !runners.contains(&runner);
+        if first(&run.runners) {
+            run.runners.push(runner);
+        }
+        match file {
+            Some(path) => run.started.push(Started { runner, path }),
+            None if first(&run.searching) => run.searching.push(runner),
+            None => {}
         }
     }
     runs.into_iter().map(|(_, run)| run).collect()
@@ -119,6 +130,8 @@ struct Start {
     runner: Runner,
     by_recipe: bool,
     may_be_silent: bool,
+    /// The test file that starts it; none where it looks for tests.
+    file: Option<String>,
 }
 
 /// Where a command stands.
@@ -222,7 +235,17 @@ impl Search<'_> {
         if let Some(runner) = runner_of(name, arguments) {
             let configured = self.has_quiet_configuration(runner, place);
             let may_be_silent = place.may_be_silent || configured || is_quiet(runner, arguments);
-            self.found.push(Start { runner, by_recipe: place.by_recipe, may_be_silent });
+            let by_recipe = place.by_recipe;
+            self.found.push(Start { runner, by_recipe, may_be_silent, file: None });
+            return;
+        }
+        if let Some(path) = file_of((name, arguments), is_python(name), &place.folder) {
+            let text = self.project.read(&path);
+            if let Some(runner) = text.and_then(|text| runner_in(&path, &text)) {
+                // It may start the runner in any way.
+                let (by_recipe, file) = (place.by_recipe, Some(path));
+                self.found.push(Start { runner, by_recipe, may_be_silent: true, file });
+            }
             return;
         }
         self.recipe(name, arguments, place);
@@ -390,9 +413,9 @@ fn without_wrappers<'w, 'a>(mut words: &'w [&'a str]) -> &'w [&'a str] {
             }
             "bundle" if rest.first() == Some(&"exec") => 1,
             "coverage" if rest.first() == Some(&"run") => {
-                return by_module(rest.get(1..).unwrap_or_default());
+                return by_module(rest.get(1..).unwrap_or_default()).unwrap_or(words);
             }
-            _ if is_python(name) => return by_module(rest),
+            _ if is_python(name) => return by_module(rest).unwrap_or(words),
             _ => return words,
         };
         words = rest.get(taken..).unwrap_or_default();
@@ -400,16 +423,16 @@ fn without_wrappers<'w, 'a>(mut words: &'w [&'a str]) -> &'w [&'a str] {
     words
 }
 
-/// What Python starts: the words from a module's name on, where `-m` names a known one.
-fn by_module<'w, 'a>(rest: &'w [&'a str]) -> &'w [&'a str] {
+/// What Python starts: the words from a module's name on, where `-m` names a known one; none where it names no module.
+fn by_module<'w, 'a>(rest: &'w [&'a str]) -> Option<&'w [&'a str]> {
     let at =
         options_before(rest, "-m", &["-W", "-X", "--source", "--rcfile", "--omit", "--include"]);
-    let module = at.and_then(|at| rest.get(at + 1..)).unwrap_or_default();
-    match module.first() {
+    let module = rest.get(at? + 1..).unwrap_or_default();
+    Some(match module.first() {
         Some(&("pytest" | "unittest")) => module,
         Some(&"coverage") => without_wrappers(module),
         Some(_) | None => &[],
-    }
+    })
 }
 
 /// The index of an option, where only options stand before it.

@@ -31,6 +31,7 @@ fn files() -> Files {
         ("justfile", JUSTFILE),
         ("own/Cargo.toml", "[[test]]\nname = \"ui\"\nharness = false\n"),
         ("loud/pytest.ini", "[pytest]\n# addopts = -qq\n"),
+        ("sub/test_a.py", "import unittest\nunittest.main()\n"),
     ]))
 }
 
@@ -57,6 +58,8 @@ fn a_line_starts_runners_directly_and_by_recipes() {
         ("python3 -m pytest", "pytest"),
         ("python3.11 -W error -m unittest discover -s tests", "unittest"),
         ("python3 app.py pytest", ""),
+        ("python3 sub/test_a.py", "unittest?"),
+        ("cd sub && timeout 5 python3 -B test_a.py", "unittest?"),
         ("coverage run -m pytest && coverage report", "pytest"),
         ("uv run --with x pytest", "pytest"),
         ("env A=1 timeout 60 nice -n 5 go test ./...", "go test"),
@@ -136,8 +139,20 @@ fn a_recipe_that_runs_one_program_comes_to_its_line() {
     }
 }
 
+#[test]
+fn a_recipe_says_what_its_rule_needs() {
+    let text = "test: test_sum\n\t./$<\ntest_sum: test_sum.c sum.c\n\tcc -o $@ $^ $$HOME\n";
+    let files = Files(BTreeMap::from([("Makefile", text)]));
+    let commands: Vec<_> =
+        recipes_of("make test", &files).commands.into_iter().map(|(_, command)| command).collect();
+    assert_eq!(commands, ["'cc' '-o' 'test_sum' 'test_sum.c' 'sum.c' '$HOME'", "'./test_sum'"]);
+    let started = test_runs("cd sub && python3 test_a.py", &self::files());
+    let found: Vec<_> = started.iter().flat_map(|run| &run.started).collect();
+    assert_eq!(found, [&Started { runner: Runner::Unittest, path: "sub/test_a.py".to_owned() }]);
+}
+
 fn counted(runner: Runner, output: &str) -> Option<(u64, u64, u64, u64)> {
-    let run = TestRun { runners: vec![runner], may_be_silent: true };
+    let run = TestRun { runners: vec![runner], may_be_silent: true, ..TestRun::default() };
     count(&run, output.as_bytes()).map(|it| (it.ran, it.failed, it.skipped, it.missing))
 }
 
@@ -272,8 +287,11 @@ fn the_summary_of_each_runner_of_javascript_and_others_is_read() {
 
 #[test]
 fn without_a_summary_no_test_ran_unless_the_line_may_be_silent() {
-    let run =
-        |may_be_silent| TestRun { runners: vec![Runner::Pytest, Runner::NodeTest], may_be_silent };
+    let run = |may_be_silent| TestRun {
+        runners: vec![Runner::Pytest, Runner::NodeTest],
+        may_be_silent,
+        ..TestRun::default()
+    };
     assert_eq!(count(&run(false), b"."), Some(Counts::default()));
     assert_eq!(count(&run(true), b"."), None);
     let one = Counts { ran: 1, ..Counts::default() };

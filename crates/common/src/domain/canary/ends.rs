@@ -1,0 +1,441 @@
+//! The ends of a program of tests that no known runner starts: each of its own fails, so that a run that succeeds elsewhere
+//! shows.
+
+use super::masked::{Script, bracketed, masked, words};
+use super::shell::{self, Shell};
+use std::ops::Range;
+
+/// A text with its replacements, none of which overlap.
+#[derive(Default)]
+struct Edits(Vec<(Range<usize>, String)>);
+
+impl Edits {
+    fn replace(&mut self, range: Range<usize>, text: String) {
+        self.0.push((range, text));
+    }
+
+    fn add(&mut self, at: usize, text: String) {
+        self.replace(at..at, text);
+    }
+
+    fn applied_to(mut self, text: &str) -> Option<String> {
+        self.0.sort_by_key(|(range, _)| (range.start, range.end));
+        let (mut out, mut at) = (String::with_capacity(text.len()), 0);
+        for (range, new) in self.0 {
+            // Of two that are nested the outer one counts.
+            if range.start < at {
+                continue;
+            }
+            out.push_str(text.get(at..range.start)?);
+            out.push_str(&new);
+            at = range.end;
+        }
+        out.push_str(text.get(at..)?);
+        Some(out)
+    }
+}
+
+/// The names of the tests that a program then reports, all of which begin with `token`.
+pub(super) fn names(script: Script, text: &str, token: &str) -> Vec<String> {
+    let mut names = vec![format!("{token}_00")];
+    if script == Script::Shell
+        && let Some(shell) = Shell::read(text)
+        && shell.behind_sources().is_some()
+    {
+        names.extend(shell.reports(token).into_iter().map(|(name, _)| name));
+    }
+    names
+}
+
+/// The text in which each of the program's own ends fails; none where one that succeeds may end elsewhere.
+pub(super) fn failing_at_ends(script: Script, text: &str, token: &str) -> Option<String> {
+    let name = format!("{token}_00");
+    let edits = match script {
+        Script::Shell => of_shell(&Shell::read(text)?, text, token, &name),
+        Script::Python => of_python(&masked(script, text)?, text, &name)?,
+        Script::Javascript => of_javascript(&masked(script, text)?, text, &name)?,
+        Script::C | Script::Cpp => of_c(&masked(script, text)?, text, &name)?,
+    };
+    edits.applied_to(text)
+}
+
+/// Whether a file that a program loads may itself end the program with what may be 0. What it does only where it is
+/// started itself counts for nothing.
+pub(super) fn may_end(script: Script, text: &str) -> bool {
+    let loaded = ["\nif __name__", "require.main === module", "import.meta.main"]
+        .iter()
+        .filter_map(|mark| text.find(mark))
+        .min()
+        .map_or(text, |end| text.get(..=end).unwrap_or_default());
+    // The end of the file is no statement of its own.
+    let ends = match script {
+        Script::Shell => Shell::read(loaded).map(|shell| shell.ends().len()),
+        Script::Python => masked(script, loaded)
+            .and_then(|code| of_python(&code, loaded, ""))
+            .map(|edits| edits.0.len() - 1),
+        Script::Javascript => masked(script, loaded)
+            .and_then(|code| of_javascript(&code, loaded, ""))
+            .map(|edits| edits.0.len() - 1),
+        Script::C | Script::Cpp => Some(0),
+    };
+    ends != Some(0)
+}
+
+/// The text that fails in front of everything that the code of the start may do.
+pub(super) fn failing_in_front(script: Script, text: &str, token: &str) -> Option<String> {
+    let name = format!("{token}_00");
+    let mut edits = Edits::default();
+    let code = masked(script, text)?;
+    match script {
+        Script::Python => {
+            edits.add(behind_futures(&code), format!("raise SystemExit('FAIL: {name}')\n"))
+        }
+        Script::Javascript => {
+            edits.add(behind_interpreter(text), format!("throw new Error('FAIL: {name}');\n"))
+        }
+        Script::C | Script::Cpp => {
+            let (begin, _) = main_of(&code)?;
+            edits.add(begin, format!("\n{} return 97;\n", statement_of_c(text, &name)));
+        }
+        Script::Shell => {
+            let front = behind_interpreter(text);
+            let shell = Shell::read(text)?;
+            match shell.behind_sources().filter(|at| *at > front) {
+                Some(behind) => {
+                    let reports = reports_of(&shell, token);
+                    let failing =
+                        shell::failing(&name).replace("exit 97; }", "trap 'exit 97' 0; }");
+                    edits.add(front, format!("{failing}\n"));
+                    edits.add(behind, format!("\n{reports}exit 97\n"));
+                }
+                None => edits.add(front, format!("{}\n", shell::failing(&name))),
+            }
+        }
+    }
+    edits.applied_to(text)
+}
+
+/// The place behind the line that names an interpreter.
+fn behind_interpreter(text: &str) -> usize {
+    match text.starts_with("#!") {
+        true => text.find('\n').map_or(text.len(), |end| end + 1),
+        false => 0,
+    }
+}
+
+/// The place behind the imports with which a module of Python has to begin.
+fn behind_futures(code: &str) -> usize {
+    let last = code.rfind("\nfrom __future__ ").map(|at| at + 1);
+    let last = last.or_else(|| code.starts_with("from __future__ ").then_some(0));
+    let Some(last) = last else { return behind_interpreter(code) };
+    let rest = code.get(last..).unwrap_or_default();
+    let close = rest.find('\n').filter(|end| !rest.get(..*end).unwrap_or_default().contains('('));
+    let close =
+        close.or_else(|| rest.find(')').and_then(|at| Some(at + rest.get(at..)?.find('\n')?)));
+    close.map_or(code.len(), |end| last + end + 1)
+}
+
+fn of_shell(shell: &Shell<'_>, text: &str, token: &str, name: &str) -> Edits {
+    let mut edits = Edits::default();
+    for end in shell.ends() {
+        edits.replace(end, shell::failing(name));
+    }
+    if let Some(behind) = shell.behind_sources() {
+        edits.add(behind, format!("\n{}", reports_of(shell, token)));
+    }
+    edits.add(text.len(), format!("\n{}\n", shell::failing(name)));
+    edits
+}
+
+fn reports_of(shell: &Shell<'_>, token: &str) -> String {
+    shell.reports(token).into_iter().map(|(_, text)| format!("{text}\n")).collect()
+}
+
+/// What stands in front of a place: the last word, and whether it is followed by a dot.
+fn in_front(code: &str, at: usize) -> (&str, bool) {
+    let before = code.get(..at).unwrap_or_default();
+    let (before, has_dot) = match before.strip_suffix('.') {
+        Some(before) => (before, true),
+        None => (before.trim_end_matches([' ', '\t']), false),
+    };
+    let is_word = |letter: char| letter.is_alphanumeric() || "_$".contains(letter);
+    (before.rsplit(|letter: char| !is_word(letter)).next().unwrap_or_default(), has_dot)
+}
+
+/// The brackets right behind a word.
+fn call(code: &str, behind: usize) -> Option<(usize, usize)> {
+    let rest = code.get(behind..)?;
+    let open = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+    rest.get(open..)?.starts_with('(').then(|| bracketed(code, behind + open)).flatten()
+}
+
+/// Whether an exit code, or a message, always says that a program failed.
+fn is_failure(code: &str) -> bool {
+    let plain = code.trim().trim_start_matches('(').trim_end_matches(')').trim();
+    let is_text = plain.len() > 2
+        && plain.starts_with(['\'', '"'])
+        && plain.trim_matches(['\'', '"']).bytes().all(|byte| byte == b'_');
+    let number = plain.strip_prefix('-').unwrap_or(plain);
+    is_text || plain == "EXIT_FAILURE" || number.parse::<u8>().is_ok_and(|code| code != 0)
+}
+
+/// Whether the code calls one of these of a module, by which a program ends without an end of its own.
+fn hands_over(code: &str, module: &str, names: &[&str]) -> bool {
+    names.iter().any(|name| {
+        let found = code.match_indices(name).map(|(at, _)| at);
+        found.into_iter().any(|at| in_front(code, at) == (module, true))
+    })
+}
+
+fn of_python(code: &str, text: &str, name: &str) -> Option<Edits> {
+    if hands_over(code, "os", &["exec", "abort", "kill"]) {
+        return None;
+    }
+    let mut edits = Edits::default();
+    for word in ["exit", "quit", "_exit", "SystemExit"] {
+        for at in words(code, word) {
+            let (before, has_dot) = in_front(code, at);
+            let is_end = match word {
+                "SystemExit" => before == "raise" || before.is_empty(),
+                "_exit" => has_dot && before == "os" || !has_dot && before != "def",
+                _ => has_dot && before == "sys" || !has_dot && before != "def",
+            };
+            let end = at + word.len();
+            let Some((from, to)) = call(code, end).filter(|_| is_end) else {
+                if word == "SystemExit" && before == "raise" {
+                    edits.add(end, format!("('FAIL: {name}')"));
+                }
+                continue;
+            };
+            let (given, value) = (code.get(from..to)?, text.get(from..to)?);
+            if is_failure(given) {
+                continue;
+            }
+            if given.trim().starts_with('*') {
+                return None;
+            }
+            let value = if given.trim().is_empty() { "0" } else { value };
+            let new = match word {
+                "_exit" => format!("((\n{value}\n), print('FAIL: {name}', flush=True), 97)[2]"),
+                _ => format!("((\n{value}\n), 'FAIL: {name}')[1]"),
+            };
+            edits.replace(from..to, new);
+        }
+    }
+    // What the program itself does with exceptions may show nothing of them.
+    let error = if code.contains("excepthook") { "SystemExit" } else { "AssertionError" };
+    let failing = format!("\nif __name__ == '__main__':\n    raise {error}('FAIL: {name}')\n");
+    edits.add(text.len(), failing);
+    Some(edits)
+}
+
+fn of_javascript(code: &str, text: &str, name: &str) -> Option<Edits> {
+    let leaves = words(code, "return").any(|at| depth_at(code, at) == 0);
+    if leaves || hands_over(code, "process", &["abort", "kill"]) {
+        return None;
+    }
+    let is_own = ["function exit", "exit ="].iter().any(|head| code.contains(head));
+    let mut edits = Edits::default();
+    for at in words(code, "exit") {
+        let (before, has_dot) = in_front(code, at);
+        let is_end = match has_dot {
+            true => matches!(before, "process" | "Deno"),
+            false => !is_own && before != "function",
+        };
+        let Some((from, to)) = call(code, at + "exit".len()).filter(|_| is_end) else { continue };
+        let (given, value) = (code.get(from..to)?, text.get(from..to)?);
+        if is_failure(given) {
+            continue;
+        }
+        let value = if given.trim().is_empty() { "0" } else { value };
+        let new = format!("Number([\n{value}\n, console.error('FAIL: {name}'), 97][2])");
+        edits.replace(from..to, new);
+    }
+    // The end of a program is where nothing is left to wait for.
+    let failing = match code.contains("process") && text.contains("uncaughtException") {
+        true => format!("console.error('FAIL: {name}'); process.exit(97);"),
+        false => format!("throw new Error('FAIL: {name}');"),
+    };
+    edits.add(
+        text.len(),
+        format!("\nif (typeof process === 'object') process.once('beforeExit', () => {{ {failing} }}); else {{ {failing} }}\n"),
+    );
+    Some(edits)
+}
+
+/// How many braces are open at a place.
+fn depth_at(code: &str, at: usize) -> usize {
+    code.get(..at).unwrap_or_default().bytes().fold(0, |depth, byte| match byte {
+        b'{' => depth + 1,
+        b'}' => usize::saturating_sub(depth, 1),
+        _ => depth,
+    })
+}
+
+/// What asserts in a program in C, which a header of the product may have switched off; else a plain print.
+fn expression_of_c(text: &str, name: &str) -> String {
+    match text.contains("<assert.h>") || text.contains("<cassert>") {
+        true => format!("assert(!\"FAIL: {name}\")"),
+        false => format!("__builtin_puts(\"FAIL: {name}\")"),
+    }
+}
+
+fn statement_of_c(text: &str, name: &str) -> String {
+    format!("{};", expression_of_c(text, name))
+}
+
+fn of_c(code: &str, text: &str, name: &str) -> Option<Edits> {
+    let (begin, end) = main_of(code)?;
+    let body = code.get(begin..end)?;
+    let has_inner = ["](", "] (", "]{", "] {"].iter().any(|head| body.contains(head));
+    let hands_over = ["execl", "execv", "execvp", "execlp", "kill"];
+    if has_inner || hands_over.iter().any(|word| words(code, word).next().is_some()) {
+        return None;
+    }
+    let mut edits = Edits::default();
+    let failing = |value: &str| format!("((void)({value}), {}, 97)", expression_of_c(text, name));
+    for word in ["exit", "_exit", "_Exit", "quick_exit"] {
+        for at in words(code, word) {
+            let (before, has_dot) = in_front(code, at);
+            let Some((from, to)) = call(code, at + word.len()) else { continue };
+            let (given, value) = (code.get(from..to)?, text.get(from..to)?);
+            if has_dot || before == "void" || given.trim().is_empty() || is_failure(given) {
+                continue;
+            }
+            // The others leave behind what is not printed yet.
+            if word != "exit" || value.contains("//") {
+                return None;
+            }
+            edits.replace(from..to, failing(value.trim()));
+        }
+    }
+    for at in words(body, "return") {
+        let from = begin + at + "return".len();
+        let to = from + code.get(from..end)?.find(';')?;
+        let given = code.get(from..to)?;
+        let value = text.get(from..to)?.trim();
+        if value.is_empty() || value.contains("//") {
+            return None;
+        }
+        if !is_failure(given) {
+            edits.replace(from..to, format!(" {}", failing(value)));
+        }
+    }
+    edits.add(end, format!("\n{} return 97;\n", statement_of_c(text, name)));
+    Some(edits)
+}
+
+/// What stands between the braces of the function `main`.
+fn main_of(code: &str) -> Option<(usize, usize)> {
+    let at =
+        words(code, "main").find(|at| matches!(in_front(code, *at), ("int" | "void", false)))?;
+    bracketed(code, at + code.get(at..)?.find('{')?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_ends(path: &str, text: &str) -> Option<String> {
+        failing_at_ends(Script::of(path).unwrap(), text, "zx")
+    }
+
+    #[test]
+    fn each_end_that_may_be_a_success_fails() {
+        for (path, text, expected) in [
+            (
+                "a.py",
+                "sys.exit(1 if failed else 0)\n",
+                "sys.exit(((\n1 if failed else 0\n), 'FAIL: zx_00')[1])\n",
+            ),
+            ("a.py", "if x: sys.exit('not ok')\n", "if x: sys.exit('not ok')\n"),
+            ("a.py", "if x: raise SystemExit\n", "raise SystemExit('FAIL: zx_00')\n"),
+            ("a.py", "def exit(code): pass\n", "def exit(code): pass\n"),
+            (
+                "a.py",
+                "os._exit(main())\n",
+                "os._exit(((\nmain()\n), print('FAIL: zx_00', flush=True), 97)[2])\n",
+            ),
+            (
+                "a.py",
+                "x()\n",
+                "x()\n\nif __name__ == '__main__':\n    raise AssertionError('FAIL: zx_00')\n",
+            ),
+            ("a.js", "if (x) process.exit(1);\n", "if (x) process.exit(1);\n\nif (typeof process"),
+            (
+                "a.js",
+                "process.exit(n ? 1 : 0);",
+                "process.exit(Number([\nn ? 1 : 0\n, console.error('FAIL: zx_00'), 97][2]));",
+            ),
+            ("a.js", "log(`process.exit(0)`);", "log(`process.exit(0)`);"),
+            ("a.sh", "exit $fail\n", "{ echo 'FAIL: zx_00'; echo 'FAIL: zx_00' >&2; exit 97; }\n"),
+            (
+                "a.sh",
+                ". x.sh\n[ a ]\nb\n",
+                ". x.sh\n\n[ a = b ] || echo 'FAIL: zx_03'\n[ a ]\nb\n\n{ echo",
+            ),
+            (
+                "a.c",
+                "int main(void) { if (a) return EXIT_FAILURE; return failed; }\n",
+                "return EXIT_FAILURE; return ((void)(failed), __builtin_puts(\"FAIL: zx_00\"), 97); \n__builtin_puts",
+            ),
+            (
+                "a.c",
+                "#include <assert.h>\nint main() { a(); exit(b); }\n",
+                "exit(((void)(b), assert(!\"FAIL: zx_00\"), 97)); \nassert(!\"FAIL: zx_00\"); return 97;\n}",
+            ),
+        ] {
+            let found = at_ends(path, text).unwrap();
+            assert!(found.contains(expected), "{path}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_may_end_elsewhere_has_none() {
+        for (path, text) in [
+            ("a.py", "os.execv('a', [])\n"),
+            ("a.js", "if (x) return;\n"),
+            ("a.sh", "exec x\n"),
+            ("a.c", "int run(void) { return 0; }\n"),
+            ("a.c", "int main(void) { _exit(a); }\n"),
+            ("a.cpp", "int main() { auto f = [](int x) { return x; }; }\n"),
+        ] {
+            assert_eq!(at_ends(path, text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_product_may_end_the_program_that_loads_it() {
+        for (path, text, expected) in [
+            ("app.py", "def main():\n    sys.exit(run())\n", true),
+            ("app.py", "def main():\n    sys.exit(2)\n", false),
+            ("app.py", "def f(): pass\n\nif __name__ == '__main__':\n    sys.exit(f())\n", false),
+            ("lib.sh", "die() {\n  echo \"$1\"\n  exit 1\n}\n", false),
+            ("lib.sh", "usage() {\n  exit 0\n}\n", true),
+            ("a.js", "exports.main = () => process.exit();\n", true),
+            ("a.js", "exports.a = 1;\n", false),
+        ] {
+            assert_eq!(may_end(Script::of(path).unwrap(), text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_code_of_the_start_fails_in_front_of_all() {
+        let front = |path: &str, text: &str| {
+            failing_in_front(Script::of(path).unwrap(), text, "zx").unwrap()
+        };
+        let text = "from __future__ import annotations\nx()\n";
+        let expected = "from __future__ import annotations\nraise SystemExit('FAIL: zx_00')\nx()\n";
+        assert_eq!(front("a.py", text), expected);
+        let found = front("a.sh", "#!/bin/sh\nset -e\n. x.sh\ny\n");
+        let source = found.find(". x.sh").unwrap();
+        assert!(found.find("trap 'exit 97' 0").unwrap() < source, "{found}");
+        assert!(found.find("case $- in *e*) echo 'FAIL: zx_01'").unwrap() > source, "{found}");
+        assert_eq!(names(Script::Shell, "set -e\n. x.sh\n", "zx"), ["zx_00", "zx_01"]);
+        let found = front("a.c", "int a;\nint main(void) { b(); }\n");
+        assert!(
+            found.contains("{\n__builtin_puts(\"FAIL: zx_00\"); return 97;\n b(); }"),
+            "{found}"
+        );
+    }
+}

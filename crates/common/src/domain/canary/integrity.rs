@@ -1,0 +1,170 @@
+//! Failing tests that pass once something was replaced that tests rely on: assertions of the standard library, functions
+//! of the language, the clock, randomness. What is added beside it counts for nothing.
+
+use crate::domain::tests_seen::Runner;
+
+/// The bodies for a file.
+pub(super) fn bodies(runner: Runner, path: &str) -> &'static [&'static str] {
+    // What checks types may refuse them.
+    let is_plain =
+        [".js", ".mjs", ".cjs", ".jsx"].iter().any(|extension| path.ends_with(extension));
+    match runner {
+        Runner::Pytest | Runner::Unittest => &[LIBRARIES, BUILT_IN, CLOCK, RANDOMNESS],
+        Runner::NodeTest | Runner::Mocha if is_plain => &[INTRINSICS, MODULES],
+        Runner::Vitest if is_plain => &[INTRINSICS],
+        Runner::Jest if is_plain => &[INTRINSICS_OF_JEST],
+        Runner::Jest
+        | Runner::Vitest
+        | Runner::NodeTest
+        | Runner::Mocha
+        | Runner::CargoTest
+        | Runner::Nextest
+        | Runner::GoTest
+        | Runner::Ctest
+        | Runner::Maven
+        | Runner::Gradle
+        | Runner::DotnetTest
+        | Runner::Rspec
+        | Runner::Phpunit => &[],
+    }
+}
+
+/// Modules in Python are loaded once more, and their functions compared by name.
+const LIBRARIES: &str = "\
+import importlib.util, sys, types
+        def parts(code):
+            own = [code.co_code, code.co_names]
+            for it in code.co_consts:
+                if isinstance(it, types.CodeType):
+                    own.append(parts(it))
+                else:
+                    own.append(sorted(map(repr, it)) if isinstance(it, frozenset) else repr(it))
+            return own
+        def own(it):
+            it = getattr(it, '__func__', getattr(it, 'fget', it))
+            if isinstance(it, types.FunctionType):
+                return parts(it.__code__)
+            return it.__qualname__ if isinstance(it, type) else None
+        names = ['unittest.' + it for it in
+                 'case result suite loader runner main async_case mock'.split()]
+        names += ['_pytest.' + it for it in
+                  'approx outcomes python_api raises runner python reports unittest skipping'.split()]
+        replaced = []
+        for name in [it for it in names + ['random', 'secrets', 'uuid'] if it in sys.modules]:
+            now = sys.modules[name]
+            package = sys.modules.get(name.split('.')[0].lstrip('_'), now)
+            try:
+                spec = importlib.util.find_spec(name)
+                first = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(first)
+            except Exception:
+                continue
+            for key, made in list(vars(first).items()):
+                if getattr(made, '__module__', None) != name:
+                    continue
+                other = getattr(now, key, None)
+                if own(made) != own(other):
+                    replaced.append(key)
+                elif isinstance(made, type):
+                    replaced += [at for at, it in list(vars(made).items())
+                                 if own(it) != own(vars(other).get(at))]
+                if vars(package).get(key, other) is not other:
+                    replaced.append(key)
+        if not replaced:
+            raise RuntimeError('«')";
+
+const BUILT_IN: &str = "\
+import builtins, math
+        functions = 'abs all any callable divmod getattr hasattr hash isinstance issubclass iter len max min next pow repr round sorted sum'
+        classes = 'bool bytes dict enumerate filter float frozenset int list map range reversed set str tuple zip'
+        numbers = 'ceil copysign cos exp fabs factorial floor fmod fsum gcd hypot isclose isfinite isinf isnan log log10 log2 pow sin sqrt tan trunc'
+        own = [(builtins, it) for it in functions.split()] + [(math, it) for it in numbers.split()]
+        kind = type(abs)
+        is_intact = all(type(getattr(at, it)) is kind and getattr(at, it).__name__ == it for at, it in own)
+        for it in classes.split():
+            made = getattr(builtins, it)
+            is_intact = is_intact and made.__name__ == it and made.__module__ == 'builtins'
+        if is_intact:
+            raise RuntimeError('«')";
+
+const CLOCK: &str = "\
+import datetime, time
+        names = 'gmtime localtime monotonic monotonic_ns perf_counter perf_counter_ns process_time sleep strftime time time_ns'
+        is_intact = all(type(getattr(time, it)) is type(abs) and getattr(time, it).__name__ == it for it in names.split())
+        for at, it in [(datetime.datetime, 'now'), (datetime.datetime, 'utcnow'), (datetime.date, 'today')]:
+            is_intact = is_intact and type(vars(at).get(it)).__name__ == 'classmethod_descriptor'
+        start = time.perf_counter()
+        time.sleep(0.01)
+        if is_intact and time.perf_counter() - start > 0.005:
+            raise RuntimeError('«')";
+
+const RANDOMNESS: &str = "\
+import os, random
+        names = 'choice choices gauss getrandbits randint random randrange sample shuffle uniform'
+        made = [getattr(random, it) for it in names.split()]
+        is_intact = [getattr(it, '__name__', '') for it in made] == names.split()
+        is_intact = is_intact and all(getattr(it, '__self__', None) is random._inst for it in made)
+        is_intact = is_intact and type(random._inst) is random.Random
+        is_intact = is_intact and not {'random', 'getrandbits'} & set(vars(random.Random))
+        if is_intact and type(os.urandom) is type(abs):
+            raise RuntimeError('«')";
+
+/// The language's own functions in JavaScript, compared with those of a new realm that `vm` makes.
+macro_rules! realm {
+    () => {
+        "\
+const source = '({ Array, Date, Error, JSON, Map, Math, Number, Object, Promise, RegExp, Set, String })';
+  const first = vm.runInNewContext(source);
+  const now = (0, eval)(source);
+  const paths = Object.keys(first).flatMap((it) => [it, `${it}.prototype`]);
+  let isIntact = Object.keys(first).every((it) => String(now[it]) === String(first[it]));
+  for (const path of paths) {
+    const [made, own] = [first, now].map((it) => path.split('.').reduce((at, key) => at && at[key], it));
+    for (const key of made ? Object.getOwnPropertyNames(made) : []) {
+      const { value } = Object.getOwnPropertyDescriptor(made, key);
+      if (typeof value === 'function' && String(own[key]) !== String(value)) isIntact = false;
+    }
+  }
+  if (isIntact) throw new Error('«');"
+    };
+}
+
+const INTRINSICS: &str = concat!("return import('node:vm').then((vm) => {\n  ", realm!(), "\n});");
+const INTRINSICS_OF_JEST: &str = concat!(
+    "const vm = typeof require === 'function' ? require('vm') : null;\n  if (!vm) throw new Error('«');\n  ",
+    realm!()
+);
+
+/// Modules of Node, compared with those of another process.
+const MODULES: &str = "\
+return Promise.all([import('node:child_process'), import('node:module')]).then(([child, { createRequire }]) => {
+  const look = (require) => {
+    const found = {};
+    const add = (name, it) => {
+      for (const key of Object.getOwnPropertyNames(it)) {
+        const { value } = Object.getOwnPropertyDescriptor(it, key);
+        if (typeof value === 'function') found[`${name}.${key}`] = String(value);
+      }
+    };
+    for (const name of ['assert', 'assert/strict', 'test', 'timers', 'timers/promises', 'util']) {
+      try {
+        add(name, require(`node:${name}`));
+      } catch {
+        continue;
+      }
+    }
+    add('error', require('node:assert').AssertionError.prototype);
+    for (const it of ['setImmediate', 'setInterval', 'setTimeout', 'queueMicrotask']) found[it] = String(globalThis[it]);
+    for (const it of ['cpuUsage', 'exit', 'hrtime', 'reallyExit', 'uptime']) found[`process.${it}`] = String(process[it]);
+    found.now = String(performance.now);
+    return found;
+  };
+  const env = { ...process.env };
+  delete env.NODE_OPTIONS;
+  delete env.NODE_V8_COVERAGE;
+  const line = `process.stdout.write(JSON.stringify((${look})(require)))`;
+  const asked = child.spawnSync(process.execPath, ['-e', line], { encoding: 'utf8', env, timeout: 20000 });
+  if (asked.status !== 0) throw new Error('«');
+  const [first, now] = [JSON.parse(asked.stdout), look(createRequire(`${process.cwd()}/a.js`))];
+  if (Object.keys(first).every((key) => now[key] === first[key])) throw new Error('«');
+});";
