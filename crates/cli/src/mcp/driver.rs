@@ -12,21 +12,19 @@
 use std::time::Duration;
 
 use serde_json::json;
-use surety_common::clock;
 use surety_common::config::{ClientConfig, read_client_token};
 use surety_common::wire::client::{ServiceChannel, Transport, channel_over, is_loopback};
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
-use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::v1::submit_decision_request::DecisionSource;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Status};
+use tonic::Status;
 
 use super::arguments::{Decide, Lease, Release, within};
-use super::driver_plan::HeldPlan;
+use super::leases::{HeldPlan, LONGEST_WAIT, MARGIN, Planner, interval, within_time};
 use super::observer::{Answer, bounded};
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
@@ -36,13 +34,6 @@ use crate::wire_json;
 
 /// The longest decision in bytes.
 const MOST_DECISION: usize = 1 << 20;
-/// The longest wait for a step in seconds, as the executor allows.
-pub(super) const LONGEST_WAIT: u64 = 60;
-/// What a call takes beyond the time that it asks for.
-const MARGIN: Duration = Duration::from_secs(40);
-/// The most time between two heartbeats, and the least.
-const BEAT_MOST: Duration = Duration::from_secs(10);
-const BEAT_LEAST: Duration = Duration::from_millis(200);
 /// The largest message of the executor in bytes.
 const MOST_ANSWER: usize = 256 << 20;
 
@@ -50,7 +41,6 @@ const MOST_ANSWER: usize = 256 << 20;
 const PLANNER_URL: &str = "http://127.0.0.1:7401";
 
 type Executor = ExecutorServiceClient<ServiceChannel>;
-pub(super) type Planner = PlannerServiceClient<ServiceChannel>;
 
 /// An agent that drives steps.
 #[derive(Debug)]
@@ -302,19 +292,6 @@ fn cancelled() -> Failure {
 
 fn unleased() -> Failure {
     Failure::new(Code::ValueInvalid, "no step is leased", "Lease one with surety_lease.")
-}
-
-pub(super) fn within_time<M>(message: M, time: Duration) -> Request<M> {
-    let mut request = Request::new(message);
-    request.set_timeout(time + MARGIN);
-    request
-}
-
-/// A third of what is left of a lease.
-pub(super) fn interval(expires_at: Option<&prost_types::Timestamp>) -> Duration {
-    let left = crate::text::moment(expires_at).map(|at| at - clock::now());
-    let third = left.and_then(|left| left.to_std().ok()).unwrap_or_default() / 3;
-    third.clamp(BEAT_LEAST, BEAT_MOST)
 }
 
 async fn beat(mut executor: Executor, driver_id: String, fence: v1::StepFence, every: Duration) {

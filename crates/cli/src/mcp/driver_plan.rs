@@ -11,11 +11,11 @@ use std::time::Duration;
 use serde_json::json;
 use surety_common::wire::v1;
 use surety_common::wire::v1::submit_plan_request::PlanSource;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{Lease, SubmitPlan, within};
-use super::driver::{Driver, LONGEST_WAIT, Planner, interval, within_time};
+use super::driver::Driver;
+use super::leases::{HeldPlan, LONGEST_WAIT, Planner, interval, within_time};
 use super::observer::{Answer, bounded};
 use crate::failure::{Code, Failure};
 use crate::output::note;
@@ -32,20 +32,6 @@ const PASSING: &[&str] = &[
 ];
 /// The longest plan in bytes.
 const MOST_PLAN: usize = 256 << 10;
-
-/// A leased plan.
-#[derive(Debug)]
-pub(super) struct HeldPlan {
-    fence: v1::PlanFence,
-    revision: u32,
-    beating: JoinHandle<()>,
-}
-
-impl Drop for HeldPlan {
-    fn drop(&mut self) {
-        self.beating.abort();
-    }
-}
 
 impl Driver {
     /// Waits for a run that needs a plan, and leases the making of it.

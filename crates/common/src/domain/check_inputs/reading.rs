@@ -215,7 +215,9 @@ impl Reading {
             // What the policy protects, and the repository, are nowhere as the run left them.
             InputKind::Git | InputKind::Protected => false,
             InputKind::Test if self.has_linter => true,
-            _ => self.has_git || self.operands.iter().any(is_below),
+            InputKind::Test | InputKind::Configuration | InputKind::Shadow | InputKind::Script => {
+                self.has_git || self.operands.iter().any(is_below)
+            }
         }
     }
 
@@ -241,8 +243,7 @@ fn place(folder: &str, word: &str) -> Option<String> {
 }
 
 fn subcommand(arguments: &[String]) -> Option<&str> {
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
+    for argument in arguments {
         match argument.as_str() {
             // A value of the configuration can start a program.
             "-c" | "--config-env" | "-C" | "--exec-path" => return None,

@@ -1,7 +1,7 @@
 //! Compares the tests of a source file with those of the start, item by item.
 
 use super::item::{Item, Items};
-use super::language::items;
+use super::language::{items, without_mark};
 use super::moved::Moved;
 use std::collections::BTreeMap;
 
@@ -32,11 +32,6 @@ impl Comparison {
     pub fn is_same(&self) -> bool {
         self.changed.is_empty() && self.conditions.is_empty()
     }
-}
-
-/// Compilers skip a mark of the byte order.
-pub(super) fn without_mark(text: &str) -> &str {
-    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 /// Compares two texts of one file. What does not read has no tests, and a file whose tests no longer read

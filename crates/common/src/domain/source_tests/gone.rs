@@ -1,8 +1,8 @@
 //! The tests of a source file that is gone: they may have moved with the rest of it.
 
-use super::compare::{restored, without_mark};
+use super::compare::restored;
 use super::item::{Item, Items};
-use super::language::{is_same_language, items};
+use super::language::{is_same_language, items, without_mark};
 use std::collections::BTreeMap;
 
 /// What became of the tests of a file that is gone.

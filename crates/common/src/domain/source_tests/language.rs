@@ -64,6 +64,11 @@ fn language(path: &[u8]) -> Option<Language> {
     }
 }
 
+/// Compilers skip a mark of the byte order.
+pub(super) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 /// The items of a text; none when it does not read.
 pub(super) fn items(path: &[u8], text: &str) -> Option<Items> {
     if text.len() > MAX_BYTES {

@@ -1,7 +1,6 @@
 //! Tests that a run moved into a source that it added, with the code that they test.
 
-use super::compare::without_mark;
-use super::language::{is_same_language, items};
+use super::language::{is_same_language, items, without_mark};
 use std::collections::BTreeMap;
 
 /// What the tests of added sources say.

@@ -16,7 +16,7 @@ mod syntax;
 
 pub use syntax::may_suppress;
 
-use scan::{Suppression, scan};
+use scan::{Suppression, normal, scan};
 use std::collections::{BTreeMap, BTreeSet};
 use syntax::syntax_of;
 
@@ -95,11 +95,6 @@ fn found(path: &str, text: &str) -> Vec<Suppression> {
         Some(syntax) if text.len() <= MAX_BYTES => scan(&syntax, text),
         Some(_) | None => Vec::new(),
     }
-}
-
-/// A text without layout.
-fn normal(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

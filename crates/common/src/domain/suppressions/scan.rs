@@ -2,7 +2,6 @@
 
 use super::attribute::attribute_at;
 use super::directive::directive_in;
-use super::normal;
 use super::syntax::Syntax;
 use std::ops::Range;
 
@@ -111,4 +110,9 @@ fn suppression(
     };
     let (directive, code) = (normal(text.get(span.clone())?), normal(code));
     Some(Suppression { span, directive, code, is_of_file })
+}
+
+/// A text without layout.
+pub(super) fn normal(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -10,6 +10,7 @@
 mod count;
 mod counts;
 mod line;
+mod program;
 mod quiet;
 mod recipe;
 mod runner;

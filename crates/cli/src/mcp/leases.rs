@@ -1,0 +1,48 @@
+//! What leases of steps and of plans have in common: their heartbeats and the time of their calls.
+
+use std::time::Duration;
+
+use surety_common::clock;
+use surety_common::wire::client::ServiceChannel;
+use surety_common::wire::v1;
+use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
+use tokio::task::JoinHandle;
+use tonic::Request;
+
+/// The longest wait for a step in seconds, as the executor allows.
+pub(super) const LONGEST_WAIT: u64 = 60;
+/// What a call takes beyond the time that it asks for.
+pub(super) const MARGIN: Duration = Duration::from_secs(40);
+/// The most time between two heartbeats, and the least.
+const BEAT_MOST: Duration = Duration::from_secs(10);
+const BEAT_LEAST: Duration = Duration::from_millis(200);
+
+pub(super) type Planner = PlannerServiceClient<ServiceChannel>;
+
+/// A leased plan.
+#[derive(Debug)]
+pub(super) struct HeldPlan {
+    pub(super) fence: v1::PlanFence,
+    pub(super) revision: u32,
+    pub(super) beating: JoinHandle<()>,
+}
+
+impl Drop for HeldPlan {
+    fn drop(&mut self) {
+        self.beating.abort();
+    }
+}
+
+/// A call with a time limit beyond the time that it asks for.
+pub(super) fn within_time<M>(message: M, time: Duration) -> Request<M> {
+    let mut request = Request::new(message);
+    request.set_timeout(time + MARGIN);
+    request
+}
+
+/// A third of what is left of a lease.
+pub(super) fn interval(expires_at: Option<&prost_types::Timestamp>) -> Duration {
+    let left = crate::text::moment(expires_at).map(|at| at - clock::now());
+    let third = left.and_then(|left| left.to_std().ok()).unwrap_or_default() / 3;
+    third.clamp(BEAT_LEAST, BEAT_MOST)
+}
