@@ -1,6 +1,6 @@
 //! `action_report` with the target `forge`: the gate asks the forge what a task led to.
 //!
-//! A forge that does not answer is no fault of the assignee, nor is an account that nobody registered: the reasons
+//! A forge that does not answer is no fault of the assignee, nor is an account that is not registered: the reasons
 //! `forge_api_unreachable`, `verify_error` and `account_unknown` make the failure one of the infrastructure.
 
 use super::Answer;

@@ -257,7 +257,7 @@ async fn new_commits_go_to_those_that_reviewed_before_and_else_to_the_role(pool:
     for id in ["carol", "dave", "rita"] {
         put(planner, id, if id == "rita" { &[Role::Reviewer] } else { &[] }).await;
     }
-    assert_eq!(pushed(planner, 1, &[]).await, ["rita"], "nobody reviewed yet");
+    assert_eq!(pushed(planner, 1, &[]).await, ["rita"], "no account has reviewed yet");
     // The forge says who did; a person that is no agent is not asked, and no comment makes a reviewer.
     let review = |by: &str, event: &str| {
         one.double.change(|state: &mut State| state.review(REPO, by, (1, event, "Look.")))
