@@ -282,10 +282,13 @@ fn may_be_driven(record: &RunRecord) -> Result<(), Fault> {
 
 fn run_terminal(record: &RunRecord) -> Fault {
     let state = record.execution.state.as_str();
-    let mut message = format!("the run already ended as {state}, which is final");
-    if let Some(end) = &record.execution.terminal {
-        message = format!("{message} ({}): {}", end.stop_reason.as_str(), end.user_message);
-    }
+    let message = match &record.execution.terminal {
+        Some(end) => {
+            let (reason, said) = (end.stop_reason.as_str(), &end.user_message);
+            format!("the run already ended as {state} ({reason}), which is final: {said}")
+        }
+        None => format!("the run already ended as {state}, which is final"),
+    };
     Fault::new(FaultCode::RunTerminal, message)
 }
 

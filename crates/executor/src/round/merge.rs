@@ -272,7 +272,8 @@ impl Files<'_> {
                 continue;
             }
             all.add(&name, before, now.as_deref());
-            sources.extend(now.map(|now| (path, !was_file, now)));
+            let with_some = now.filter(|now| Suppressions::are_in(&name, now));
+            sources.extend(with_some.map(|now| (path, !was_file, now)));
         }
         for (path, is_new, now) in sources {
             let text = match found.get(path).map(|merged| &merged.put) {

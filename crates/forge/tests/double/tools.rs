@@ -187,6 +187,15 @@ async fn failures_have_codes_and_no_credential_is_shown() -> Result<()> {
         task.bench.double.heal();
         outcomes.push(outcome);
     }
+    // Another pull request than that of the task is neither merged nor reviewed, whatever the account may do.
+    for (name, route, arguments) in [
+        ("forge_merge", "merge", json!({"number": 999})),
+        ("forge_review", "submit_review", json!({"event": "APPROVE", "number": 999})),
+    ] {
+        let other = task.call(name, arguments).await;
+        assert_eq!(other.error_code, Some(ErrorCode::ArgumentsInvalid), "{other:?}");
+        assert_eq!(task.bench.arrived(route), 0, "{name}");
+    }
     let wrong = task.call("forge_review", json!({"event": "COMMENT", "body": " "})).await;
     assert_eq!(wrong.error_code, Some(ErrorCode::ArgumentsInvalid));
     let no_task = ToolContext { forge: RunForge::default(), ..task.ctx.clone() };

@@ -206,7 +206,8 @@ fn processes_are_bounded() {
         let bomb = "b() { b | b & }; b; sleep 1; exit 0";
         let ran = sandbox.run(&["bash", "-c", bomb]);
         assert!(!matches!(ran.report.exit, Exit::NotStarted(_)), "{level}: {:?}", ran.report);
-        assert!(!runs_with(bomb), "{level}: a part of it is still there");
+        // The kernel takes killed processes out of its list a moment later on a busy machine.
+        eventually(level, || !runs_with(bomb));
     }
 }
 

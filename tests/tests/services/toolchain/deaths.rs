@@ -48,3 +48,27 @@ async fn a_planner_that_ends_leaves_no_task_and_no_follow_up_out_and_makes_none_
     ensure!(!rest.tasks.is_empty() && rest.tasks[0].run_id < page.tasks[1].run_id, "{rest:#?}");
     stage.deployment.finish().await
 }
+
+#[tokio::test]
+async fn a_planner_that_ends_behind_a_withdrawal_leaves_the_end_of_its_task_to_the_next_one()
+-> Result<()> {
+    let mut stage = Stage::start().await?;
+    let made = stage.submit("issues", &issue(42, LOGIN)).await?;
+    let run_id = made.tasks[0].run_id.clone();
+    planner_that_ends_at(&mut stage, "planner.after_withdrawal:1").await?;
+    let mut taken = issue(42, LOGIN);
+    taken["action"] = json!("unassigned");
+    taken["issue"]["assignees"] = json!([]);
+    taken["issue"]["updated_at"] = json!("2026-11-02T04:04:05Z");
+    let lost = stage.submit("issues", &taken).await;
+    ensure!(lost.is_err(), "the planner did not end: {lost:#?}");
+    stage.deployment.replace_planner().await?;
+    let is_over = |task: &v1::Task| task.state() == v1::RunState::Cancelled;
+    stage.wait_for(&run_id, "cancelled", is_over).await?;
+    // What is withdrawn a second time changes nothing, and a late request makes no task.
+    let again = stage.submit("issues", &taken).await?;
+    ensure!(again.tasks.is_empty(), "{again:#?}");
+    let late = stage.submit("issues", &issue(42, LOGIN)).await?;
+    ensure!(late.tasks.iter().all(|task| task.result != "created"), "{late:#?}");
+    stage.deployment.finish().await
+}

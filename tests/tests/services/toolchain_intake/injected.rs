@@ -109,9 +109,7 @@ async fn of_review(at: &Work, branch: &str, text: &str) -> Result<Outcome> {
 #[tokio::test(flavor = "multi_thread")]
 async fn instructions_in_an_issue_or_a_review_gain_a_model_nothing() -> Result<()> {
     let at = Work::start(obeying()).await?;
-    // On the forge the account may write, and not merge.
-    let denied = (REVIEWER.to_owned(), "merge".to_owned());
-    at.double.change(|state| state.denied.insert(denied));
+    // The account may merge on the forge, but a task only its own pull request.
     let target = at.opened("alice", "alice/target", &["dave"])?;
     ensure!(target == 1, "{target}");
     let (plain, trapped) = (of_issue(&at, HARMLESS).await?, of_issue(&at, TRAP).await?);

@@ -3,9 +3,10 @@
 use super::git::GitChange;
 use super::line::scripts;
 use super::reading::Reading;
-use super::start_tests::StartTests;
+use super::start_tests::{StartTests, is_counterpart, stem};
 use super::{InputKind, StartInputs};
 use crate::domain::manifest::{Aspect, Change, Kind, Manifest, changes};
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 /// One check input that is not as at the start.
@@ -50,6 +51,16 @@ impl Exam {
             .map(|script| script.path)
             .collect();
         let content = |change: &Change<'_>| change.is_of_content() && !change.is_ignored();
+        let is_added_product = |change: &Change<'_>| {
+            change.before.is_none() && inputs.kind_of_added(change.path()).is_none()
+        };
+        let added_stems: OnceCell<BTreeSet<String>> = OnceCell::new();
+        let added_stems = || {
+            added_stems.get_or_init(|| {
+                let added = changes(start, now).filter(content).filter(is_added_product);
+                added.map(|change| stem(&String::from_utf8_lossy(change.path()))).collect()
+            })
+        };
         for change in changes(start, now).filter(content) {
             let path = change.path();
             let was_there = start.get(path).is_some_and(|entry| entry.kind != Kind::Folder);
@@ -76,11 +87,13 @@ impl Exam {
             if was_there {
                 exam.put_back.push(difference);
             } else if kind != InputKind::Shadow
-                && tests.get_or_insert_with(|| StartTests::of(inputs, start)).is_new(
+                && (tests.get_or_insert_with(|| StartTests::of(inputs, start)).is_new(
                     line,
                     (&String::from_utf8_lossy(path), kind),
                     start,
-                )
+                ) || kind == InputKind::Test
+                    && is_counterpart(&String::from_utf8_lossy(path), start)
+                    && added_stems().contains(&stem(&String::from_utf8_lossy(path))))
             {
                 exam.new.push(difference);
             } else {

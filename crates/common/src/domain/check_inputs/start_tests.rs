@@ -136,6 +136,26 @@ impl StartTests {
     }
 }
 
+/// Whether an added file is data like that beside it at the start, which tests read for each file of a product: with
+/// such a file that is added too it decides nothing about the others.
+pub(super) fn is_counterpart(path: &str, start: &Manifest) -> bool {
+    let Some(own) = extension(name_of(path)) else { return false };
+    let Some((folder, _)) = path.rsplit_once('/') else { return false };
+    let is_beside = |other: &str| {
+        let (above, name) = other.rsplit_once('/').unwrap_or(("", other));
+        above == folder && extension(name) == Some(own)
+    };
+    language_of(path).is_none()
+        && !is_snapshot(path)
+        && start.entries().iter().any(|entry| is_beside(&String::from_utf8_lossy(&entry.path)))
+}
+
+/// The name of a file up to its first dot.
+pub(super) fn stem(path: &str) -> String {
+    let name = name_of(path);
+    name.split_once('.').map_or(name, |(stem, _)| stem).to_owned()
+}
+
 /// Whether a file holds what a test gave before.
 fn is_snapshot(path: &str) -> bool {
     matches!(extension(name_of(path)), Some("snap" | "golden"))

@@ -70,6 +70,9 @@ pub(super) fn attribute_at(kind: Attributes, text: &str, at: usize) -> Option<At
 
 /// A pragma, which ends with its line.
 fn pragma(rest: &str, at: usize) -> Option<Attribute> {
+    if !rest.starts_with('#') {
+        return None;
+    }
     let line = rest.split('\n').next()?;
     let dense = dense(line).to_ascii_lowercase();
     let is_one = PRAGMAS.iter().any(|known| dense.starts_with(known));

@@ -62,6 +62,8 @@ pub fn forge_tools() -> Vec<Arc<dyn Tool>> {
 }
 
 const NUMBER: &str = "The pull request or the issue. By default that of the task.";
+const OWN_NUMBER: &str =
+    "The pull request of the task, which needs no name; another one is refused.";
 
 fn number(description: &str) -> serde_json::Value {
     json!({"type": "integer", "minimum": 1, "description": description})
@@ -110,7 +112,7 @@ fn review_spec() -> ToolSpec {
             json!({
                 "event": event,
                 "body": text(60_000, "The text of the review. An approval may have none."),
-                "number": number("The pull request. By default that of the task."),
+                "number": number(OWN_NUMBER),
                 "commit": text(40, "The commit that was reviewed, with 40 digits. By default the newest."),
             }),
             &["event"],
@@ -141,10 +143,7 @@ fn merge_spec() -> ToolSpec {
         "forge_merge",
         "Merges the task's pull request by the assignee's own account. A merged one stays as it is.",
         Annotations { destructive: true, ..WRITES },
-        object(
-            json!({"method": method, "number": number("The pull request. By default that of the task.")}),
-            &[],
-        ),
+        object(json!({"method": method, "number": number(OWN_NUMBER)}), &[]),
     )
 }
 
@@ -274,6 +273,21 @@ fn numbered(task: &ForgeOfTask, number: Option<u64>) -> Result<u64, ToolError> {
     number.or(task.number).ok_or_else(missing)
 }
 
+/// The pull request of the task: whatever a text of the forge says, an assignee reviews and merges no other one.
+fn own_number(task: &ForgeOfTask, named: Option<u64>) -> Result<u64, ToolError> {
+    let missing =
+        || wrong("number: the task is about no pull request, so it reviews and merges none");
+    let own = task.number.ok_or_else(missing)?;
+    match named {
+        Some(other) if other != own => {
+            let message =
+                format!("number: the task is about {own}; it reviews and merges no other one");
+            Err(wrong(message))
+        }
+        Some(_) | None => Ok(own),
+    }
+}
+
 async fn get(task: &ForgeOfTask, args: GetArgs) -> Result<ToolOutcome, ToolError> {
     let ForgeOfTask { forge, repo, .. } = task;
     let forge: &dyn Forge = &**forge;
@@ -369,7 +383,7 @@ async fn review(
     marked: &Marked,
     args: ReviewArgs,
 ) -> Result<ToolOutcome, ToolError> {
-    let number = numbered(task, args.number)?;
+    let number = own_number(task, args.number)?;
     let event = ReviewEvent::from_text(&args.event)
         .ok_or_else(|| wrong("event: expected APPROVE, REQUEST_CHANGES or COMMENT"))?;
     if event != ReviewEvent::Approve && args.body.trim().is_empty() {
@@ -406,7 +420,7 @@ async fn merge(
     (ctx, task): (&ToolContext, &ForgeOfTask),
     args: MergeArgs,
 ) -> Result<ToolOutcome, ToolError> {
-    let number = numbered(task, args.number)?;
+    let number = own_number(task, args.number)?;
     let method = args.method.as_deref().unwrap_or(MergeMethod::Merge.as_str());
     let method = MergeMethod::from_text(method)
         .ok_or_else(|| wrong("method: expected merge, squash or rebase"))?;
