@@ -82,7 +82,9 @@ impl Driver {
         client: &ClientConfig,
         ended: CancellationToken,
     ) -> Result<Self, Failure> {
-        let secret = match client.token()? {
+        let given = client.token()?;
+        let is_given = given.is_some();
+        let secret = match given {
             Some(secret) => Some(secret),
             None => {
                 let file = DataFolder::choose(&client.folder)?.driver_token();
@@ -97,9 +99,8 @@ impl Driver {
         let noted = || DataFolder::choose(&client.folder).ok()?.noted_endpoint();
         let planner_url = client.address.url.clone().or_else(noted);
         let planner_url = planner_url.unwrap_or_else(|| PLANNER_URL.to_owned());
-        // The token is for the machine of the executor and for that of an address that was given.
-        let is_given = client.address.url.is_some() || is_loopback(&planner_url);
-        let channel = channel_over(&planner_url, token.as_ref().filter(|_| is_given), &transport)?;
+        let is_for = may_have_token(&planner_url, is_given, client.address.url.is_some());
+        let channel = channel_over(&planner_url, token.as_ref().filter(|_| is_for), &transport)?;
         let planner = Planner::new(channel).max_decoding_message_size(MOST_ANSWER);
         let (url, name) = (url.to_owned(), format!("surety-mcp-{}", std::process::id()));
         let (held, plan) = (Mutex::new(None), Mutex::new(None));
@@ -280,6 +281,12 @@ impl Driver {
     }
 }
 
+/// Whether the planner gets the token: on this machine always, elsewhere only a token that was given, at an address that
+/// was given. That of the data folder is for this machine alone.
+fn may_have_token(planner_url: &str, is_given: bool, is_named: bool) -> bool {
+    is_loopback(planner_url) || is_given && is_named
+}
+
 fn under_way() -> Failure {
     let message = "another call is under way";
     Failure::new(Code::RoundRunning, message, "Wait for its answer, or cancel it.")
@@ -362,5 +369,19 @@ impl Decide {
         }
         let message = format!("the decision has {} bytes, and {most} are allowed", text.len());
         Err(Failure::new(Code::ValueInvalid, message, "Make it shorter.").at("decision"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_have_token;
+
+    #[test]
+    fn the_token_of_the_data_folder_leaves_this_machine_for_no_planner() {
+        let (here, there) = ("http://127.0.0.1:7401", "https://planner.example");
+        assert!(may_have_token(here, false, false) && may_have_token(here, true, true));
+        assert!(may_have_token(there, true, true));
+        // Its own token, and an address that the data folder names.
+        assert!(!may_have_token(there, false, true) && !may_have_token(there, true, false));
     }
 }

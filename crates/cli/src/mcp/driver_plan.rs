@@ -105,11 +105,11 @@ impl Driver {
             *held = None;
         }
         let answer = answer?;
-        let (id, revision) = match &answer.plan {
+        let (title, revision) = match &answer.plan {
             Some(plan) => (plan.title.as_str(), plan.revision),
             None => ("", 0),
         };
-        let mut text = format!("revision {revision} of the plan is stored: {}", one_line(id));
+        let mut text = format!("revision {revision} of the plan is stored: {}", one_line(title));
         for warning in &answer.warnings {
             text.push_str(&format!("\n{}: {}", warning.code, one_line(&warning.message)));
         }
