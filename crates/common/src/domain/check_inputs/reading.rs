@@ -16,6 +16,8 @@ const OF_FOLDERS: &[&str] = &["ag", "du", "find", "ls", "rg", "tree"];
 /// Readers whose first operand is no file.
 const WITH_PATTERN: &[&str] =
     &["ag", "awk", "egrep", "fgrep", "gawk", "grep", "jq", "rg", "sed", "yq"];
+/// Readers that take what several files say together.
+const OF_SEVERAL: &[&str] = &["awk", "gawk", "jq", "sort", "yq"];
 /// Subcommands of git that look at the repository and the files.
 const OF_GIT: &[&str] = &[
     "check-attr",
@@ -144,7 +146,8 @@ impl Reading {
         match name {
             "git" => {
                 self.has_git = true;
-                OF_GIT.contains(&subcommand(arguments)?).then_some(())
+                let compares = arguments.iter().any(|word| word == "--no-index");
+                (!compares && OF_GIT.contains(&subcommand(arguments)?)).then_some(())
             }
             "xargs" => self.add(folder, rest()),
             _ if READERS.contains(&name) => self.add_reader(folder, name, arguments),
@@ -168,7 +171,10 @@ impl Reading {
         let runs = match name {
             "find" => asks(&["-exec", "-execdir", "-ok", "-okdir", "-delete", "-newer"]),
             "sed" => short('i') || asks(&["--in-place"]) || short('f'),
-            "awk" | "gawk" => short('f') || arguments.iter().any(|word| word.contains("system(")),
+            "awk" | "gawk" => {
+                let starts = |word: &String| ["system(", "|"].iter().any(|it| word.contains(it));
+                short('f') || arguments.iter().any(starts)
+            }
             // A file of patterns says what has to be found.
             _ if is_grep => short('f') || asks(&["--file"]),
             "jq" => short('f') || asks(&["--from-file", "--slurpfile", "--argfile"]),
@@ -197,6 +203,10 @@ impl Reading {
         }
         let operands: Vec<&String> = arguments.iter().filter(|word| !is_option(word)).collect();
         let patterns = usize::from(WITH_PATTERN.contains(&name) && !short('e'));
+        // These can compare their files with one another.
+        if OF_SEVERAL.contains(&name) && operands.len() > patterns + 1 {
+            return None;
+        }
         let is_deep = OF_FOLDERS.contains(&name) || is_grep && (short('r') || short('R'));
         if is_deep && operands.len() <= patterns {
             self.operands.push(folder.to_owned());
@@ -325,6 +335,10 @@ mod tests {
             "test $(cat out) -eq $(cat tests/expected)",
             "test $(sh tests/a.sh) -eq 2",
             "grep -qFf tests/expected out",
+            "git diff --no-index --quiet tests/expected out",
+            "test -z \"$(sort out tests/expected | uniq -u)\"",
+            "awk 'NR == FNR { a[$0]; next } !($0 in a) { exit 1 }' tests/expected out",
+            "awk '{ print | \"sh\" }' tests/a.sh",
             "grep -q \"$(cat tests/expected)\" out",
             "find tests -name '*.sh' -exec sh {} ;",
             "ls tests/*.sh | xargs -n1 sh",
