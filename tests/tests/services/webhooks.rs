@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, Agent, PERSON, next_plan, secret, token_file};
-use surety_e2e::harness::{Database, Deployment, wait_for_yes, wait_until};
+use surety_e2e::harness::{Database, Deployment, PATIENCE, wait_for_yes, wait_until};
 use surety_e2e::script::{plan, request};
 use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
@@ -138,5 +139,81 @@ async fn a_question_and_the_end_of_its_run_are_told_until_the_address_has_them()
         assert!(told.iter().all(|one| one.id == told[0].id), "{told:#?}");
     }
     assert_eq!(receiver.told().len(), 4, "the other webhook has another namespace");
+    deployment.finish().await
+}
+
+/// An address that takes requests and never answers.
+#[derive(Clone, Default)]
+struct Silent(Arc<Mutex<(usize, usize)>>);
+
+impl Silent {
+    /// The requests that came, and those that were given up.
+    fn counts(&self) -> (usize, usize) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn serve(&self) -> Result<String> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}/hook", listener.local_addr()?);
+        let router = Router::new().route("/hook", post(hold)).with_state(self.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Ok(url)
+    }
+}
+
+/// Counts a request as given up once it is dropped.
+struct Held(Silent);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).1 += 1;
+    }
+}
+
+async fn hold(State(silent): State<Silent>, _body: Bytes) -> StatusCode {
+    silent.0.lock().unwrap_or_else(PoisonError::into_inner).0 += 1;
+    let _held = Held(silent);
+    std::future::pending().await
+}
+
+#[tokio::test]
+async fn an_address_that_never_answers_delays_no_other() -> Result<()> {
+    let (receiver, silent) = (Receiver::default(), Silent::default());
+    let mut file = webhooks(&receiver.serve().await?)?;
+    writeln!(file, "silent {} default wait.opened whsec_{KEY}", silent.serve().await?)?;
+    let (path, tokens) = (file.path().to_string_lossy().into_owned(), token_file()?);
+    let token_path = tokens.path().to_string_lossy().into_owned();
+    let environment = [("SURETY_TOKEN_FILE", token_path.as_str()), ("SURETY_WEBHOOKS_FILE", &path)];
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    deployment.use_token(Token::new(&secret(PERSON))?);
+    deployment.add_executor(&[]).await?;
+    let agent = Agent::new(deployment.executors.first().context("an executor")?, AGENT, "w")?;
+    let ask = async || -> Result<String> {
+        let plan = plan(&[json!({"id": "s", "description": "x", "evidence": "none"})]);
+        let driver = v1::Driver::Remote.into();
+        let order = v1::CreateRunRequest { driver, ..request(&plan, "") };
+        let run_id = deployment.create_run(order).await?.id;
+        let work = agent.work(&run_id).await?;
+        agent.submit(&work, &json!({"action": "ask_user", "speak": "Which?"}).to_string()).await?;
+        Ok(deployment.question(&run_id).await?.wait_id)
+    };
+    ask().await?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        ensure!(Instant::now() < deadline, "nothing is told while the address holds a request");
+        wait_until("the address holds a request", || {
+            let (came, ended) = silent.counts();
+            came > ended
+        })
+        .await?;
+        let (_, before) = silent.counts();
+        let wait_id = ask().await?;
+        let told = || receiver.told().iter().any(|told| told.text["data"]["wait_id"] == wait_id);
+        wait_until("the other address is told", told).await?;
+        // On a slow machine the request may have been given up meanwhile.
+        if silent.counts().1 == before {
+            break;
+        }
+    }
     deployment.finish().await
 }

@@ -137,7 +137,8 @@ pub use wait::{
 pub use waits::{Progress, WaitFilter, WaitPage, Waiting, list_progress, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};
 pub use webhook::{
-    Delivery, WantedEvents, end_delivery, forget_deliveries, note_events, take_deliveries,
+    Delivery, WantedEvents, due_webhooks, end_delivery, forget_deliveries, note_events,
+    take_deliveries,
 };
 pub use worker_calls::{
     OfferedWorkerCall, ProgressReport, WantedCalls, held_calls, lost_calls, offered_calls,

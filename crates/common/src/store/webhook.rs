@@ -93,18 +93,31 @@ pub async fn note_events(
     within(async { Ok(noted.fetch_one(pool).await?) }).await
 }
 
-/// Takes at most `limit` due deliveries of these webhooks. No other planner takes them until `until`.
+/// Which of these webhooks have a delivery that is due.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn due_webhooks(
+    pool: &PgPool,
+    names: &[String],
+    now: DateTime<Utc>,
+) -> Result<Vec<String>, StoreError> {
+    let due = sqlx::query_scalar(include_str!("sql/webhook_due.sql")).bind(names).bind(now);
+    within(async { Ok(due.fetch_all(pool).await?) }).await
+}
+
+/// Takes at most `limit` due deliveries of a webhook. No other planner takes them until `until`.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn take_deliveries(
     pool: &PgPool,
-    names: &[String],
+    webhook: &str,
     (now, until): (DateTime<Utc>, DateTime<Utc>),
     limit: i64,
 ) -> Result<Vec<Delivery>, StoreError> {
     let taken = sqlx::query_as(include_str!("sql/webhook_take.sql"))
-        .bind(names)
+        .bind(webhook)
         .bind(now)
         .bind(until)
         .bind(limit);

@@ -6,6 +6,7 @@
 //!                              +------------- later, after a failure ----------+
 //! ```
 //!
+//! Each address has a task of its own while something is due for it, so that one that does not answer delays no other.
 //! Every planner of a database does this; a delivery that one takes is left alone by the others for a while. An
 //! event is delivered at least once, under the same id each time.
 
@@ -14,16 +15,19 @@ mod send;
 
 use crate::planner::Planner;
 use chrono::TimeDelta;
-use futures::StreamExt;
+use futures::future::join_all;
 use send::Address;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::config::Webhook;
 use surety_common::domain::fault::Fault;
 use surety_common::store::{
-    self, Delivery, WantedEvents, end_delivery, forget_deliveries, note_events, take_deliveries,
+    self, Delivery, WantedEvents, due_webhooks, end_delivery, forget_deliveries, note_events,
+    take_deliveries,
 };
 use surety_common::wire::client::Transport;
+use tokio::task::{AbortHandle, JoinSet};
 use uuid::Uuid;
 
 pub use send::WebhookError;
@@ -32,9 +36,8 @@ pub use send::WebhookError;
 const INTERVAL: Duration = Duration::from_secs(3);
 /// How long a planner that took a delivery has for it: longer than an address may take to answer.
 const TAKEN_FOR: TimeDelta = TimeDelta::seconds(60);
-/// The deliveries of one round, and those that are sent at the same time.
-const AT_ONCE: i64 = 64;
-const IN_PARALLEL: usize = 8;
+/// The deliveries that an address is sent at the same time.
+const IN_PARALLEL: i64 = 8;
 /// The first pause after a failure, which doubles, and the longest.
 const FIRST_PAUSE_S: i64 = 2;
 const LONGEST_PAUSE_S: i64 = 3600;
@@ -82,9 +85,10 @@ impl Webhooks {
         let mut ticks = tokio::time::interval(INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut after, mut rounds) = (Uuid::nil(), 0_u32);
+        let mut sending = Sending::default();
         loop {
             ticks.tick().await;
-            match self.round(&planner, after).await {
+            match self.round(&planner, after, &mut sending).await {
                 Ok(last) => after = last.unwrap_or_default(),
                 Err(error) => {
                     let database = &planner.whose;
@@ -100,33 +104,54 @@ impl Webhooks {
         }
     }
 
-    /// Notes what happened, and delivers what is due.
-    async fn round(&self, planner: &Planner, after: Uuid) -> Result<Option<Uuid>, Fault> {
+    /// Notes what happened, and starts to deliver what is due to addresses that are not at work.
+    async fn round(
+        &self,
+        planner: &Arc<Planner>,
+        after: Uuid,
+        sending: &mut Sending,
+    ) -> Result<Option<Uuid>, Fault> {
         let last = note_events(&planner.pool, &self.wanted, planner.now(), after).await?;
+        for name in due_webhooks(&planner.pool, &self.names, planner.now()).await? {
+            let (webhooks, planner) = (self.clone(), Arc::clone(planner));
+            sending.start(name, |name| async move {
+                if let Err(error) = webhooks.deliver_due(&planner, &name).await {
+                    let database = &planner.whose;
+                    tracing::warn!(%error, database, webhook = name, "webhook: deliveries were interrupted; retrying");
+                }
+            });
+        }
+        Ok(last)
+    }
+
+    /// Delivers what is due to an address. One that takes nothing of a batch is asked again in a later round.
+    async fn deliver_due(&self, planner: &Planner, name: &str) -> Result<(), Fault> {
         loop {
             let now = planner.now();
             let taken = (now, now + TAKEN_FOR);
-            let due = take_deliveries(&planner.pool, &self.names, taken, AT_ONCE).await?;
-            if due.is_empty() {
-                return Ok(last);
-            }
+            let due = take_deliveries(&planner.pool, name, taken, IN_PARALLEL).await?;
             let delivering = due.into_iter().map(|delivery| self.deliver(planner, delivery));
-            let ended: Vec<Result<(), Fault>> =
-                futures::stream::iter(delivering).buffer_unordered(IN_PARALLEL).collect().await;
-            ended.into_iter().collect::<Result<(), Fault>>()?;
+            let ended: Result<Vec<bool>, Fault> = join_all(delivering).await.into_iter().collect();
+            if !ended?.contains(&true) {
+                return Ok(());
+            }
         }
     }
 
-    async fn deliver(&self, planner: &Planner, delivery: Delivery) -> Result<(), Fault> {
+    /// Whether a delivery ended.
+    async fn deliver(&self, planner: &Planner, delivery: Delivery) -> Result<bool, Fault> {
         let address = self.addresses.iter().find(|address| address.name == delivery.webhook);
         let run = store::find_run(&planner.pool, delivery.run_id).await?;
         let text = run.as_ref().and_then(|run| message::of(&delivery, run));
         // The wait was answered meanwhile, or the run is deleted.
         let (Some(address), Some(text)) = (address, text) else {
-            return Ok(end_delivery(&planner.pool, &delivery, None).await?);
+            end_delivery(&planner.pool, &delivery, None).await?;
+            return Ok(true);
         };
+        let sent = address.send(delivery.subject, planner.now(), text).await;
+        // Sending may have taken longer than the first pauses.
         let now = planner.now();
-        let again_at = match address.send(delivery.subject, now, text).await {
+        let again_at = match sent {
             Ok(()) => None,
             Err(why) if now - delivery.noted_at > GIVEN_UP_AFTER => {
                 tracing::error!(webhook = address.name, event = delivery.event, run_id = %delivery.run_id, why, "webhook: an event was not delivered for 24 hours and is given up; read it with ListWaits or GetRun");
@@ -137,7 +162,34 @@ impl Webhooks {
                 Some(now + pause(delivery.attempts))
             }
         };
-        Ok(end_delivery(&planner.pool, &delivery, again_at).await?)
+        end_delivery(&planner.pool, &delivery, again_at).await?;
+        Ok(again_at.is_none())
+    }
+}
+
+/// The tasks that deliver, at most one for each address. They end with this value.
+#[derive(Default)]
+struct Sending {
+    tasks: JoinSet<()>,
+    at_work: HashMap<String, AbortHandle>,
+}
+
+impl Sending {
+    /// Starts to deliver to an address, unless a task is at work for it.
+    fn start<F>(&mut self, name: String, deliver: impl FnOnce(String) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        while let Some(ended) = self.tasks.try_join_next() {
+            if let Err(error) = ended {
+                tracing::error!(%error, "webhook: a task that delivers ended early; its deliveries are taken again");
+            }
+        }
+        if self.at_work.get(&name).is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        let task = self.tasks.spawn(deliver(name.clone()));
+        self.at_work.insert(name, task);
     }
 }
 

@@ -27,7 +27,7 @@ opened as (
     join wait on wait.opened_at > wanted.since
              and (wanted.namespaces = array['*'] or wait.namespace = any (wanted.namespaces))
     where wanted.waits
-      and wait.kind in ('question', 'confirmation', 'acceptance', 'budget')
+      and wait.kind in ('question', 'confirmation', 'acceptance', 'budget', 'resume')
       and wait.answered_at is null
     on conflict do nothing
 ),

@@ -1,9 +1,9 @@
--- Takes due deliveries of these webhooks, until $3.
--- $1 names, $2 now, $3 when another planner may take them, $4 at most so many
+-- Takes due deliveries of a webhook, until $3.
+-- $1 its name, $2 now, $3 when another planner may take them, $4 at most so many
 with due as (
     select webhook, event, subject
     from webhook_delivery
-    where state = 'due' and next_attempt_at <= $2 and webhook = any ($1)
+    where state = 'due' and next_attempt_at <= $2 and webhook = $1
     order by next_attempt_at
     limit $4
     for update skip locked
