@@ -6,6 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::Duration;
+use surety_common::tls::http_client;
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, Agent, PERSON, call, next_plan, secret, token_file};
@@ -219,4 +220,121 @@ async fn an_agent_over_mcp_plans_decides_waits_and_reads_how_the_run_ended() -> 
 
 fn write() -> Value {
     call("write_file", json!({"path": "out.txt", "content": "done\n"}))
+}
+
+/// A server over HTTP, and what it answers.
+struct OverHttp {
+    _child: Child,
+    url: String,
+    client: reqwest::Client,
+}
+
+impl OverHttp {
+    async fn start(deployment: &Deployment, token: &NamedTempFile) -> Result<Self> {
+        let executor = deployment.executors.first().context("an executor")?.url();
+        let mut command = Command::new(binary("surety")?);
+        command.args(["mcp", "--drive", &executor, "--url", &deployment.planner.url()]);
+        command.args(["--listen", "127.0.0.1:0", "--token-file"]).arg(token.path());
+        let mut child = command.stderr(Stdio::piped()).kill_on_drop(true).spawn()?;
+        let mut lines = BufReader::new(child.stderr.take().context("messages")?).lines();
+        let url = loop {
+            let line = tokio::time::timeout(PATIENCE, lines.next_line()).await??;
+            let line = line.context("the server ended")?;
+            if let Some((_, url)) = line.split_once("serving MCP at ") {
+                break url.trim().to_owned();
+            }
+        };
+        // What follows is read, so that the server never waits for it.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Ok(Self { _child: child, url, client: http_client().build()? })
+    }
+
+    async fn post(
+        &self,
+        session: Option<&str>,
+        message: &Value,
+    ) -> Result<(Option<String>, Value)> {
+        let mut request = self.client.post(&self.url).timeout(PATIENCE);
+        request = request.header("Accept", "application/json, text/event-stream");
+        if let Some(session) = session {
+            request = request.header("Mcp-Session-Id", session);
+        }
+        let answer = request.json(message).send().await?.error_for_status()?;
+        let opened = answer.headers().get("mcp-session-id").and_then(|id| id.to_str().ok());
+        let (opened, body) = (opened.map(str::to_owned), answer.text().await?);
+        let of_line = |line: &str| {
+            let text = line.strip_prefix("data:").unwrap_or(line).trim();
+            serde_json::from_str(text).ok().filter(|it: &Value| it.get("id").is_some())
+        };
+        Ok((opened, body.lines().find_map(of_line).unwrap_or_default()))
+    }
+
+    async fn session(&self) -> Result<String> {
+        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+        let (session, _) = self.post(None, &message).await?;
+        let session = session.context("a session")?;
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        self.post(Some(&session), &ready).await?;
+        Ok(session)
+    }
+
+    async fn call(&self, session: &str, tool: &str, arguments: Value) -> Result<(Value, bool)> {
+        let params = json!({"name": tool, "arguments": arguments});
+        let message = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
+        let (_, answer) = self.post(Some(session), &message).await?;
+        ensure!(answer.get("error").is_none(), "{tool}: {answer}");
+        let result = &answer["result"];
+        Ok((result["structuredContent"].clone(), result["isError"] == true))
+    }
+}
+
+#[tokio::test]
+async fn each_session_over_http_has_leases_of_its_own_and_gives_them_back() -> Result<()> {
+    let tokens = token_file()?;
+    let path = tokens.path().to_string_lossy().into_owned();
+    // The step does not come back by its time.
+    let lease = ("SURETY_EXECUTOR_DRIVER_LEASE_MS", "600000");
+    let environment = [("SURETY_TOKEN_FILE", path.as_str()), lease];
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    deployment.use_token(Token::new(&secret(PERSON))?);
+    deployment.add_executor(&[]).await?;
+    let step = json!({"id": "s", "description": "x", "evidence": "none"});
+    let mut run_ids = Vec::new();
+    for _ in 0..2 {
+        let driver = v1::Driver::Remote.into();
+        let created =
+            v1::CreateRunRequest { driver, ..request(&plan(std::slice::from_ref(&step)), "") };
+        run_ids.push(deployment.create_run(created).await?.id);
+    }
+    let wanted = |run_id: &str| json!({"run_id": run_id, "wait_seconds": 30});
+    let server = OverHttp::start(&deployment, &token_of(AGENT)?).await?;
+    let (first, second) = (server.session().await?, server.session().await?);
+    let (leased, _) = server.call(&first, "surety_lease", wanted(&run_ids[0])).await?;
+    ensure!(leased["leased"] == true, "{leased}");
+    let decision = json!({"decision": next_plan().to_string()});
+    let (refused, is_error) = server.call(&second, "surety_decide", decision.clone()).await?;
+    ensure!(is_error, "the step is the other session's: {refused}");
+    let (leased, _) = server.call(&second, "surety_lease", wanted(&run_ids[1])).await?;
+    ensure!(leased["leased"] == true, "{leased}");
+    let epoch = leased["lease"]["lease_epoch"].clone();
+    let wrong = json!({"decision": next_plan().to_string(), "lease_epoch": 1_u64 << 40});
+    let (refused, is_error) = server.call(&second, "surety_decide", wrong).await?;
+    ensure!(is_error && refused["error"]["code"] == "value_invalid", "{refused}");
+    let named = json!({"decision": next_plan().to_string(), "lease_epoch": epoch});
+    let (done, _) = server.call(&second, "surety_decide", named).await?;
+    ensure!(done["outcome"] == "step_done", "{done}");
+    deployment.wait_for_end(&run_ids[1]).await?;
+
+    // The session of the agent that vanished ends, and its step is offered at once.
+    let ending = server.client.delete(&server.url).header("Mcp-Session-Id", &first);
+    ending.send().await?.error_for_status()?;
+    let third = server.session().await?;
+    let (leased, _) = server.call(&third, "surety_lease", wanted(&run_ids[0])).await?;
+    ensure!(leased["leased"] == true, "{leased}");
+    let (done, _) = server.call(&third, "surety_decide", decision).await?;
+    ensure!(done["outcome"] == "step_done", "{done}");
+    deployment.wait_for_end(&run_ids[0]).await?;
+    deployment.finish().await
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::tools::Tool;
@@ -90,6 +90,8 @@ pub(super) struct SubmitPlan {
 #[serde(deny_unknown_fields)]
 pub(super) struct Decide {
     pub(super) decision: Value,
+    #[serde(default, deserialize_with = "epoch")]
+    pub(super) lease_epoch: Option<u64>,
 }
 
 /// `surety_release`.
@@ -98,6 +100,16 @@ pub(super) struct Decide {
 pub(super) struct Release {
     #[serde(default)]
     pub(super) reason: String,
+    #[serde(default, deserialize_with = "epoch")]
+    pub(super) lease_epoch: Option<u64>,
+}
+
+/// A lease_epoch as a number, or as the text that the JSON form of a lease has.
+fn epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    let read = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    let wrong = || D::Error::custom(format!("lease_epoch: {value} is no whole number"));
+    if value.is_null() { Ok(None) } else { read.map(Some).ok_or_else(wrong) }
 }
 
 /// `surety_ask_person`.

@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::arguments::{Decide, Lease, Release, within};
-use super::leases::{HeldPlan, LONGEST_WAIT, MARGIN, Planner, interval, within_time};
-use super::observer::{Answer, bounded};
+use super::leases::{HeldPlan, LONGEST_WAIT, MARGIN, Planner, bounded, interval, within_time};
+use super::observer::Answer;
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
 use crate::output::note;
@@ -63,6 +63,25 @@ struct Held {
     fence: v1::StepFence,
     turn: u32,
     beating: JoinHandle<()>,
+}
+
+impl Held {
+    /// Refuses a call about another lease. Without a session it is not known which agent calls, so the call has to name it.
+    fn is_meant(&self, lease_epoch: Option<u64>, is_anyones: bool) -> Result<(), Failure> {
+        let (message, advice) = match lease_epoch {
+            Some(named) if named == self.fence.lease_epoch => return Ok(()),
+            None if !is_anyones => return Ok(()),
+            Some(named) => (
+                format!("the lease with the lease_epoch {named} is over"),
+                "Lease a step with surety_lease.",
+            ),
+            None => (
+                "the call names no lease_epoch, and comes without a session".to_owned(),
+                "Name the lease_epoch that surety_lease returned, or connect with a session.",
+            ),
+        };
+        Err(Failure::new(Code::ValueInvalid, message, advice).at("lease_epoch"))
+    }
 }
 
 impl Drop for Held {
@@ -105,6 +124,20 @@ impl Driver {
         let (url, name) = (url.to_owned(), format!("surety-mcp-{}", std::process::id()));
         let (held, plan) = (Mutex::new(None), Mutex::new(None));
         Ok(Self { executor, url, planner, planner_url, name, held, plan, ended })
+    }
+
+    /// The driver of a session: over the same connections, with leases of its own.
+    pub(super) fn of_session(&self, number: u64) -> Self {
+        Self {
+            executor: self.executor.clone(),
+            url: self.url.clone(),
+            planner: self.planner.clone(),
+            planner_url: self.planner_url.clone(),
+            name: format!("{}-{number}", self.name),
+            held: Mutex::new(None),
+            plan: Mutex::new(None),
+            ended: self.ended.clone(),
+        }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -177,18 +210,22 @@ impl Driver {
             "lease": wire_json::message("StepLease", lease).to_serde(),
             "context": wire_json::message("StepContext", context).to_serde(),
         });
-        Ok(Answer { text: bounded(context_text(context)), value })
+        let text = format!("{}\nlease_epoch {}", context_text(context), lease.lease_epoch);
+        Ok(Answer { text: bounded(text), value })
     }
 
     /// Submits a decision about the next turn of the leased step.
     pub(super) async fn decide(
         &self,
         decided: Decide,
+        is_anyones: bool,
         cancel: &CancellationToken,
     ) -> Result<Answer, Failure> {
+        let named = decided.lease_epoch;
         let raw = decided.into_text(MOST_DECISION)?;
         let mut held = self.held()?;
         let Some(step) = held.as_mut() else { return Err(unleased()) };
+        step.is_meant(named, is_anyones)?;
         let request = v1::SubmitDecisionRequest {
             fence: Some(step.fence.clone()),
             turn: step.turn,
@@ -221,9 +258,15 @@ impl Driver {
     }
 
     /// Gives the leased step back.
-    pub(super) async fn release(&self, release: Release) -> Result<Answer, Failure> {
+    pub(super) async fn release(
+        &self,
+        release: Release,
+        is_anyones: bool,
+    ) -> Result<Answer, Failure> {
         within("reason", &release.reason)?;
         let mut held = self.held()?;
+        let Some(step) = held.as_ref() else { return Err(unleased()) };
+        step.is_meant(release.lease_epoch, is_anyones)?;
         let Some(step) = held.take() else { return Err(unleased()) };
         self.give_back(&step, release.reason).await?;
         let text = format!("the step {} is released", one_line(&step.fence.step_id));

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments::{Lease, SubmitPlan, within};
 use super::driver::Driver;
-use super::leases::{HeldPlan, LONGEST_WAIT, Planner, interval, within_time};
-use super::observer::{Answer, bounded};
+use super::leases::{HeldPlan, LONGEST_WAIT, Planner, bounded, interval, within_time};
+use super::observer::Answer;
 use crate::failure::{Code, Failure};
 use crate::output::note;
 use crate::text::one_line;

@@ -10,6 +10,7 @@ use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use rmcp::task_manager::TaskManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
@@ -18,7 +19,7 @@ use surety_common::domain::json::sha256_hex;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
-use super::server::{Role, Server};
+use super::server::{Role, Server, Sessions};
 use crate::failure::{Code, Failure};
 
 /// Where the protocol is served.
@@ -92,9 +93,10 @@ impl Listening {
             // The token guards it: a page of a browser does not have it.
             config = config.disable_allowed_hosts();
         }
-        let of_connection = role.clone();
+        let (of_connection, tasks, open) = (role.clone(), TaskManager::new(), Sessions::default());
+        let opened = open.clone();
         let service = StreamableHttpService::new(
-            move || Ok(Server::new(of_connection.clone())),
+            move || Ok(Server::over_http(of_connection.clone(), tasks.clone(), opened.clone())),
             Arc::clone(&sessions),
             config,
         );
@@ -109,6 +111,7 @@ impl Listening {
             .with_graceful_shutdown(async move { until.cancelled().await })
             .await;
         ended.cancel();
+        open.end().await;
         role.disconnected().await;
         served.map_err(|error| {
             Failure::new(Code::ServiceEnded, format!("the listener failed: {error}"), "")

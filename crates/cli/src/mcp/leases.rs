@@ -17,6 +17,10 @@ pub(super) const MARGIN: Duration = Duration::from_secs(40);
 const BEAT_MOST: Duration = Duration::from_secs(10);
 const BEAT_LEAST: Duration = Duration::from_millis(200);
 
+/// The longest text of an answer in bytes, and how much of a longer one is its beginning.
+const MOST_TEXT: usize = 64 << 10;
+const BEGINNING: usize = 24 << 10;
+
 pub(super) type Planner = PlannerServiceClient<ServiceChannel>;
 
 /// A leased plan.
@@ -33,6 +37,18 @@ impl Drop for HeldPlan {
     }
 }
 
+/// At most [`MOST_TEXT`] bytes of a text and a note: its beginning with the task, and its end with what the agent decides about.
+pub(super) fn bounded(text: String) -> String {
+    if text.len() <= MOST_TEXT {
+        return text;
+    }
+    let from = text.ceil_char_boundary(text.len() - (MOST_TEXT - BEGINNING));
+    let beginning = text.get(..text.floor_char_boundary(BEGINNING)).unwrap_or_default();
+    let end = text.get(from..).unwrap_or_default();
+    let left_out = text.len() - beginning.len() - end.len();
+    format!("{beginning}\n({left_out} bytes are left out; structuredContent has them)\n{end}")
+}
+
 /// A call with a time limit beyond the time that it asks for.
 pub(super) fn within_time<M>(message: M, time: Duration) -> Request<M> {
     let mut request = Request::new(message);
@@ -45,4 +61,18 @@ pub(super) fn interval(expires_at: Option<&prost_types::Timestamp>) -> Duration 
     let left = crate::text::moment(expires_at).map(|at| at - clock::now());
     let third = left.and_then(|left| left.to_std().ok()).unwrap_or_default() / 3;
     third.clamp(BEAT_LEAST, BEAT_MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_keeps_its_beginning_and_its_end() {
+        let text = format!("the task {} what is asked", "ä".repeat(MOST_TEXT));
+        let cut = bounded(text);
+        assert!(cut.starts_with("the task ") && cut.ends_with(" what is asked"));
+        assert!(cut.len() < MOST_TEXT + 100 && cut.contains("bytes are left out"), "{}", cut.len());
+        assert_eq!(bounded("short".to_owned()), "short");
+    }
 }

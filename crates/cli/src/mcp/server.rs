@@ -1,17 +1,20 @@
 //! The tools over the protocol.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, GetTaskParams,
-    GetTaskResult, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
-    ServerConfig, Tool as ListedTool, ToolAnnotations, UpdateTaskParams,
+    GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool as ListedTool, ToolAnnotations,
+    UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 use rmcp::{ErrorData, RoleServer};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::answers::{answer_of, answered};
@@ -43,6 +46,14 @@ impl Role {
         }
     }
 
+    /// The role of a session of its own: leases are not shared, the folder that is observed is.
+    fn of_session(&self, number: u64) -> Self {
+        match self {
+            Self::Observed(observer) => Self::Observed(Arc::clone(observer)),
+            Self::Driving(driver) => Self::Driving(Arc::new(driver.of_session(number))),
+        }
+    }
+
     /// Says what the end of a connection leaves.
     pub(super) async fn disconnected(&self) {
         match self {
@@ -59,11 +70,68 @@ impl Role {
     }
 }
 
-/// The server of one connection.
+/// The sessions that are open, over HTTP. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Sessions(Arc<Mutex<Open>>);
+
+#[derive(Default)]
+struct Open {
+    last: u64,
+    roles: HashMap<u64, Role>,
+}
+
+impl Sessions {
+    fn open(&self, role: &Role) -> (u64, Role) {
+        let mut open = self.lock();
+        open.last += 1;
+        let (number, own) = (open.last, role.of_session(open.last));
+        open.roles.insert(number, own.clone());
+        (number, own)
+    }
+
+    /// The role of a session that ends; none where another session goes on with the same work.
+    fn close(&self, number: u64) -> Option<Role> {
+        let mut open = self.lock();
+        let role = open.roles.remove(&number)?;
+        let goes_on = matches!(role, Role::Observed(_)) && !open.roles.is_empty();
+        (!goes_on).then_some(role)
+    }
+
+    /// Ends those that are open.
+    pub(super) async fn end(&self) {
+        let open: Vec<Role> = self.lock().roles.drain().map(|(_, role)| role).collect();
+        for role in open {
+            role.disconnected().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session over HTTP. Its end is that of its server.
+struct Session {
+    sessions: Sessions,
+    begun: OnceLock<(u64, Role)>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let Some((number, _)) = self.begun.get() else { return };
+        // Without a runtime the process ends, and with it every lease.
+        if let (Some(role), Ok(runtime)) = (self.sessions.close(*number), Handle::try_current()) {
+            runtime.spawn(async move { role.disconnected().await });
+        }
+    }
+}
+
+/// The server of one connection. Over HTTP it is that of one session, or of one request without a session.
 #[derive(Clone)]
 pub struct Server {
     role: Role,
     tasks: TaskManager,
+    session: Option<Arc<Session>>,
 }
 
 impl std::fmt::Debug for Server {
@@ -76,7 +144,23 @@ impl Server {
     /// A server of one connection. Tasks belong to it.
     #[must_use]
     pub fn new(role: Role) -> Self {
-        Self { role, tasks: TaskManager::new() }
+        Self { role, tasks: TaskManager::new(), session: None }
+    }
+
+    /// A server of a session over HTTP, or of a request without one: its tasks are asked for by further requests.
+    pub(super) fn over_http(role: Role, tasks: TaskManager, sessions: Sessions) -> Self {
+        let session = Session { sessions, begun: OnceLock::new() };
+        Self { role, tasks, session: Some(Arc::new(session)) }
+    }
+
+    fn role(&self) -> &Role {
+        let begun = self.session.as_ref().and_then(|session| session.begun.get());
+        begun.map_or(&self.role, |(_, role)| role)
+    }
+
+    /// Whether the client of a request is not known: over HTTP without a session.
+    fn is_anyones(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.begun.get().is_none())
     }
 }
 
@@ -138,6 +222,18 @@ fn listed(tool: Tool) -> ListedTool {
 }
 
 impl ServerHandler for Server {
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        if let Some(session) = &self.session {
+            session.begun.get_or_init(|| session.sessions.open(&self.role));
+        }
+        context.peer.set_peer_info(request.clone());
+        self.negotiate_initialize(&request)
+    }
+
     fn get_info(&self) -> ServerConfig {
         let capabilities = match &self.role {
             Role::Observed(_) => {
@@ -166,13 +262,14 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let found = self.role.tools().iter().find(|tool| tool.name() == request.name);
-        let Some(tool) = found.copied() else { return Err(unknown(&self.role, &request.name)) };
+        let role = self.role();
+        let found = role.tools().iter().find(|tool| tool.name() == request.name);
+        let Some(tool) = found.copied() else { return Err(unknown(role, &request.name)) };
         let call = match Call::read(tool, request.arguments) {
             Ok(call) => call,
             Err(failure) => return Ok(answered(Err(failure)).into()),
         };
-        let answer = match (&self.role, call) {
+        let answer = match (role, call) {
             (Role::Observed(observer), Call::Status) => observer.status(),
             (Role::Observed(observer), Call::Propose(proposed)) => observer.propose(proposed),
             (Role::Observed(observer), Call::Report(reported)) => observer.report(reported),
@@ -191,11 +288,15 @@ impl ServerHandler for Server {
                 driver.submit_plan(submitted, &context.ct).await
             }
             (Role::Driving(driver), Call::Lease(lease)) => driver.lease(lease, &context.ct).await,
-            (Role::Driving(driver), Call::Decide(made)) => driver.decide(made, &context.ct).await,
-            (Role::Driving(driver), Call::Release(release)) => driver.release(release).await,
+            (Role::Driving(driver), Call::Decide(made)) => {
+                driver.decide(made, self.is_anyones(), &context.ct).await
+            }
+            (Role::Driving(driver), Call::Release(release)) => {
+                driver.release(release, self.is_anyones()).await
+            }
             // The list of a role has no other tools.
             (Role::Observed(_) | Role::Driving(_), _) => {
-                return Err(unknown(&self.role, tool.name()));
+                return Err(unknown(role, tool.name()));
             }
         };
         Ok(answered(answer).into())

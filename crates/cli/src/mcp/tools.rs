@@ -172,12 +172,21 @@ impl Tool {
             Self::Decide => (
                 json!({
                     "decision": {"description": "An object with action and tool_call, as the context describes it, or its text."},
+                    "lease_epoch": lease_epoch(),
                 }),
                 &["decision"],
             ),
-            Self::Release => (json!({"reason": {"type": "string"}}), &[]),
+            Self::Release => {
+                (json!({"reason": {"type": "string"}, "lease_epoch": lease_epoch()}), &[])
+            }
         }
     }
+}
+
+/// What names a lease.
+fn lease_epoch() -> Value {
+    json!({"type": ["integer", "string"], "description":
+        "The lease_epoch that surety_lease returned. It is needed over HTTP without a session."})
 }
 
 /// The properties of a proposed plan.

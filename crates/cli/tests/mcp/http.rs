@@ -198,3 +198,34 @@ fn a_session_without_messages_expires_and_makes_place() {
     let late = server.post(&[("Mcp-Session-Id", &expired)], &call("surety_status"));
     assert_eq!(late.status, 404, "{late:#?}");
 }
+
+#[test]
+fn the_end_of_the_last_session_without_a_verdict_stands_in_the_lists() {
+    let home = broken();
+    let server = Server::start(&home, &[]);
+    let (first, second) = (session(&server), session(&server));
+    let of = |session: &str| [("Mcp-Session-Id", session.to_owned())];
+    let post = |session: &str, message: &Value| {
+        let headers = of(session);
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        server.post(&headers, message)
+    };
+    let checked = post(&first, &call("surety_check")).message()["result"].clone();
+    assert_eq!(checked["structuredContent"]["accepted"], false, "{checked}");
+    let listed = || Ended::of(&home.command(&["contract", "list"]).output().unwrap());
+    let end = |session: &str| {
+        let ended = server.send("DELETE", &[("Mcp-Session-Id", session)], "");
+        assert!((200..300).contains(&ended.status), "{ended:#?}");
+    };
+    // Another session goes on with the same work.
+    end(&first);
+    let status = post(&second, &call("surety_status")).message();
+    assert_eq!(status["result"]["isError"], false, "{status}");
+    assert!(!listed().stdout.contains("the agent stopped"));
+    end(&second);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !listed().stdout.contains("no verdict: the agent stopped") {
+        assert!(Instant::now() < deadline, "the end is not said: {:#?}", listed());
+    }
+}
