@@ -64,7 +64,10 @@ fn every_call_that_changes_state_takes_a_request_id() {
         let fields = found.next().map(|message| message.field.iter());
         fields.into_iter().flatten().map(|field| field.name().to_owned()).collect()
     };
-    for rule in RULES.iter().filter(|rule| matches!(rule.means, Means::Change | Means::Approval)) {
+    for rule in RULES
+        .iter()
+        .filter(|rule| matches!(rule.means, Means::Change | Means::Answer | Means::Approval))
+    {
         let call = format!("{}.{}", rule.service, rule.method);
         let takes = fields_of(&format!("{}Request", rule.method)).contains("request_id");
         assert_ne!(takes, REPEATABLE.contains(&call.as_str()), "{call}");

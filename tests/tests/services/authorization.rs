@@ -243,7 +243,10 @@ async fn malformed(url: &str) -> Result<()> {
 #[tokio::test]
 async fn an_object_of_another_namespace_is_not_found() -> Result<()> {
     let fixture = Fixture::start().await?;
-    for rule in RULES.iter().filter(|rule| matches!(rule.means, Means::Read | Means::Change)) {
+    for rule in RULES
+        .iter()
+        .filter(|rule| matches!(rule.means, Means::Read | Means::Change | Means::Answer))
+    {
         let person = |role: &Role| Role::PERSON.contains(role);
         if !rule.grants.iter().any(|grant| person(&grant.role)) || fixture.message(rule).is_empty()
         {

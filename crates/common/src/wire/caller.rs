@@ -103,9 +103,10 @@ impl Caller {
                     any.join(" or ")
                 )
             }
-            Denial::MachineApproves => {
-                format!("{name:?} has the role driver or worker, which never approves")
-            }
+            Denial::Machine => format!(
+                "{name:?} has the role driver or worker, which never approves and never answers for a person; use a \
+                 token of the person"
+            ),
             Denial::FourEyes => format!(
                 "{name:?} created the run, and the policy key four_eyes asks for another approver"
             ),

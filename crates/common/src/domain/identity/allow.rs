@@ -48,8 +48,8 @@ pub enum Denial {
     Role,
     /// Its roles allow the call for what it created itself only.
     NotOwn,
-    /// A driver or a worker never approves.
-    MachineApproves,
+    /// A driver or a worker never approves, and never answers for a person.
+    Machine,
     /// Who requested does not approve.
     FourEyes,
 }
@@ -70,13 +70,12 @@ pub fn allow(identity: &Identity, rule: &Rule, object: &Object<'_>) -> Decision 
     let Some(role) = granted.map(|grant| grant.role).min() else {
         return Decision::Denied(Denial::NotOwn);
     };
-    if rule.means == Means::Approval {
-        if identity.roles.iter().any(|role| role.is_machine()) {
-            return Decision::Denied(Denial::MachineApproves);
-        }
-        if object.four_eyes && object.owner.is_some() && own {
-            return Decision::Denied(Denial::FourEyes);
-        }
+    let is_of_people = matches!(rule.means, Means::Approval | Means::Answer);
+    if is_of_people && identity.roles.iter().any(|role| role.is_machine()) {
+        return Decision::Denied(Denial::Machine);
+    }
+    if rule.means == Means::Approval && object.four_eyes && object.owner.is_some() && own {
+        return Decision::Denied(Denial::FourEyes);
     }
     Decision::Allowed(role)
 }

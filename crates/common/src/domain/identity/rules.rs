@@ -31,6 +31,8 @@ pub enum Means {
     Read,
     /// It changes what is stored.
     Change,
+    /// It answers for a person: drivers and workers never.
+    Answer,
     /// It approves: drivers and workers never, and under four eyes not who requested.
     Approval,
 }
@@ -88,7 +90,7 @@ const fn rule(
     Rule { service, method, means, grants }
 }
 
-use Means::{Approval, Change, Compute, Read};
+use Means::{Answer, Approval, Change, Compute, Read};
 
 /// Every call that the services know, in the order of the documentation. A call that is not here is
 /// answered UNIMPLEMENTED.
@@ -105,7 +107,7 @@ pub const RULES: &[Rule] = &[
     rule("RunService", "ResumeRun", Change, OPERATORS),
     rule("RunService", "CancelRun", Change, OWNERS),
     rule("RunService", "ListWaits", Read, READERS),
-    rule("RunService", "AnswerQuestion", Change, OWNERS),
+    rule("RunService", "AnswerQuestion", Answer, OWNERS),
     rule("RunService", "ResolveConfirmation", Approval, APPROVERS),
     rule("RunService", "RevokeGrant", Change, REVOKERS),
     rule("RunService", "ExtendBudget", Change, OWNERS),
@@ -235,6 +237,7 @@ const fn word_of(means: Means) -> &'static str {
         Means::Compute => "computes",
         Means::Read => "reads",
         Means::Change => "changes",
+        Means::Answer => "answers",
         Means::Approval => "approves",
     }
 }

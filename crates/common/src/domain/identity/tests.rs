@@ -50,9 +50,22 @@ fn who_requested_does_not_approve_under_four_eyes_and_machines_never_do() {
     assert_eq!(decide(&other, call, &strict), Decision::Allowed(Role::Approver));
     // No token can be made so; should a row say so all the same, it does not count.
     alice.roles.insert(Role::Driver);
-    assert_eq!(decide(&alice, call, &run), Decision::Denied(Denial::MachineApproves));
+    assert_eq!(decide(&alice, call, &run), Decision::Denied(Denial::Machine));
     let refused = Identity::new("x", [Role::Driver, Role::Approver], Namespaces::Every);
     assert_eq!(refused, Err(IdentityError::MachineApproves));
+}
+
+#[test]
+fn a_driver_answers_no_question_whatever_else_it_may() {
+    let call = "RunService/AnswerQuestion";
+    let run = Object::run("a", "alice");
+    let person = identity("alice", &[Role::Submitter], &["a"]);
+    assert_eq!(decide(&person, call, &run), Decision::Allowed(Role::Submitter));
+    for machine in [Role::Driver, Role::Worker] {
+        let bot = identity("alice", &[Role::Submitter, machine], &["a"]);
+        assert_eq!(decide(&bot, call, &run), Decision::Denied(Denial::Machine));
+        assert_eq!(decide(&bot, "RunService/CancelRun", &run), Decision::Allowed(Role::Submitter));
+    }
 }
 
 #[test]
