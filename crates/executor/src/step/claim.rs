@@ -228,7 +228,7 @@ impl Claimer {
     ) -> JoinHandle<()> {
         self.tasks.spawn(async move {
             work::work(&held, started, &mut slot).await;
-            if !held.lease.is_over() && held.lease.was_kept() {
+            if held.is_kept() {
                 held.engine.recent_runs.keep(held.lease.key(), Arc::clone(&held.known));
             }
             held.engine.registry.leave(&held.lease);

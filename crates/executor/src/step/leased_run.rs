@@ -50,7 +50,7 @@ pub struct LeasedRun {
     pub folder: Arc<Folder>,
     /// What this process knows of it, also from its lease before.
     pub(super) known: Arc<Known>,
-    /// The MCP servers that its calls started under this lease.
+    /// The MCP servers that its calls started.
     pub(super) servers: RunServers,
     /// What its calls may use, once one was made.
     pub(super) rights: OnceLock<CallRights>,
@@ -74,7 +74,7 @@ impl LeasedRun {
         let pipeline = taking.clone().unwrap_or_default();
         let lease = Lease::new(key, spec.namespace.clone(), engine.id, taking, &engine.cut);
         let known = engine.recent_runs.take(lease.key());
-        let servers = RunServers::new(&lease.lost);
+        let servers = known.servers.under(&lease.lost);
         if spec.repository.is_some() {
             let clone = known.clone.get_or_init(|| CloneFolder::below(&engine.git.clones));
             spec.workspace = clone.tree().to_string_lossy().into_owned();
@@ -100,6 +100,11 @@ impl LeasedRun {
             workspace_ready: OnceLock::new(),
             writers: RwLock::new(()),
         }
+    }
+
+    /// Whether the work on it here is over, and what is known of it is kept for its next lease.
+    pub(super) fn is_kept(&self) -> bool {
+        !self.lease.is_over() && self.lease.was_kept()
     }
 
     /// Its clone, for a run on a git repository.

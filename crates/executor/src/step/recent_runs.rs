@@ -12,7 +12,9 @@
 use super::history::History;
 use crate::fuse::timeout::Timeouts;
 use crate::shelf::Shelf;
+use crate::tool::RunServers;
 use crate::workspace_git::CloneFolder;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use surety_common::store::RunLease;
@@ -20,6 +22,8 @@ use uuid::Uuid;
 
 /// The runs that are kept at most, so that waiting runs need no memory.
 const MAX_RUNS: usize = 256;
+/// The runs at most whose MCP servers stay while they wait.
+const MAX_WITH_SERVERS: usize = 16;
 /// The entries of manifests that are kept at most, about 200 bytes each; one run may have more.
 const MAX_ENTRIES: usize = 200_000;
 
@@ -28,6 +32,8 @@ const MAX_ENTRIES: usize = 200_000;
 pub(super) struct Known {
     /// The snapshots of its workspace.
     pub(super) history: History,
+    /// The MCP servers that its calls started, without those that may write.
+    pub(super) servers: RunServers,
     /// The time limits of calls after the timeouts so far.
     timeouts: Mutex<Timeouts>,
     /// The real path of the workspace that is locked for the run.
@@ -59,11 +65,15 @@ impl Known {
 }
 
 /// The runs that this process released lately and that have not ended, with the epoch of their lease.
-pub struct RecentRuns(Shelf<Uuid, (i64, Arc<Known>)>);
+pub struct RecentRuns {
+    known: Shelf<Uuid, (i64, Arc<Known>)>,
+    /// Those whose servers are kept, the one that was released first in front.
+    served: Mutex<VecDeque<(Uuid, RunServers)>>,
+}
 
 impl Default for RecentRuns {
     fn default() -> Self {
-        Self(Shelf::of(MAX_RUNS, MAX_ENTRIES))
+        Self { known: Shelf::of(MAX_RUNS, MAX_ENTRIES), served: Mutex::default() }
     }
 }
 
@@ -71,12 +81,26 @@ impl RecentRuns {
     /// Keeps what is known of a run whose lease ends.
     pub(super) fn keep(&self, lease: RunLease, known: Arc<Known>) {
         let entries = known.history.entries();
-        self.0.put(lease.run_id, (lease.lease_epoch, known), entries);
+        if known.servers.are_there() {
+            let mut served = self.served();
+            served.push_back((lease.run_id, known.servers.clone()));
+            if served.len() > MAX_WITH_SERVERS
+                && let Some((_, servers)) = served.pop_front()
+            {
+                tokio::spawn(async move { servers.end(false).await });
+            }
+        }
+        self.known.put(lease.run_id, (lease.lease_epoch, known), entries);
+    }
+
+    fn served(&self) -> MutexGuard<'_, VecDeque<(Uuid, RunServers)>> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of a run under a new lease.
     pub(super) fn take(&self, lease: RunLease) -> Arc<Known> {
-        let kept = self.0.take(lease.run_id, |_| true);
+        self.served().retain(|(run_id, _)| *run_id != lease.run_id);
+        let kept = self.known.take(lease.run_id, |_| true);
         let still = kept.filter(|(epoch, _)| epoch + 1 == lease.lease_epoch);
         still.map_or_else(Arc::default, |(_, known)| known)
     }

@@ -46,8 +46,12 @@ pub(super) async fn work(run: &Arc<LeasedRun>, started: Vec<usize>, slot: &mut S
             Box::pin(stop_for_defect(run, &error)).await;
         }
     }
-    // By now another executor may hold the run.
-    Box::pin(run.servers.end(true)).await;
+    // By now another executor may hold the run. What cannot write does no harm until that is known.
+    if run.is_kept() {
+        Box::pin(run.servers.keep()).await;
+    } else {
+        Box::pin(run.servers.end(true)).await;
+    }
     run.remove_empty_folder();
 }
 
@@ -139,8 +143,8 @@ async fn ensure_place(run: &LeasedRun) -> Result<bool, Ended> {
 }
 
 async fn verify_run(run: &LeasedRun, slot: &mut Slot) -> Result<(), Ended> {
-    // No process of the run is alive when the round begins.
-    run.servers.end(false).await;
+    // No process of the run that may write is alive when the round begins.
+    run.servers.end_writers(false).await;
     unless_called_away(run, slot.reacquire_slot()).await?;
     verify::verify(run, slot).await
 }

@@ -5,8 +5,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::time::{Duration, Instant};
 use surety_common::wire::v1;
+use surety_e2e::agent::{self, AGENT, Agent, next_plan};
 use surety_e2e::harness::{PATIENCE, wait_until};
-use surety_e2e::script::Trail;
+use surety_e2e::script::{Trail, plan, request};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_was_lost_and_may_have_happened_is_asked_of_a_person() -> Result<()> {
@@ -110,6 +111,35 @@ async fn no_process_of_a_server_outlives_its_run_a_drain_or_the_death_of_the_exe
         stage.deployment.wait_for_end(&run.id).await?;
     }
     stage.deployment.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_may_only_read_stays_while_its_run_waits_for_an_agent() -> Result<()> {
+    let trail = Trail::new()?;
+    for (more, second) in [("workspace = \"read\"", "asked 2 times"), ("", "asked 1 times")] {
+        let stage = Stage::start(&entry(&trail, &[], more)).await?;
+        let workspace = tempfile::tempdir()?;
+        let driver = v1::Driver::Remote.into();
+        let steps = [json!({"id": "s", "description": "x", "evidence": "none"})];
+        let order = request(&plan(&steps), &workspace.path().to_string_lossy());
+        let order = v1::CreateRunRequest { driver, ..order };
+        let run_id = stage.deployment.create_run(order).await?.id;
+        let executor = stage.deployment.executors.first().context("an executor")?;
+        let agent = Agent::new(executor, AGENT, "w")?;
+        let mut work = agent.work(&run_id).await?;
+        for (tool, expected) in [("count", "asked 1 times"), ("count", second), ("beat", "")] {
+            let decision = agent::call(&format!("t__{tool}"), json!({})).to_string();
+            let answer = agent.submit(&work, &decision).await?;
+            ensure!(answer.observation.contains(expected), "{more}, {expected}: {answer:#?}");
+            work.context = answer.next.context("a next turn")?;
+        }
+        agent.submit(&work, &next_plan().to_string()).await?;
+        let run = stage.deployment.wait_for_end(&run_id).await?;
+        ensure!(run.state() == v1::RunState::Done, "{run:#?}");
+        ensure_over(&trail, "its run").await?;
+        stage.deployment.finish().await?;
+    }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

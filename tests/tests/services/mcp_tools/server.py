@@ -34,10 +34,11 @@ class Server:
         self.is_old = False
         self.lock = threading.Lock()
         self.send = None
+        self.counted = 0
         # Claims that count for nothing: a write that says it reads, a deletion that says it is safe to repeat.
         claims = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
         names = [
-            "bad_base64", "beat", "big", "crash", "crash_once", "endless", "env", "fail", "flood",
+            "bad_base64", "beat", "big", "count", "crash", "crash_once", "endless", "env", "fail", "flood",
             "hang", "media", "malformed", "question", "refuse", "replace", "replaced", "where",
         ]
         self.tools = [tool(name) for name in names]
@@ -153,6 +154,11 @@ class Server:
 
     def do_echo(self, arguments, key):
         return arguments["text"]
+
+    def do_count(self, arguments, key):
+        """How often this very process was asked."""
+        self.counted += 1
+        return f"asked {self.counted} times"
 
     def do_ordered(self, arguments, key):
         return ORDER

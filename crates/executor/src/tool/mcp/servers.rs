@@ -1,9 +1,12 @@
-//! The servers of one run: each started with its first call, and ended with the run's lease.
+//! The servers of one run, each started with its first call.
 //!
 //! ```text
 //!   acquire --> open? --yes--> the list changed? listed again --> call
 //!      |          +--no--> wait for the pause after a failure --> start
 //!      +-- deadline, cancellation: nothing was called
+//!
+//!   a server that may write in the workspace: ends with the lease, and before probes
+//!   another one: stays while the run waits, until another executor takes the run, it ends, or too much time passes
 //! ```
 
 use super::host::Server;
@@ -12,7 +15,8 @@ use super::{Answered, McpClient, Request};
 use crate::tool::{ErrorCode, ToolContext, ToolError};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use surety_common::config::McpTransport;
 use surety_common::telemetry;
@@ -22,24 +26,40 @@ use tokio_util::sync::CancellationToken;
 
 /// The pause after the first failure; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// How long a server is kept for a run that waits.
+const KEPT_FOR: Duration = Duration::from_secs(600);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// A server of the run: one process for each write scope, because a process keeps the one that it was started with.
+/// A server of the run. One that may write has a process for each write scope, because a process keeps the one that it was
+/// started with.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     server: String,
+    may_write: bool,
     protected: Vec<PathBuf>,
 }
 
-/// The servers of one run. Cheap to clone.
+/// The servers of one run, under a lease. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct RunServers(Arc<Inner>);
-
-#[derive(Default)]
-struct Inner {
+pub struct RunServers {
+    kept: Arc<Kept>,
     lost: CancellationToken,
+}
+
+/// What stays from one lease to the next.
+#[derive(Default)]
+struct Kept {
+    ended: CancellationToken,
     slots: StdMutex<HashMap<Key, Arc<Mutex<Slot>>>>,
+    /// The leases that there were.
+    leases: AtomicU64,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.ended.cancel();
+    }
 }
 
 #[derive(Default)]
@@ -64,9 +84,32 @@ impl std::fmt::Debug for RunServers {
 }
 
 impl RunServers {
-    /// No server yet. All are killed when `lost` is cancelled.
-    pub fn new(lost: &CancellationToken) -> Self {
-        Self(Arc::new(Inner { lost: lost.child_token(), slots: StdMutex::default() }))
+    /// The same servers under another lease. Those that may write are killed when `lost` is cancelled.
+    pub fn under(&self, lost: &CancellationToken) -> Self {
+        self.kept.leases.fetch_add(1, Ordering::Relaxed);
+        Self { kept: Arc::clone(&self.kept), lost: lost.child_token() }
+    }
+
+    /// Whether one was started that has not been ended.
+    pub(crate) fn are_there(&self) -> bool {
+        !self.slots().is_empty()
+    }
+
+    /// Ends those that may write, and keeps the others for the next lease.
+    pub(crate) async fn keep(&self) {
+        self.end_writers(true).await;
+        if !self.are_there() {
+            return;
+        }
+        let (kept, lease) = (Arc::downgrade(&self.kept), self.kept.leases.load(Ordering::Relaxed));
+        tokio::spawn(async move {
+            tokio::time::sleep(KEPT_FOR).await;
+            if let Some(kept) =
+                kept.upgrade().filter(|it| it.leases.load(Ordering::Relaxed) == lease)
+            {
+                Self { kept, lost: CancellationToken::new() }.end(false).await;
+            }
+        });
     }
 
     /// A connection for a call: the open one, or a new one after the pause that earlier failures ask for.
@@ -129,7 +172,8 @@ impl RunServers {
             within(ctx, sleep_until(not_before)).await?;
         }
         let place = Where::Workspace(Box::new(ctx.clone()));
-        let starting = start(server, &ctx.sandbox, &place, &self.0.lost);
+        let lost = if may_write(server) { &self.lost } else { &self.kept.ended };
+        let starting = start(server, &ctx.sandbox, &place, lost);
         let name = &server.config.name;
         match within(ctx, starting).await {
             Ok(Ok(live)) => {
@@ -171,10 +215,17 @@ impl RunServers {
 
     /// Ends every server, with all that it started. `at_once` leaves them no time.
     pub(crate) async fn end(&self, at_once: bool) {
-        let slots: Vec<_> = {
-            let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            slots.drain().map(|(_, slot)| slot).collect()
-        };
+        self.end_those(at_once, |_| true).await;
+    }
+
+    /// Ends those that may write in the workspace.
+    pub(crate) async fn end_writers(&self, at_once: bool) {
+        self.end_those(at_once, |key| key.may_write).await;
+    }
+
+    async fn end_those(&self, at_once: bool, which: impl Fn(&Key) -> bool) {
+        let slots: Vec<_> =
+            self.slots().extract_if(|key, _| which(key)).map(|(_, slot)| slot).collect();
         let ends = slots.into_iter().map(|slot| async move {
             let live = slot.lock().await.live.take();
             if let Some(live) = live {
@@ -185,16 +236,23 @@ impl RunServers {
     }
 
     fn slot(&self, server: &Server, ctx: &ToolContext) -> Result<Arc<Mutex<Slot>>, ToolError> {
-        let protected = match &server.config.transport {
-            McpTransport::Command(command) if command.may_write => {
-                ctx.write_scope.protected(ctx.workspace()?.root())
-            }
-            McpTransport::Command(_) | McpTransport::Url(_) => Vec::new(),
+        let may_write = may_write(server);
+        let protected = match may_write {
+            true => ctx.write_scope.protected(ctx.workspace()?.root()),
+            false => Vec::new(),
         };
-        let key = Key { server: server.config.name.clone(), protected };
-        let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Arc::clone(slots.entry(key).or_default()))
+        let key = Key { server: server.config.name.clone(), may_write, protected };
+        Ok(Arc::clone(self.slots().entry(key).or_default()))
     }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<Key, Arc<Mutex<Slot>>>> {
+        self.kept.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a server may write in the workspace.
+fn may_write(server: &Server) -> bool {
+    matches!(&server.config.transport, McpTransport::Command(command) if command.may_write)
 }
 
 /// Waits for something within the limits of a call.
