@@ -394,3 +394,34 @@ async fn a_run_without_planning_is_one_step_whose_driver_is_told_to_set_up_its_t
     ensure!(run.state() == v1::RunState::Done, "{run:#?}");
     stage.deployment.finish().await
 }
+
+#[tokio::test]
+async fn a_person_supplies_plans_and_asks_for_another_by_commands() -> Result<()> {
+    let stage = Stage::start().await?;
+    let run_id = stage.goal(v1::Limits::default()).await?;
+    let folder = tempfile::tempdir()?;
+    let file = |name: &str, text: &str| -> Result<String> {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text)?;
+        Ok(path.to_string_lossy().into_owned())
+    };
+    let steps = "steps: [{id: a, description: look, evidence: none}]\n";
+    let whole = file("plan.yaml", &format!("title: look\n{steps}"))?;
+    let said = stage.deployment.command_line(&["plan", "submit", &run_id, &whole]).await?;
+    ensure!(said.contains("revision 1 of the plan: look, 1 step"), "{said}");
+    let reason = ["--reason", "the disk is another one", "--environment-changed"];
+    let asked = [&["replan", run_id.as_str()], &reason[..]].concat();
+    stage.deployment.command_line(&asked).await?;
+    let patch = "reason: the disk\nadd_steps: [{id: b, description: look again, evidence: none}]\n";
+    let patch = file("patch.yaml", patch)?;
+    let said =
+        stage.deployment.command_line(&["plan", "submit", "--patch", &run_id, &patch]).await?;
+    ensure!(said.contains("revision 2 of the plan: look, 2 steps"), "{said}");
+    for _ in 0..2 {
+        let work = stage.agent.work(&run_id).await?;
+        stage.agent.submit(&work, &next_plan().to_string()).await?;
+    }
+    let run = stage.deployment.wait_for_end(&run_id).await?;
+    ensure!(run.state() == v1::RunState::Done, "{run:#?}");
+    stage.deployment.finish().await
+}

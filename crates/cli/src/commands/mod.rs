@@ -22,6 +22,7 @@ mod named_run;
 mod plan;
 mod policy;
 mod receipts;
+mod replan;
 mod run;
 mod run_control;
 mod runs;
@@ -64,6 +65,7 @@ pub use named_run::NamedRun;
 pub use plan::Plan;
 pub use policy::Policy;
 pub use receipts::Receipts;
+pub use replan::{Replan, Submit};
 pub use run::Run;
 pub use run_control::RunControl;
 pub use runs::Runs;
@@ -145,8 +147,10 @@ pub enum Command {
     Policy(Policy),
     /// List who changed tokens and policies.
     Audit(Audit),
-    /// Check plans without a service.
-    Plan(Plan),
+    /// Check a plan without a service, or submit one for a run.
+    Plan(Box<Plan>),
+    /// Ask for another plan of a run at work.
+    Replan(Replan),
     /// Check decisions without a service.
     Decision(Decision),
     /// List, show and report tasks, and check what a forge's events become.
@@ -224,6 +228,7 @@ fn on_threads(matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         | Command::Policy(_)
         | Command::Audit(_)
         | Command::Plan(_)
+        | Command::Replan(_)
         | Command::Decision(_)
         | Command::Task(_)
         | Command::Agents(_)
@@ -266,7 +271,8 @@ async fn carry_out(cli: Cli, matches: &ArgMatches, output: Output) -> Result<Exi
         Command::Tokens(command) => command.run(output).await,
         Command::Policy(command) => command.run(output).await,
         Command::Audit(command) => command.run(output).await,
-        Command::Plan(command) => command.run(output),
+        Command::Plan(command) => command.run(output).await,
+        Command::Replan(command) => command.run(output).await,
         Command::Decision(command) => command.run(output),
         Command::Task(command) => command.run(output).await,
         Command::Agents(command) => command.run(output).await,

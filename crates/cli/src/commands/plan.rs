@@ -1,6 +1,6 @@
-//! `surety plan check FILE`
+//! `surety plan check FILE` and `surety plan submit RUN FILE`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use surety_common::domain::check::Author;
@@ -12,6 +12,7 @@ use surety_common::domain::problem::{Problem, Warning};
 use surety_planner::plan::parse_plan;
 use surety_planner::read_policy;
 
+use super::replan::Submit;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
@@ -19,7 +20,7 @@ use crate::plan_file::{folder_of, read_plan_file, read_text};
 use crate::text::{count, one_line, warning_line};
 use crate::wire_json::{object, text};
 
-/// Checks plans without a service.
+/// Checks a plan without a service, or submits one for a run.
 #[derive(Debug, Args)]
 pub struct Plan {
     #[command(subcommand)]
@@ -34,12 +35,20 @@ enum PlanCommand {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
+    /// Submit a plan, or a patch of the plan, for a run that waits for one or is at work.
+    Submit(Submit),
 }
 
 impl Plan {
-    pub(super) fn run(self, output: Output) -> Result<Exit, Failure> {
-        let PlanCommand::Check { file } = self.command;
-        let plan_file = read_plan_file(&read_text(&file)?, folder_of(&file))?;
+    pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
+        match self.command {
+            PlanCommand::Check { file } => Self::check(&file, output),
+            PlanCommand::Submit(submit) => submit.run(output).await,
+        }
+    }
+
+    fn check(file: &Path, output: Output) -> Result<Exit, Failure> {
+        let plan_file = read_plan_file(&read_text(file)?, folder_of(file))?;
         let Some(plan_text) = plan_file.plan_text else {
             return Err(Failure::new(
                 Code::ValueInvalid,

@@ -1,6 +1,7 @@
 //! `surety waits`
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use surety_common::config::ClientConfig;
 use surety_common::wire::v1;
 
@@ -10,6 +11,12 @@ use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::report;
 use crate::wire_json;
+
+/// The most waits in a page.
+const PAGE_SIZE: u32 = 1_000;
+/// What a wait can be for.
+const PARTIES: [&str; 8] =
+    ["user", "approver", "operator", "model", "driver", "worker", "timer", "workspace"];
 
 /// Lists the waits of runs, oldest first.
 #[derive(Debug, Args)]
@@ -22,6 +29,11 @@ pub struct Waits {
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
 
+    /// Only waits for one of these parties.
+    #[arg(long, value_name = "PARTY", value_delimiter = ',',
+          value_parser = PossibleValuesParser::new(PARTIES))]
+    on: Vec<String>,
+
     #[command(flatten)]
     client: ClientConfig,
 }
@@ -33,8 +45,17 @@ impl Waits {
             Some(named) => connection.resolve(named).await?,
             None => String::new(),
         };
-        let mut request =
-            v1::ListWaitsRequest { namespace: self.namespace, run_id, ..Default::default() };
+        let parties = self.on.iter().filter_map(|party| {
+            let name = format!("WAITING_ON_{}", party.to_ascii_uppercase());
+            v1::WaitingOn::from_str_name(&name).map(i32::from)
+        });
+        let mut request = v1::ListWaitsRequest {
+            namespace: self.namespace,
+            run_id,
+            waiting_on: parties.collect(),
+            page_size: PAGE_SIZE,
+            ..Default::default()
+        };
         let mut waits = Vec::new();
         loop {
             let answer = connection.runs().list_waits(bounded(request.clone())).await;

@@ -53,7 +53,7 @@ async fn an_agents_call_is_refused_until_it_is_confirmed_and_then_made_once() ->
         let refused = stage.runs_of(token)?.resolve_confirmation(answer(&wait, APPROVE)).await;
         ensure!(code(refused)? == "permission_denied", "the driver itself, by {token}");
     }
-    let listed = stage.deployment.command_line(&["waits"]).await?;
+    let listed = stage.deployment.command_line(&["waits", "--on", "user,approver"]).await?;
     for part in ["confirmation", "write_file", "out.txt", &wait.call_digest, "surety approve"] {
         ensure!(listed.contains(part), "{part}: {listed}");
     }
