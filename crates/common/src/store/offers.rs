@@ -197,7 +197,7 @@ impl Offers {
         picked: Vec<(Uuid, Want)>,
         leased: Result<Vec<WaitLease>, StoreError>,
     ) -> Result<bool, StoreError> {
-        let (leases, failed) = match leased {
+        let (leases, mut failed) = match leased {
             Ok(leases) => (leases, None),
             Err(error) => (Vec::new(), Some(error)),
         };
@@ -211,7 +211,10 @@ impl Offers {
             if want.reply.send(*lease).is_err() {
                 let WaitLease { run_id, lease_epoch, .. } = *lease;
                 let lease = HeldLease { run_id, lease_epoch, identity: want.identity };
-                release_wait(&self.0.pool, &lease, clock::now_at(self.0.shard_index)).await?;
+                let released =
+                    release_wait(&self.0.pool, &lease, clock::now_at(self.0.shard_index)).await;
+                // The other participants get what is theirs.
+                failed = failed.or(released.err());
             }
         }
         failed.map_or_else(|| Ok(self.is_wanted()), Err)

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 /// The most namespaces that one scan lists.
-const MAX_NAMESPACES: i64 = 1000;
+const MAX_NAMESPACES: i64 = 20_000;
 
 /// An offered wait.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
