@@ -1,13 +1,16 @@
 //! What would make a failed check pass, in one sentence each, for the message of a refused run.
 
 use crate::verdict::UNREACHED;
+use surety_common::domain::caution::CAUTIONS;
 use surety_common::domain::check::{
     AcceptCheck, CheckKind, FileType, Reason, changed_paths, check_key,
 };
 use surety_common::domain::receipt::{EvidenceReceipt, exit_code};
 use surety_common::domain::toolchain::FORGE_TARGET;
 use surety_common::domain::verdict::{CheckResult, Verdict};
-use surety_common::domain::verification::{PREPARE_FAILED, UNNAMED_HIDDEN_CHECK, probed};
+use surety_common::domain::verification::{
+    PREPARE_FAILED, UNNAMED_HIDDEN_CHECK, WORKSPACE_CHANGED, WORKSPACE_UNKNOWN, probed,
+};
 
 /// The most characters of a check's own text in a sentence.
 const LONGEST_TEXT: usize = 120;
@@ -59,7 +62,12 @@ pub fn remedies(verdict: &Verdict, checks: &[AcceptCheck], receipts: &[EvidenceR
         };
         format!("{} needs {needed}.", shown(result, own))
     };
-    failed(verdict, checks).take(MOST).map(sentence).collect::<Vec<_>>().join(" ")
+    let mut sentences: Vec<String> = failed(verdict, checks).take(MOST).map(sentence).collect();
+    let more = failed(verdict, checks).count().saturating_sub(MOST);
+    if more > 0 {
+        sentences.push(format!("{more} more checks failed; their reasons are in the verdict."));
+    }
+    sentences.join(" ")
 }
 
 #[expect(clippy::too_many_lines, reason = "a table with a line for each kind of check")]
@@ -74,6 +82,9 @@ fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> St
             "{needed}; it asked for {}, which policy.network does not allow",
             shortened(hosts)
         );
+    }
+    if let Some(needed) = of_caution(reason) {
+        return needed;
     }
     let Some(known) = Reason::ALL.iter().find(|known| known.as_str() == reason) else {
         return match (&check.kind, reason) {
@@ -150,9 +161,59 @@ fn of_prepare(reason: &str) -> Option<String> {
     Some(format!("policy.prepare to succeed: {}", shortened(line)))
 }
 
+/// What a check needs that is refused for a caution; none for another reason.
+fn of_caution(reason: &str) -> Option<String> {
+    let (code, detail) = reason.split_once(':').unwrap_or((reason, ""));
+    let needed = match code {
+        "check_inputs_changed" => {
+            "to hold with the tests, fixtures and configuration of the start, or policy.may_change to allow the changed \
+             files"
+        }
+        "ignored_inputs_changed" => {
+            "to hold without ignored files that steps wrote: let the check or policy.prepare build or install them"
+        }
+        "program_from_workspace" => {
+            "to start a program that the run did not write, or policy.may_change to allow it"
+        }
+        "flaky" => "to give the same result on the same files each time",
+        "no_tests_seen" => "to run at least one test: correct its line or its selection",
+        "too_few_tests" => "to run at least the tests that its params.min_tests asks for",
+        "tests_missing" => {
+            "to run the tests of the start: take out of the product what skips, deselects or ends them, or allow their file \
+             with policy.may_change"
+        }
+        "runner_patched" => {
+            "a product that leaves the test runner, its assertions and exit code, functions of the language, the clock and \
+             randomness as they are"
+        }
+        "canary_not_run" => "its canary to run, because policy.refuse_on names canary_not_run",
+        "hidden_check_failed" => return None,
+        code if CAUTIONS.iter().any(|(known, _)| *known == code) => {
+            return Some(format!(
+                "the verdict to have no caution {}, which policy.refuse_on names",
+                shortened(reason)
+            ));
+        }
+        _ => return None,
+    };
+    let detail = detail.trim();
+    let detail =
+        if detail.is_empty() { String::new() } else { format!(" ({})", shortened(detail)) };
+    Some(format!("{needed}{detail}"))
+}
+
 /// What a result needs that belongs to no check of the plan.
 fn of_system(result: &CheckResult) -> String {
+    if let Some(needed) = of_caution(&result.reason) {
+        return needed;
+    }
     match result.reason.as_str() {
+        WORKSPACE_CHANGED => {
+            "a workspace that stays as it is: stop the program that writes there during the verification".to_owned()
+        }
+        reason if reason.starts_with(WORKSPACE_UNKNOWN) => {
+            format!("a workspace that can be read: {}", shortened(reason))
+        }
         "project_tests_failed" => "the project's own tests to pass".to_owned(),
         "project_tests_not_run" => "the project's own test command to start".to_owned(),
         "self_checked" => "a check of a user or an operator that can fail".to_owned(),
@@ -212,7 +273,9 @@ mod tests {
                 {"id": "held", "kind": "workspace_change"},
                 {"id": "fetch", "kind": "command_success", "target": "npm ci"},
                 {"id": "format", "kind": "command_success", "target": "npm run lint"},
-                {"id": "types", "kind": "tool_fact", "params": {"tool": "types"}}]"#,
+                {"id": "types", "kind": "tool_fact", "params": {"tool": "types"}},
+                {"id": "unit", "kind": "command_success", "target": "pytest"},
+                {"id": "style", "kind": "command_success", "target": "ruff check"}]"#,
         );
         let (checks, _) = read_checks(&value.unwrap().value, "verify", Author::Operator).unwrap();
         let receipt = parse(
@@ -236,6 +299,8 @@ mod tests {
             ("fetch", "no_successful_command; policy.network refused a.org:443"),
             ("format", "prepare_failed: `npm ci` ended with 1"),
             ("types", "no_tool_fact"),
+            ("unit", "check_inputs_changed: changed test_a.py (test)"),
+            ("style", "thin_check: it cannot fail"),
         ]);
         assert_eq!(
             remedies(&verdict, &checks, &receipts),
@@ -247,7 +312,10 @@ mod tests {
              fetch needs `npm ci` to end with exit code 0 in the workspace's root; it asked for a.org:443, \
              which policy.network does not allow. \
              format needs policy.prepare to succeed: `npm ci` ended with 1. \
-             types needs the verification command `types` to end with exit code 0; it ended with 4."
+             types needs the verification command `types` to end with exit code 0; it ended with 4. \
+             unit needs to hold with the tests, fixtures and configuration of the start, or policy.may_change to allow \
+             the changed files (changed test_a.py (test)). \
+             style needs the verdict to have no caution thin_check: it cannot fail, which policy.refuse_on names."
         );
     }
 

@@ -23,7 +23,8 @@ use surety_common::domain::toolchain::ReportResult;
 use surety_common::domain::verdict::{CheckResult, Strength, Verdict};
 use surety_common::domain::verification::{
     PREPARE_FAILED, PROJECT_TESTS_CHECK, ProjectTests, WORKSPACE_CHANGED, WORKSPACE_CHECK,
-    hosts_refused, is_commanded, is_probed, not_started, probed, probed_first, workspace_digest,
+    WORKSPACE_UNKNOWN, hosts_refused, is_commanded, is_probed, not_started, probed, probed_first,
+    workspace_digest,
 };
 
 mod canary;
@@ -152,11 +153,17 @@ fn project_tests(input: &Evaluation<'_>, strength: Strength) -> Option<Standing>
     Some(standing)
 }
 
-/// The result of a round during which the workspace changed: it is about no one state.
+/// The result of a round during which the workspace changed, or after which it could not be read: it is about no one state.
 fn workspace_changed(input: &Evaluation<'_>) -> Option<Standing> {
     let own = probed(input.receipts, input.round?, Some(WORKSPACE_CHECK));
     let changed = own.last().filter(|receipt| !receipt.success);
-    changed.map(|_| Standing::of_rule(WORKSPACE_CHECK, WORKSPACE_CHANGED.to_owned()))
+    changed.map(|receipt| {
+        let reason = match receipt.summary.as_str() {
+            why if why.starts_with(WORKSPACE_UNKNOWN) => why,
+            _ => WORKSPACE_CHANGED,
+        };
+        Standing::of_rule(WORKSPACE_CHECK, reason.to_owned())
+    })
 }
 
 /// The result of a round whose commit has other files than the workspace that was judged.

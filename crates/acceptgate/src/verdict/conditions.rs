@@ -69,9 +69,9 @@ fn flaky(input: &Evaluation<'_>, round: u32, key: &str) -> Option<Noted> {
             Some((earlier, exit_code(receipt.facts.iter()).filter(|_| same_line)?))
         });
         if let Some((earlier, exit_code)) = failed {
+            // The present round has no place in it: an approval of this text begins another one.
             let detail = format!(
-                "it ended with {exit_code} in round {earlier} and with 0 in round {round}, on the same \
-                 workspace"
+                "it ended with {exit_code} in round {earlier}, and holds now on the same workspace"
             );
             return Some(Noted::new(FLAKY, detail));
         }
@@ -214,7 +214,7 @@ mod tests {
         let reason = &refused.verdict.results.last().unwrap().reason;
         assert_eq!(
             reason,
-            "flaky: it ended with 2 in round 1 and with 0 in round 2, on the same workspace"
+            "flaky: it ended with 2 in round 1, and holds now on the same workspace"
         );
         let allowed = judge("user", &history(failed.clone(), "w"), in_doubt(InDoubt::Allow));
         assert!(allowed.verdict.accepted && codes(&allowed) == [FLAKY], "{allowed:?}");

@@ -5,9 +5,11 @@
 //!     a check that is not probed (output_only, an optional command, a tool_fact of any source) -> every receipt of the run
 //! ```
 
-use super::check::{AcceptCheck, Evidence, Reason, check_key, evaluate};
+use super::canary::{CanaryRuling, CanaryRun, RUNNER_PATCHED, rule_canary};
+use super::check::{AcceptCheck, Evidence, Owner, Reason, check_key, evaluate};
 use super::check_inputs::{CheckRun, Failure, rule};
 use super::receipt::{EvidenceReceipt, EvidenceSource, Inputs};
+use super::run::InDoubt;
 use super::verdict::CheckResult;
 use super::verification::{
     HIDDEN_CHECK_FAILED, UNNAMED_HIDDEN_CHECK, is_commanded, is_probed, not_started,
@@ -24,6 +26,8 @@ pub struct StepEvidence<'e> {
     pub receipts: &'e [EvidenceReceipt],
     /// The driver's text with which it ends the step.
     pub final_text: &'e str,
+    /// Whether a check holds although it holds with changed check inputs only. No person is asked about a step.
+    pub in_doubt: InDoubt,
 }
 
 /// The number of the next attempt to end a step, from 1: one more than its last probes name.
@@ -89,7 +93,10 @@ fn by_probe(check: &AcceptCheck, key: &str, evidence: &StepEvidence<'_>) -> Stri
         }
     };
     let reason = match result {
-        Ok(()) => return String::new(),
+        Ok(()) => return patched(check, own(Inputs::Canary), own(Inputs::CanaryAtStart)),
+        Err(Failure::OfInputs { .. }) if evidence.in_doubt == InDoubt::Allow => {
+            return String::new();
+        }
         Err(Failure::OfRun(reason)) => Reason::as_str(reason).to_owned(),
         Err(Failure::OfInputs { reason, .. }) => reason,
     };
@@ -100,12 +107,27 @@ fn by_probe(check: &AcceptCheck, key: &str, evidence: &StepEvidence<'_>) -> Stri
     }
 }
 
+/// Why a check of a user or an operator does not hold although its command ended well: the product changes what judges it.
+fn patched(
+    check: &AcceptCheck,
+    mut now: Vec<EvidenceReceipt>,
+    mut start: Vec<EvidenceReceipt>,
+) -> String {
+    let Some(now) = now.pop().filter(|_| check.owner != Owner::Plan) else { return String::new() };
+    let start = start.pop();
+    let at_start = start.as_ref().map(CanaryRun::of);
+    match rule_canary(&CanaryRun::of(&now), at_start.as_ref()) {
+        CanaryRuling::Patched(detail) => format!("{RUNNER_PATCHED}: {detail}"),
+        CanaryRuling::InOrder | CanaryRuling::NotRun(_) => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::check::{Author, read_checks};
     use crate::domain::json;
-    use crate::domain::receipt::read_receipt;
+    use crate::domain::receipt::{Fact, read_receipt};
 
     fn receipt(
         source: &str,
@@ -128,10 +150,20 @@ mod tests {
         probes: &[EvidenceReceipt],
         receipts: &[EvidenceReceipt],
     ) -> Vec<String> {
+        reasons_in_doubt(checks, probes, receipts, InDoubt::Refuse)
+    }
+
+    fn reasons_in_doubt(
+        checks: &str,
+        probes: &[EvidenceReceipt],
+        receipts: &[EvidenceReceipt],
+        in_doubt: InDoubt,
+    ) -> Vec<String> {
         let list = json::parse(checks).unwrap().value;
         let (checks, _) = read_checks(&list, "verify", Author::Operator).unwrap();
+        let final_text = "made it";
         let evidence =
-            StepEvidence { workspace_root: "/w", probes, receipts, final_text: "made it" };
+            StepEvidence { workspace_root: "/w", probes, receipts, final_text, in_doubt };
         step_results(&checks, &evidence).into_iter().map(|result| result.reason).collect()
     }
 
@@ -168,6 +200,39 @@ mod tests {
         assert!(found.starts_with("check_inputs_changed"), "{found}");
         let failed = [run("original", 0), run("as_left", 2)];
         assert_eq!(reasons(users, &failed, &[]), ["no_successful_command"]);
+    }
+
+    #[test]
+    fn a_policy_can_accept_changed_check_inputs() {
+        let users = r#"[{"kind":"command_success","target":"make test","owner":"user"}]"#;
+        let run = |inputs, ended| receipt("probe", "command_success", 1, inputs, ended);
+        let probes = [run("original", 2), run("as_left", 0)];
+        assert_eq!(reasons_in_doubt(users, &probes, &[], InDoubt::Allow), [""]);
+        assert_ne!(reasons_in_doubt(users, &probes, &[], InDoubt::Ask), [""]);
+        let failed = [run("original", 2), run("as_left", 2)];
+        assert_ne!(reasons_in_doubt(users, &failed, &[], InDoubt::Allow), [""]);
+    }
+
+    #[test]
+    fn a_runner_that_hides_failing_tests_fails_checks_of_users() {
+        let run = |inputs, ended| receipt("probe", "command_success", 1, inputs, ended);
+        let canary = |inputs, failed: &[&str]| EvidenceReceipt {
+            facts: [("canary_test", "t")]
+                .into_iter()
+                .chain(failed.iter().map(|test| ("canary_failed", *test)))
+                .map(|(key, value)| Fact::of_output(key, value))
+                .collect(),
+            ..run(inputs, 0)
+        };
+        let check = |owner: &str| {
+            format!(r#"[{{"kind":"command_success","target":"make test","owner":"{owner}"}}]"#)
+        };
+        let hidden = [run("original", 0), canary("canary", &[]), canary("canary_at_start", &["t"])];
+        let found = reasons(&check("user"), &hidden, &[]).concat();
+        assert!(found.starts_with("runner_patched"), "{found}");
+        assert_eq!(reasons(&check("plan"), &hidden, &[]), [""]);
+        let reported = [run("original", 0), canary("canary", &["t"])];
+        assert_eq!(reasons(&check("user"), &reported, &[]), [""]);
     }
 
     #[test]

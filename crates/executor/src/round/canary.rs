@@ -58,25 +58,23 @@ impl Round {
         let Ok(opening) = self.opening() else { return false };
         let memory = self.memory();
         let Some(ran) = memory.runs.get(&(probe.check_id.clone(), base)) else { return false };
-        let is_never = matches!(self.setup.additions.canary, CanaryPolicy::Never);
         if ran.runners.is_empty() {
             let is_known = base == Inputs::Original && ran.harness.is_some();
-            return is_known && ran.took <= LONGEST && !is_never;
+            return is_known && ran.took <= LONGEST;
         }
         let languages: Vec<_> =
             ran.runners.iter().map(|runner| language_of_runner(*runner)).collect();
         let is_installed = base == Inputs::OriginalWithIgnored;
         match self.setup.additions.canary {
-            CanaryPolicy::Never => false,
             CanaryPolicy::Always => !languages.is_empty(),
             // What prepares the view installs what the manifests ask for.
-            CanaryPolicy::Auto
+            CanaryPolicy::Auto | CanaryPolicy::Never
                 if is_installed
                     || !opening.prepare.is_empty() && !opening.dependencies.is_empty() =>
             {
                 !languages.is_empty() && !opening.dependencies.is_empty()
             }
-            CanaryPolicy::Auto => {
+            CanaryPolicy::Auto | CanaryPolicy::Never => {
                 languages.iter().any(|language| opening.loadable.contains(language))
             }
         }
@@ -89,6 +87,11 @@ impl Round {
         (inputs, base): (Inputs, Inputs),
         call_id: Uuid,
     ) -> Result<ToolOutcome, ToolError> {
+        // The verdict says that it was left out. Beside an added dependency no request can leave it out.
+        let is_never = matches!(self.setup.additions.canary, CanaryPolicy::Never);
+        if is_never && base != Inputs::OriginalWithIgnored {
+            return Ok(is_not_run("policy.canary is never"));
+        }
         let line = self.line_of(probe, call_id).await?;
         let canary = match inputs {
             Inputs::Canary => {

@@ -8,7 +8,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 /// Copies the workspace with these changes, and with what earlier commands wrote to ignored paths. Files that
-/// are not changed keep their times, so that what was built stays valid.
+/// are not changed keep their times, so that what was built stays valid. What this account cannot read stands in the copy
+/// as something that cannot be read either.
 pub(super) fn workspace(
     from: &Path,
     to: &Path,
@@ -16,11 +17,11 @@ pub(super) fn workspace(
     kept: &[PathBuf],
 ) -> io::Result<()> {
     remove(to)?;
-    let mut copying = Copying { from, to, changes };
-    copying.folder(Path::new(""))?;
+    let mut folders = Vec::new();
+    Copying { from, to, changes, folders: &mut folders }.folder(Path::new(""))?;
     let nothing = Changes::default();
-    for layer in kept {
-        copying = Copying { from: layer, to, changes: &nothing };
+    for from in kept {
+        let mut copying = Copying { from, to, changes: &nothing, folders: &mut folders };
         copying.folder(Path::new(""))?;
     }
     for (path, file) in &changes.replace {
@@ -36,23 +37,33 @@ pub(super) fn workspace(
         }
         own_as(&target, from)?;
     }
-    Ok(())
+    // Only now: nothing can be written in a folder without the right to write. A folder comes after those in it.
+    folders.iter().try_for_each(|(folder, other)| like(folder, other))
 }
 
 struct Copying<'c> {
     from: &'c Path,
     to: &'c Path,
     changes: &'c Changes,
+    /// The folders that were made, each with the one that it is made like.
+    folders: &'c mut Vec<(PathBuf, PathBuf)>,
 }
 
 impl Copying<'_> {
-    fn folder(&self, folder: &Path) -> io::Result<()> {
+    fn folder(&mut self, folder: &Path) -> io::Result<()> {
         let (from, to) = (self.from.join(folder), self.to.join(folder));
         match fs::create_dir(&to) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made?,
         }
-        for entry in fs::read_dir(&from)? {
+        let entries = match fs::read_dir(&from) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.folders.push((to, from));
+                return Ok(());
+            }
+            read => read?,
+        };
+        for entry in entries {
             let entry = entry?;
             let path = folder.join(entry.file_name());
             if self.changes.remove.contains(&path) {
@@ -70,12 +81,19 @@ impl Copying<'_> {
                 file(&entry.path(), &self.to.join(&path))?;
             }
         }
-        like(&to, &from)
+        self.folders.push((to, from));
+        Ok(())
     }
 }
 
 fn file(from: &Path, to: &Path) -> io::Result<()> {
-    fs::copy(from, to)?;
+    match fs::copy(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            File::create(to)?.set_permissions(Permissions::from_mode(0))?;
+            return own_as(to, from);
+        }
+        copied => drop(copied?),
+    }
     let found = fs::symlink_metadata(from)?;
     let times = FileTimes::new().set_modified(found.modified()?).set_accessed(found.accessed()?);
     // Times can be set on a file without the right to write it.
@@ -119,7 +137,12 @@ struct Finding<'f> {
 
 impl Finding<'_> {
     fn folder(&self, folder: &Path) -> io::Result<()> {
-        for entry in fs::read_dir(self.copy.join(folder))? {
+        let entries = match fs::read_dir(self.copy.join(folder)) {
+            // A command wrote nothing there, or took the right to look away.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+            read => read?,
+        };
+        for entry in entries {
             let entry = entry?;
             let path = folder.join(entry.file_name());
             let kind = entry.file_type()?;
@@ -150,5 +173,53 @@ impl Finding<'_> {
             return Ok(same_content(&now, &self.workspace.join(path)));
         }
         Ok(found.len() == before.len() && found.modified()? == before.modified()?)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use nix::unistd::{Uid, setfsuid};
+
+    /// Files that are open to their owner only are closed to this account; root would read all of them.
+    fn as_another_account() {
+        if nix::unistd::geteuid().is_root() {
+            setfsuid(Uid::from_raw(65_534));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_stands_in_the_copy_and_closed_folders_take_their_changes() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::set_permissions(outside.path(), Permissions::from_mode(0o777)).unwrap();
+        let path = outside.path().to_owned();
+        // The account of a thread ends with the thread.
+        let ran = std::thread::spawn(move || {
+            as_another_account();
+            let (from, to, new) = (path.join("from"), path.join("to"), path.join("new"));
+            fs::create_dir_all(from.join("closed")).unwrap();
+            fs::create_dir_all(from.join("data")).unwrap();
+            for name in ["closed/a", "data/b", "secret", "open"] {
+                fs::write(from.join(name), "old").unwrap();
+            }
+            fs::write(&new, "new").unwrap();
+            for (name, mode) in [("closed", 0o555), ("data", 0), ("secret", 0)] {
+                fs::set_permissions(from.join(name), Permissions::from_mode(mode)).unwrap();
+            }
+            let mut changes = Changes::default();
+            changes.replace.insert(PathBuf::from("closed/a"), new);
+            workspace(&from, &to, &changes, &[]).unwrap();
+            assert_eq!(fs::read_to_string(to.join("closed/a")).unwrap(), "new");
+            assert_eq!(fs::read_to_string(to.join("open")).unwrap(), "old");
+            assert!(fs::read_dir(to.join("data")).is_err());
+            assert!(fs::read_to_string(to.join("secret")).is_err());
+            let mode = |name: &str| fs::metadata(to.join(name)).unwrap().mode() & 0o7777;
+            assert_eq!([mode("closed"), mode("data"), mode("secret")], [0o555, 0, 0]);
+            written(&to, &from, &changes, &path.join("written")).unwrap();
+            assert!(!path.join("written").exists());
+            remove(&to).unwrap();
+            remove(&from).unwrap();
+        });
+        ran.join().unwrap();
     }
 }

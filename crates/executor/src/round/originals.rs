@@ -170,9 +170,9 @@ impl Originals {
         matches!(self.files.get(path), Some(Original::File(..) | Original::Link(_)))
     }
 
-    /// The permissions and the content of a file; none where it was not kept.
+    /// The permissions and the content of a file, check input or not; none where it was not kept.
     pub(super) fn file(&self, path: &[u8]) -> Option<(u32, &[u8])> {
-        match self.files.get(path)? {
+        match self.files.get(path).or_else(|| self.sources.get(path))? {
             Original::File(mode, text) => Some((*mode, text)),
             Original::Link(_) | Original::LeftOut => None,
         }

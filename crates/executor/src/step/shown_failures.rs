@@ -87,6 +87,10 @@ fn failed<'r>(
     let mut found: Vec<(String, &EvidenceReceipt)> = Vec::new();
     for receipt in receipts.iter().filter(|it| !it.success && !is_hidden_name(&it.name)) {
         let Some(probe) = &receipt.probe_of else { continue };
+        // They are about the test runner and the code of the start, not about what the driver is to repair.
+        if probe.inputs.is_about_runner() || probe.inputs.is_at_start() {
+            continue;
+        }
         let place = (0..checks.len()).find(|place| check_key(checks, *place) == probe.check_id);
         let check = place.and_then(|place| checks.get(place));
         let name = check.map_or(probe.check_id.as_str(), AcceptCheck::name);

@@ -53,8 +53,13 @@ pub(super) async fn results(
         }
         VerifyCommands::Runner => {
             let (own, outputs) = probe(run, index, step, &receipts).await?;
-            let evidence =
-                StepEvidence { workspace_root, probes: &own, receipts: &receipts, final_text };
+            let evidence = StepEvidence {
+                workspace_root,
+                probes: &own,
+                receipts: &receipts,
+                final_text,
+                in_doubt: run.spec.policy.in_doubt,
+            };
             let results = step_results(&step.verify, &evidence);
             let shown =
                 shown_failures::of_step(run, &step.verify, &results, (&own, &outputs)).await?;
@@ -92,7 +97,7 @@ async fn probe(
     let alone = run.hold_calls(CALLS_MAY_TAKE.min(left / 2)).await?;
     if alone.is_some() {
         // No process of a call may change what the probes look at. The next call starts its server again.
-        run.servers.end(false).await;
+        run.servers.end_writers(false).await;
     }
     let about = About {
         place: of_step(run, index),

@@ -27,7 +27,9 @@ use surety_common::domain::receipt::{CheckProbe, EvidenceSource, Inputs};
 use surety_common::domain::repository::REPOSITORY_CHECK;
 use surety_common::domain::run::{InDoubt, VerifyCommands};
 use surety_common::domain::stop::{StopReason, WaitingOn};
-use surety_common::domain::verification::{Observation, Probe, WORKSPACE_CHECK, probes};
+use surety_common::domain::verification::{
+    Observation, Probe, WORKSPACE_CHECK, WORKSPACE_UNKNOWN, probes,
+};
 use surety_common::telemetry;
 use tracing::{Instrument, Span};
 use uuid::Uuid;
@@ -132,13 +134,29 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     }
     let number = run.execution().await.counters.verification_round;
     let (mut records, mut whole, mut end) = observe_once(run, &wanted, number).await?;
-    if let Some(RoundEnd { moved, .. }) = end.take_if(|end| !end.moved.is_empty()) {
-        tracing::warn!(run_id = %run.spec.id, ?moved, "verify: the workspace changed during the verification; observing once more");
+    let why = match &end {
+        Ok(Some(RoundEnd { moved, .. })) if !moved.is_empty() => {
+            Some(format!("the workspace changed during the verification: {moved:?}"))
+        }
+        Ok(_) => None,
+        Err(error) => Some(format!("the workspace could not be compared at the end: {error}")),
+    };
+    if let Some(why) = why {
+        tracing::warn!(run_id = %run.spec.id, why, "verify: observing once more");
         (records, whole, end) = observe_once(run, &wanted, number).await?;
     }
-    if let Some(end) = &end {
-        records.push(record_of_end(run, end, number).await?);
+    let outcome = match &end {
+        Ok(end) => end.as_ref().map(RoundEnd::outcome),
+        // It is not known that what was observed is about one state.
+        Err(error) => {
+            let message = format!("{WORKSPACE_UNKNOWN}: {}", error.message);
+            Some(ToolError::new(error.code, message).into())
+        }
+    };
+    if let Some(outcome) = outcome {
+        records.push(record_of_end(run, outcome, number).await?);
     }
+    let end = end.ok().flatten();
     let mut commit = None;
     if let Some(clone) = run.clone_folder().filter(|_| whole) {
         let Some((outcome, of)) = repository::record(run, clone, end.as_ref()).await? else {
@@ -165,12 +183,13 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     Ok(run.execution().await.counters.observed)
 }
 
-/// Carries out every probe. Answers the records, whether they are complete, and the workspace after them.
+/// Carries out every probe. Answers the records, whether they are complete, and the workspace after them or why it is not
+/// known.
 async fn observe_once(
     run: &LeasedRun,
     wanted: &[Probe],
     number: u32,
-) -> Result<(Vec<Record>, bool, Option<RoundEnd>), Ended> {
+) -> Result<(Vec<Record>, bool, Result<Option<RoundEnd>, ToolError>), Ended> {
     let mut records = Vec::new();
     let about = About { place: of_run(run), number, patience: patience(run), copies: false };
     let round = begin(run, wanted, &about).await?;
@@ -179,7 +198,7 @@ async fn observe_once(
             Ok(()) => {}
             // Another process changed the run, for example to pause it: the observations so far are
             // kept.
-            Err(Ended::Overtaken) => return Ok((records, false, None)),
+            Err(Ended::Overtaken) => return Ok((records, false, Ok(None))),
             Err(ended) => return Err(ended),
         }
     }
@@ -194,13 +213,12 @@ async fn observe_once(
     if let Some(latest) = round.latest() {
         run.known.history.remember(&latest);
     }
-    // What could not be compared failed each probe of a command already.
-    Ok((records, true, end.ok().flatten()))
+    Ok((records, true, end))
 }
 
-/// The record of the workspace at the end of a round. The gate refuses one that changed during the round.
-async fn record_of_end(run: &LeasedRun, end: &RoundEnd, round: u32) -> Result<Record, Ended> {
-    let outcome = end.outcome();
+/// The record of the workspace at the end of a round. The gate refuses one that changed during the round, or that is not
+/// known.
+async fn record_of_end(run: &LeasedRun, outcome: ToolOutcome, round: u32) -> Result<Record, Ended> {
     let about = About { place: of_run(run), number: round, patience: patience(run), copies: false };
     let mut record = record(run, Done::now(run, call(observing()), outcome), &about).await?;
     let check_id = WORKSPACE_CHECK.to_owned();

@@ -32,7 +32,9 @@ fn cannot_fail(argv: &[String]) -> bool {
 /// Whose checks a verdict over these checks rests on.
 pub fn strength_of(checks: &[AcceptCheck]) -> Strength {
     let counts = |check: &AcceptCheck| {
-        let claims = matches!(check.kind, CheckKind::OutputOnly | CheckKind::ActionReport);
+        // Where the check takes every source, a worker's report holds it.
+        let claims = matches!(check.kind, CheckKind::OutputOnly | CheckKind::ActionReport)
+            || check.names_any_source();
         check.required && check.owner != Owner::Plan && !claims && !is_thin(check)
     };
     if checks.iter().any(counts) { Strength::Independent } else { Strength::SelfChecked }
@@ -77,6 +79,10 @@ mod tests {
             (r#"{"kind":"command_success","target":"make","owner":"plan"}"#, Strength::SelfChecked),
             (r#"{"kind":"command_success","target":"true","owner":"user"}"#, Strength::SelfChecked),
             (r#"{"kind":"output_only","owner":"user"}"#, Strength::SelfChecked),
+            (
+                r#"{"kind":"tool_fact","owner":"user","params":{"tool":"deploy","source":"any"}}"#,
+                Strength::SelfChecked,
+            ),
             (
                 r#"{"kind":"file_exists","target":"a","owner":"user","required":false}"#,
                 Strength::SelfChecked,

@@ -10,6 +10,8 @@ pub const WORKSPACE_CHECK: &str = "system.workspace";
 pub const WORKSPACE_DIGEST: &str = "workspace_digest";
 /// Its reason.
 pub const WORKSPACE_CHANGED: &str = "workspace_changed_during_verification";
+/// Its reason where the workspace could not be read at the end of the round; the cause follows it.
+pub const WORKSPACE_UNKNOWN: &str = "workspace_not_compared";
 /// The reason of a command check whose command could not be started; the cause follows it.
 const NOT_STARTED: &str = "command_not_started";
 /// The reason of a command check that did not run because a line of `policy.prepare` failed; the line follows
