@@ -4,6 +4,9 @@ use crate::support::{Sandbox, levels};
 use std::process::{Command, Stdio};
 use surety_sandbox::Missing;
 
+/// The lock file of this repository. cargo takes the versions from it, and drops what the project does not need.
+const LOCKED: &str = include_str!("../../../../Cargo.lock");
+
 /// A project of one ecosystem.
 struct Project {
     name: &'static str,
@@ -15,7 +18,7 @@ struct Project {
     needs_loopback: bool,
 }
 
-const PROJECTS: [Project; 6] = [
+const PROJECTS: [Project; 7] = [
     Project {
         name: "Rust",
         needs: ["cargo", "--version"],
@@ -24,6 +27,24 @@ const PROJECTS: [Project; 6] = [
             (
                 "src/lib.rs",
                 "pub fn add(a: u8, b: u8) -> u8 { a + b }\n#[test]\nfn adds() { assert_eq!(add(1, 2), 3); }\n",
+            ),
+        ],
+        script: "cargo test --offline && cargo build --offline",
+        needs_loopback: false,
+    },
+    // Its dependency lies in the cache of cargo, because this repository has it as well.
+    Project {
+        name: "Rust with a dependency",
+        needs: ["cargo", "--version"],
+        files: &[
+            (
+                "Cargo.toml",
+                "[package]\nname = \"p\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\nitoa = \"1\"\n",
+            ),
+            ("Cargo.lock", LOCKED),
+            (
+                "src/lib.rs",
+                "#[test]\nfn shows() { assert_eq!(itoa::Buffer::new().format(7), \"7\"); }\n",
             ),
         ],
         script: "cargo test --offline && cargo build --offline",
