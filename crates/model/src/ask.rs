@@ -1,12 +1,15 @@
 //! One question of a run to a model: the conversation, bounded by the model's context, and what became of it.
 
 use crate::chat::{ChatModel, ChatReply, ChatRequest, OnPart, ReplySchema};
-use crate::context::bound;
-use crate::error::ChatError;
-use crate::profile::Api;
+use crate::context::{Bounded, ContextTooLong, bound};
+use crate::error::{ChatError, Phase};
+use crate::part::{Reserved, limit_of_reply};
+use crate::profile::{Api, Profile};
 use crate::usage::TokenUsage;
+use std::time::Duration;
 use surety_common::config::Prompt;
-use surety_common::domain::decision::Usage;
+use surety_common::domain::decision::{Abort, Usage};
+use surety_common::domain::execution::budget::ReplyNeed;
 use surety_common::domain::messages::Message;
 use surety_common::domain::model::ModelReply;
 use surety_common::domain::reader::MAX_TEXT_BYTES;
@@ -17,12 +20,12 @@ use tracing::{Instrument, Span};
 
 /// The most bytes that are kept of a reply which is not read, and of what an endpoint says in its place.
 const UNREAD_BYTES: usize = 4096;
-/// The fewest tokens of a reply, however little of a budget is left.
-const FEWEST_TOKENS: u64 = 256;
 /// What stands for a reply of thinking alone.
 const THINKING: &str = "<think>the endpoint returned thinking and no text</think>";
 /// The code of a conversation that does not fit the model's context.
 const TOO_LONG: &str = "model_context_too_long";
+/// How often a request is sent that the endpoint finds too long, each time with half of it.
+const TOO_LONG_TRIES: u32 = 4;
 
 /// What a model is asked, and for which run.
 #[derive(Debug, Clone, Copy)]
@@ -37,8 +40,8 @@ pub struct Question<'a> {
     pub messages: &'a [Message],
     /// The form of the reply.
     pub schema: Option<&'a ReplySchema>,
-    /// The tokens that the run's budget has reserved for prompt and reply; none without a budget.
-    pub reserved: Option<u64>,
+    /// What the run's budgets have reserved for prompt and reply.
+    pub reserved: Reserved,
 }
 
 /// What a model said.
@@ -61,6 +64,12 @@ pub enum Answer {
     Said(Said),
     /// The endpoint gives none: the run waits for it.
     Away(Away),
+    /// Other requests of this process hold every slot of the endpoint: the question is to be asked again.
+    Busy,
+    /// Too little is reserved for prompt and reply, and no request was sent.
+    Short(ReplyNeed),
+    /// The prompt does not fit the model's context, however much is left out.
+    TooLong(TooLong),
 }
 
 /// Why there is no reply.
@@ -72,9 +81,48 @@ pub struct Away {
     pub code: &'static str,
     /// The error in words, its code first.
     pub why: String,
+    /// When the endpoint may be asked again, where it said so.
+    pub retry_after: Option<Duration>,
 }
 
-/// Asks a model; `on_part` is told of the parts of its reply as they arrive. A cut reply and a refusal are replies, which the run answers; every other error makes it wait.
+/// Why no request can be sent, now or later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TooLong {
+    /// The profile.
+    pub profile: String,
+    /// What does not fit.
+    pub why: String,
+}
+
+impl TooLong {
+    /// The end of the run, with what to do.
+    #[must_use]
+    pub fn abort(self) -> Abort {
+        let Self { profile, why } = self;
+        Abort {
+            code: TOO_LONG.to_owned(),
+            user_message: format!(
+                "The prompt does not fit the context of the model profile {profile}: {why}. {}",
+                advice(&profile)
+            ),
+            internal_reason: format!(
+                "the model profile {profile} has too little room for the prompt"
+            ),
+        }
+    }
+}
+
+/// How a profile gets more room for its prompts.
+pub(crate) fn advice(profile: &str) -> String {
+    format!(
+        "In [model.{profile}] raise context_tokens if the model has a longer context, lower max_output_tokens, or set \
+         tokenizer to o200k_base or cl100k_base, which count closer than bytes; or use a model with a longer context"
+    )
+}
+
+/// Asks a model; `on_part` is told of the parts of its reply as they arrive. A cut reply and a refusal are replies, which
+/// the run answers. A prompt that the endpoint finds too long is sent again with half of it. Every other error makes the
+/// run wait.
 pub async fn ask(
     model: &dyn ChatModel,
     question: &Question<'_>,
@@ -90,10 +138,6 @@ pub async fn ask(
         prompt_digest: prompt.digest.clone(),
         cut: false,
     };
-    let request = match request(model, question) {
-        Ok(request) => request,
-        Err(why) => return Answer::Away(away(made.endpoint, TOO_LONG, &why)),
-    };
     let run_id = spec.id.to_string();
     let chat = ChatSpan {
         run_id: &run_id,
@@ -106,27 +150,98 @@ pub async fn ask(
         prompt: &prompt.name,
     };
     let span = telemetry::chat_span(service, &chat, &spec.trace_parent);
-    let replied = model.reply(&request, on_part, cancel).instrument(span.clone()).await;
-    match replied {
-        Ok(reply) => Answer::Said(said(reply, made, &span)),
-        Err(error) => of_error(error, made, &span),
+    let too_long = |why: String| {
+        span.record("error.type", TOO_LONG);
+        Answer::TooLong(TooLong { profile: profile.name.clone(), why })
+    };
+    let mut fitting = Fitting::of(profile);
+    loop {
+        let (request, tokens) = match request(profile, question, &fitting) {
+            Ok(Request::Ready(request, tokens)) => (request, tokens),
+            Ok(Request::Short(need)) => return Answer::Short(need),
+            Err(error) => return too_long(fitting.refused.unwrap_or_else(|| error.to_string())),
+        };
+        let replied = model.reply(&request, on_part, cancel).instrument(span.clone()).await;
+        match replied {
+            Ok(reply) => return Answer::Said(said(reply, made, &span)),
+            Err(ChatError::ContextTooLong { said, .. }) => {
+                if !fitting.halve(tokens, said.clone()) {
+                    return too_long(said);
+                }
+            }
+            Err(error) => return of_error(error, made, &span),
+        }
     }
 }
 
+/// How much of a conversation is sent, and how long a reply is asked for.
+struct Fitting {
+    room: u64,
+    most_output: u64,
+    /// The tokens of the prompt that the endpoint found too long.
+    sent: Option<u64>,
+    /// What it said.
+    refused: Option<String>,
+    tries: u32,
+}
+
+impl Fitting {
+    fn of(profile: &Profile) -> Self {
+        Self {
+            room: profile.prompt_room().unwrap_or(u64::MAX),
+            most_output: u64::from(profile.max_output_tokens),
+            sent: None,
+            refused: None,
+            tries: 1,
+        }
+    }
+
+    /// Whether there is another try after the endpoint refused a prompt of so many tokens.
+    fn halve(&mut self, tokens: u64, said: String) -> bool {
+        self.tries += 1;
+        (self.room, self.most_output) = (tokens / 2, (self.most_output / 2).max(1));
+        (self.sent, self.refused) = (Some(tokens), Some(said));
+        self.tries <= TOO_LONG_TRIES
+    }
+
+    /// The conversation in the room; in what must be kept where that is more, and not more than what was refused: a
+    /// shorter reply may make it fit.
+    fn bound(&self, messages: &[Message], profile: &Profile) -> Result<Bounded, ContextTooLong> {
+        match (bound(messages, profile.tokenizer, self.room), self.sent) {
+            (Err(error), Some(sent)) if error.needed <= sent => {
+                bound(messages, profile.tokenizer, error.needed)
+            }
+            (bounded, _) => bounded,
+        }
+    }
+}
+
+/// A request, or what is missing for one.
+enum Request {
+    /// It has so many tokens.
+    Ready(ChatRequest, u64),
+    Short(ReplyNeed),
+}
+
 /// The conversation as far as the model's context takes it. What is left out is said in it.
-fn request(model: &dyn ChatModel, question: &Question<'_>) -> Result<ChatRequest, String> {
+fn request(
+    profile: &Profile,
+    question: &Question<'_>,
+    fitting: &Fitting,
+) -> Result<Request, ContextTooLong> {
     let Question { messages, schema, reserved, .. } = *question;
-    let profile = model.profile();
-    let room = profile.prompt_room().unwrap_or(u64::MAX);
-    let bounded = bound(messages, profile.tokenizer, room).map_err(|error| error.to_string())?;
-    let most = u64::from(profile.max_output_tokens);
-    let left = reserved.map(|reserved| reserved.saturating_sub(bounded.tokens).max(FEWEST_TOKENS));
-    Ok(ChatRequest {
-        messages: bounded.messages,
+    let Bounded { messages, tokens, .. } = fitting.bound(messages, profile)?;
+    let limit = match limit_of_reply(profile, &messages, reserved) {
+        Ok(limit) => limit.min(fitting.most_output),
+        Err(need) => return Ok(Request::Short(need)),
+    };
+    let request = ChatRequest {
+        messages,
         schema: schema.cloned(),
-        max_output_tokens: left.map(|left| u32::try_from(left.min(most)).unwrap_or(u32::MAX)),
+        max_output_tokens: Some(u32::try_from(limit).unwrap_or(u32::MAX)),
         temperature: None,
-    })
+    };
+    Ok(Request::Ready(request, tokens))
 }
 
 fn said(reply: ChatReply, made: ModelReply, span: &Span) -> Said {
@@ -160,6 +275,7 @@ fn of_error(error: ChatError, made: ModelReply, span: &Span) -> Answer {
             let text = format!("The model refused to reply. {}", shortened(&said));
             Answer::Said(Said { text, usage: None, trace_parent, model: made })
         }
+        ChatError::Timeout { phase: Phase::Queue, .. } => Answer::Busy,
         error @ (ChatError::Unauthorized { .. }
         | ChatError::ModelUnknown { .. }
         | ChatError::Timeout { .. }
@@ -171,13 +287,11 @@ fn of_error(error: ChatError, made: ModelReply, span: &Span) -> Answer {
         | ChatError::ContextTooLong { .. }
         | ChatError::BadRequest { .. }
         | ChatError::Cancelled { .. }) => {
-            Answer::Away(away(made.endpoint, error.code(), &error.to_string()))
+            let (code, retry_after) = (error.code(), error.retry_after());
+            let why = format!("{code}: {}", shortened(&error.to_string()));
+            Answer::Away(Away { profile: made.endpoint, code, why, retry_after })
         }
     }
-}
-
-fn away(profile: String, code: &'static str, why: &str) -> Away {
-    Away { profile, code, why: format!("{code}: {}", shortened(why)) }
 }
 
 fn record_usage(span: &Span, usage: TokenUsage) {

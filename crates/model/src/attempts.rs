@@ -18,16 +18,21 @@ use crate::retry::{pause, pauses};
 use crate::tokens::count_messages;
 use crate::usage::TokenUsage;
 use crate::wire::{Arrived, Counted, End, Level, Prepared};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use surety_common::domain::messages::{Normal, normalize};
 use surety_common::telemetry::{self, ModelUsage};
 use tokio::time::{Instant as Clock, sleep, timeout_at};
 
+/// A longer pause that an endpoint asks for is not waited for here: the caller comes back.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
 /// The ways to ask for a form, those that are left.
 struct Levels {
     left: &'static [Level],
-    /// Whether the way that succeeds is not known yet.
-    is_open: bool,
+    /// The way that succeeded before.
+    known: Option<Level>,
+    /// Whether the way that succeeds is remembered.
+    is_remembered: bool,
     /// How often this way was answered with 500.
     failures: u32,
 }
@@ -38,19 +43,19 @@ impl Levels {
             Api::OpenAi => &[Level::Format, Level::Function, Level::Nothing],
             Api::Anthropic => &[Level::Function, Level::Nothing],
         };
-        let level = match (request.schema.is_some(), client.profile.schema) {
-            (false, _) | (true, SchemaMode::Never) => Some(Level::Nothing),
-            (true, SchemaMode::Format) => Some(Level::Format),
-            (true, SchemaMode::Function) => Some(Level::Function),
-            (true, SchemaMode::Auto) => client.endpoint().level(&client.profile.model),
+        let fixed: &[Level] = match (request.schema.is_some(), client.profile.schema) {
+            (false, _) | (true, SchemaMode::Never) => &[Level::Nothing],
+            (true, SchemaMode::Format) => &[Level::Format],
+            (true, SchemaMode::Function) => &[Level::Function],
+            (true, SchemaMode::Auto) => {
+                let known = client.endpoint().level(&client.profile.model);
+                // The endpoint may have another backend by now, or not take another schema: the lower ways stay.
+                let first = known.and_then(|known| all.iter().position(|level| *level == known));
+                let left = all.get(first.unwrap_or_default()..).unwrap_or(all);
+                return Self { left, known, is_remembered: true, failures: 0 };
+            }
         };
-        let left = match level {
-            None => all,
-            Some(Level::Format) => &[Level::Format],
-            Some(Level::Function) => &[Level::Function],
-            Some(Level::Nothing) => &[Level::Nothing],
-        };
-        Self { left, is_open: level.is_none(), failures: 0 }
+        Self { left: fixed, known: None, is_remembered: false, failures: 0 }
     }
 
     fn present(&self) -> Level {
@@ -69,6 +74,8 @@ impl Levels {
             self.failures += 1;
             return false;
         }
+        // A known way that fails is left for this request only: the failure may be one of the moment.
+        self.is_remembered &= refusal.status != 500 || self.known.is_none();
         self.left = rest;
         self.failures = 0;
         true
@@ -82,7 +89,8 @@ pub(crate) struct Attempts<'a> {
     on_part: OnPart<'a>,
     normal: Normal,
     levels: Levels,
-    deadline: Clock,
+    /// The end of the total time, which begins with the first slot.
+    deadline: Option<Clock>,
     retries: u32,
 }
 
@@ -98,7 +106,7 @@ impl<'a> Attempts<'a> {
             on_part,
             normal,
             levels: Levels::of(client, request),
-            deadline: Clock::now() + client.profile.total_timeout,
+            deadline: None,
             retries: 0,
         }
     }
@@ -112,6 +120,7 @@ impl<'a> Attempts<'a> {
                 Ok(arrived) => return self.conclude(arrived),
                 Err(failed) => failed,
             };
+            self.hold_back(&failed.error);
             telemetry::count_model_failure(self.client.labels(), failed.error.code());
             if let (ChatError::CircuitOpen { .. }, Some(last)) = (&failed.error, last.take()) {
                 // What opened the breaker says more.
@@ -121,8 +130,10 @@ impl<'a> Attempts<'a> {
             if self.levels.goes_on(&failed, is_last_try) {
                 continue;
             }
-            let pause = pause(own.next().unwrap_or(first), failed.error.retry_after(), first);
-            let is_late = Clock::now() + pause >= self.deadline;
+            let asked = failed.error.retry_after();
+            let pause = pause(own.next().unwrap_or(first), asked, first);
+            let is_late = asked.is_some_and(|asked| asked > LONGEST_PAUSE)
+                || self.deadline.is_some_and(|deadline| Clock::now() + pause >= deadline);
             if is_last_try || is_late || !is_retryable(&failed) {
                 return Err(failed.error);
             }
@@ -139,13 +150,33 @@ impl<'a> Attempts<'a> {
         }
     }
 
+    /// Keeps every request for this model back until the time that the endpoint names.
+    fn hold_back(&self, error: &ChatError) {
+        if let ChatError::RateLimited { retry_after: Some(after), .. }
+        | ChatError::Overloaded { retry_after: Some(after), .. } = error
+        {
+            self.client.endpoint().hold_back(&self.client.profile.model, Clock::now() + *after);
+        }
+    }
+
     /// One request, in a slot of the endpoint.
     async fn once(&mut self) -> Result<Arrived, Failed> {
         let client = self.client;
         let late = |phase| client.late(phase, client.profile.total_timeout);
-        let slot = timeout_at(self.deadline, client.endpoint().slots.acquire()).await;
-        // The semaphore is never closed.
-        let _slot = slot.map_err(|_| late(Phase::Queue))?;
+        // A busy endpoint is not a slow one: the time in the queue does not count for the reply.
+        let queue_end =
+            self.deadline.unwrap_or_else(|| Clock::now() + client.profile.total_timeout);
+        let _slot = loop {
+            allowed(client, self.deadline).await?;
+            let slot = timeout_at(queue_end, client.endpoint().slots.acquire()).await;
+            // The semaphore is never closed.
+            let slot = slot.map_err(|_| late(Phase::Queue))?;
+            if client.endpoint().held_back(&client.profile.model).is_none() {
+                break slot;
+            }
+        };
+        let deadline =
+            *self.deadline.get_or_insert_with(|| Clock::now() + client.profile.total_timeout);
         let admitted = Admitted::enter(client.endpoint());
         client.endpoint().show_breaker();
         let admitted = admitted?;
@@ -163,10 +194,14 @@ impl<'a> Attempts<'a> {
         let mut was_told = false;
         let on_part = &mut *self.on_part;
         let mut told = |part: ReplyPart<'_>| {
+            if !was_told {
+                // The other requests need not wait for the end of this one.
+                client.endpoint().breaker().began();
+            }
             was_told = true;
             on_part(part);
         };
-        let found = match timeout_at(self.deadline, client.call(&asked, &mut told)).await {
+        let found = match timeout_at(deadline, client.call(&asked, &mut told)).await {
             Ok(found) => found,
             Err(_) => Err(late(Phase::Total)),
         };
@@ -180,7 +215,7 @@ impl<'a> Attempts<'a> {
 
     fn conclude(self, arrived: Arrived) -> Result<ChatReply, ChatError> {
         let Self { client, normal, levels, retries, .. } = self;
-        if levels.is_open {
+        if levels.is_remembered && levels.known != Some(levels.present()) {
             client.endpoint().remember(&client.profile.model, levels.present());
         }
         let endpoint = client.endpoint().name.clone();
@@ -204,6 +239,23 @@ impl<'a> Attempts<'a> {
             }),
         }
     }
+}
+
+/// Waits until the endpoint allows a request.
+async fn allowed(client: &Client, deadline: Option<Clock>) -> Result<(), Failed> {
+    let profile = &client.profile;
+    let endpoint = client.endpoint();
+    let Some(until) = endpoint.held_back(&profile.model) else { return Ok(()) };
+    let left = until.saturating_duration_since(Clock::now());
+    if left <= LONGEST_PAUSE && deadline.is_none_or(|deadline| until < deadline) {
+        sleep(left).await;
+        return Ok(());
+    }
+    Err(Failed::new(ChatError::RateLimited {
+        endpoint: endpoint.name.clone(),
+        retry_after: Some(left),
+        said: format!("it is asked again in {} s, as it said", left.as_secs()),
+    }))
 }
 
 /// Whether the same request may be answered a moment later.
@@ -296,7 +348,7 @@ fn usage(client: &Client, normal: &Normal, arrived: &Arrived) -> (TokenUsage, u6
 }
 
 /// The cost in millionths, rounded up.
-fn cost(price: Price, usage: TokenUsage, cache_writes: u64) -> u64 {
+pub(crate) fn cost(price: Price, usage: TokenUsage, cache_writes: u64) -> u64 {
     let plain = usage.input.saturating_sub(usage.cached_input).saturating_sub(cache_writes);
     let parts = [
         (plain, price.input_nanos),

@@ -47,6 +47,14 @@ impl Breaker {
         self.state = State::Closed;
     }
 
+    /// The reply to the trial begins to arrive: other requests are let through, and the next failure keeps them back.
+    pub(crate) const fn began(&mut self) {
+        if matches!(self.state, State::Trial) {
+            self.failures = self.threshold.saturating_sub(1);
+            self.state = State::Closed;
+        }
+    }
+
     pub(crate) fn failed(&mut self, now: Instant) {
         self.failures = self.failures.saturating_add(1);
         if self.failures >= self.threshold || self.state == State::Trial {
@@ -103,6 +111,10 @@ mod tests {
         assert_eq!(breaker.admit(again), Ok(()));
         breaker.abandoned(again);
         assert_eq!(breaker.admit(again), Ok(()), "a trial without a result is made again");
+        breaker.began();
+        assert_eq!(breaker.admit(again), Ok(()), "the reply to the trial has begun");
+        breaker.failed(again);
+        assert!(breaker.admit(again).is_err(), "the trial's reply broke");
         breaker.succeeded();
         assert_eq!((breaker.admit(again), breaker.failures()), (Ok(()), 0));
     }

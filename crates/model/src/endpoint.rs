@@ -31,8 +31,21 @@ pub(crate) struct Endpoint {
     capacity: u32,
     breaker: Mutex<Breaker>,
     /// How each model is held to a schema, once that is known.
-    levels: Mutex<HashMap<String, Level>>,
+    levels: Mutex<HashMap<String, Known>>,
+    /// Not before this time each model is asked, where the endpoint said so.
+    held_back: Mutex<HashMap<String, tokio::time::Instant>>,
 }
+
+/// A way to hold a model to a schema that succeeded.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    level: Level,
+    /// When it was found.
+    since: Instant,
+}
+
+/// A way is found anew after this time: the endpoint may take a better one by now.
+const KNOWN_FOR: Duration = Duration::from_hours(1);
 
 impl Endpoint {
     /// The limits are the smallest of its profiles.
@@ -48,6 +61,7 @@ impl Endpoint {
             capacity,
             breaker: Mutex::new(Breaker::new(threshold, open)),
             levels: Mutex::new(HashMap::new()),
+            held_back: Mutex::new(HashMap::new()),
         }
     }
 
@@ -62,12 +76,26 @@ impl Endpoint {
     }
 
     pub(crate) fn level(&self, model: &str) -> Option<Level> {
-        self.levels.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied()
+        let levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        levels.get(model).filter(|known| known.since.elapsed() < KNOWN_FOR).map(|known| known.level)
     }
 
     pub(crate) fn remember(&self, model: &str, level: Level) {
         let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
-        levels.insert(model.to_owned(), level);
+        levels.insert(model.to_owned(), Known { level, since: Instant::now() });
+    }
+
+    /// Keeps the requests for a model back until a time, or longer where that was asked for before.
+    pub(crate) fn hold_back(&self, model: &str, until: tokio::time::Instant) {
+        let mut held = self.held_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = held.entry(model.to_owned()).or_insert(until);
+        *at = until.max(*at);
+    }
+
+    /// Until when the requests for a model are kept back; none where they are not.
+    pub(crate) fn held_back(&self, model: &str) -> Option<tokio::time::Instant> {
+        let held = self.held_back.lock().unwrap_or_else(PoisonError::into_inner);
+        held.get(model).copied().filter(|until| *until > tokio::time::Instant::now())
     }
 
     pub(crate) fn health(&self) -> Health {

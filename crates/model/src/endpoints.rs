@@ -1,15 +1,18 @@
 //! The endpoints of all profiles. Profiles with the same address, key and headers share one.
 
+use crate::ask::advice;
 use crate::chat::ChatModel;
 use crate::client::Client;
 use crate::endpoint::{Endpoint, Health};
 use crate::error::{Blame, ChatError};
 use crate::profile::{Api, ModelUse, Profile, ProfileError, Profiles};
+use crate::tokens::count_messages;
 use futures::future::join_all;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::config::{ModelConfig, Secret};
+use surety_common::domain::messages::{Message, Role};
 use tokio_util::sync::CancellationToken;
 
 /// The models of a process.
@@ -94,6 +97,28 @@ impl Endpoints {
         let health =
             |(name, client): (&String, &Arc<Client>)| (name.clone(), client.endpoint().health());
         self.models.iter().map(health).collect()
+    }
+
+    /// The profiles in use whose context has no room for the text with which every prompt begins, each with what to do.
+    #[must_use]
+    pub fn without_room(&self, begin: &str) -> BTreeMap<String, String> {
+        let begin = [Message::new(Role::System, begin)];
+        let named = self.profiles.uses.values();
+        let profiles = named.filter_map(|name| self.profiles.profiles.get(name));
+        let short = profiles.filter_map(|profile| {
+            let (needed, room) =
+                (count_messages(profile.tokenizer, &begin), profile.prompt_room()?);
+            let said = || {
+                format!(
+                    "the rules and the tools alone have {needed} tokens, counted as {}, and the prompt has room for \
+                     {room} (context_tokens less max_output_tokens). {}",
+                    profile.tokenizer.as_str(),
+                    advice(&profile.name)
+                )
+            };
+            (needed > room).then(|| (profile.name.clone(), said()))
+        });
+        short.collect()
     }
 
     /// Asks each endpoint once, and logs what is wrong with it and what to do. For the start of a process, which goes

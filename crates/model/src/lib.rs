@@ -22,6 +22,7 @@ mod endpoint;
 mod endpoints;
 mod error;
 mod model;
+mod part;
 mod participant;
 mod probe;
 mod profile;
@@ -30,12 +31,13 @@ mod tokens;
 mod usage;
 mod wire;
 
-pub use ask::{Answer, Away, Question, Said, ask};
+pub use ask::{Answer, Away, Question, Said, TooLong, ask};
 pub use chat::{ChatModel, ChatReply, ChatRequest, OnPart, ReplyPart, ReplySchema, Replying};
 pub use context::{Bounded, ContextTooLong, bound};
 pub use endpoint::Health;
 pub use endpoints::Endpoints;
 pub use error::{Blame, ChatError, Phase};
+pub use part::Reserved;
 pub use participant::{Draining, Held, Supplier, retry_at, serve, waits_for};
 pub use profile::{
     Api, MaxTokensField, ModelUse, Price, Profile, ProfileError, Profiles, SchemaMode,

@@ -130,7 +130,7 @@ pub async fn serve<S: Supplier>(supplier: S, turns: usize, drain: Draining) {
 }
 
 /// The wait of a run for an endpoint that does not answer at `now`, `before` where it waits already. The longer that
-/// takes, the less often it is asked.
+/// takes, the less often it is asked, and not before the endpoint allows it.
 #[must_use]
 pub fn waits_for(
     away: Away,
@@ -138,14 +138,17 @@ pub fn waits_for(
     model_wait: Duration,
     now: DateTime<Utc>,
 ) -> AwayEndpoint {
-    let Away { profile, code, why } = away;
+    let Away { profile, code, why, retry_after } = away;
     if before.is_none() {
         telemetry::count_model_wait(&profile, code);
     }
     let since = before.map_or(now, |away| away.since);
     let model_wait = TimeDelta::from_std(model_wait).unwrap_or(TimeDelta::MAX);
     let until = since.checked_add_signed(model_wait).unwrap_or(now);
-    AwayEndpoint { endpoint: profile, why, since, until, retry_at: retry_at(since, now) }
+    let asked = retry_after.and_then(|after| TimeDelta::from_std(after).ok());
+    let asked = asked.and_then(|after| now.checked_add_signed(after));
+    let retry_at = retry_at(since, now).max(asked.unwrap_or(now));
+    AwayEndpoint { endpoint: profile, why, since, until, retry_at }
 }
 
 /// When an endpoint that has not answered since a time is asked again.
@@ -165,6 +168,21 @@ mod tests {
             let now = since + TimeDelta::seconds(away_s);
             let pause = retry_at(since, now) - now;
             assert_eq!(pause, TimeDelta::milliseconds(pause_ms), "after {away_s} s");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_is_not_asked_before_the_time_that_it_names() {
+        let now = DateTime::UNIX_EPOCH;
+        for (asked_s, pause_ms) in [(900, 900_000), (0, 500)] {
+            let away = Away {
+                profile: "fast".to_owned(),
+                code: "model_rate_limited",
+                why: String::new(),
+                retry_after: Some(Duration::from_secs(asked_s)),
+            };
+            let waits = waits_for(away, None, Duration::from_secs(3600), now);
+            assert_eq!(waits.retry_at - now, TimeDelta::milliseconds(pause_ms));
         }
     }
 }

@@ -236,6 +236,7 @@ impl Replay {
             | RunEvent::ReplanRequested
             | RunEvent::Blocked
             | RunEvent::Unblocked
+            | RunEvent::BudgetShort
             | RunEvent::ModelAway
             | RunEvent::Stopped
             | RunEvent::CancelRequested => {}

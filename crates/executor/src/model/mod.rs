@@ -5,7 +5,9 @@ mod schema;
 
 pub(crate) use crate::participant::HeldWait;
 
-use crate::participant::{LeasedStep, Participants, StepScene, Submission, step_messages};
+use crate::participant::{
+    LeasedStep, Participants, StepScene, Submission, first_words, step_messages,
+};
 use schema::decision_schema;
 use std::time::Duration;
 use surety_common::clock;
@@ -16,8 +18,8 @@ use surety_common::domain::model::MODEL_NAME;
 use surety_common::wire::caller::Caller;
 use surety_model::ReplyPart;
 use surety_model::{
-    Answer, Draining, Endpoints, Held, ModelUse, Question, ReplySchema, Said, Supplier, ask, serve,
-    waits_for,
+    Answer, Draining, Endpoints, Held, ModelUse, Question, ReplySchema, Reserved, Said, Supplier,
+    ask, retry_at, serve, waits_for,
 };
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -60,6 +62,14 @@ impl ModelLoop {
             );
             return;
         };
+        let begin = first_words(&self.participants.workshop);
+        for (profile, said) in self.endpoints.without_room(&begin) {
+            tracing::warn!(
+                profile,
+                code = "model_context_too_long",
+                "executor: runs that need this model profile end as aborted: {said}"
+            );
+        }
         let (turns, draining) = (self.turns, Draining { begun: drain, grace: self.grace });
         let driver = Driver { given: self, caller, schema: decision_schema() };
         serve(driver, turns, draining).await;
@@ -117,27 +127,51 @@ impl Driver {
             .map_err(|error| Fault::new(FaultCode::Internal, error.to_string()))?;
         let words = participants.words(held);
         let spec = &scene.record.spec;
-        let question = Question {
+        let reserved = Reserved {
+            tokens: spec.limits.token_budget.map(|_| progress.reserved.tokens),
+            cost_micros: spec.limits.cost_budget_micros.map(|_| progress.reserved.cost_micros),
+            is_most: false,
+        };
+        let mut question = Question {
             service: "executor",
             spec,
             prompt: &participants.workshop.prompt,
             messages: &step_messages(scene, &participants.workshop),
             schema: Some(&self.schema),
-            reserved: spec.limits.token_budget.map(|_| progress.reserved.tokens),
+            reserved,
         };
         let cancel = CancellationToken::new();
         let mut arrives = |part: ReplyPart<'_>| words.take(part);
-        let asking = ask(&*model, &question, &mut arrives, &cancel);
-        let answer = match drain.while_held(asking, participants.lease_lost(held)).await {
-            Held::Done(answer) => answer,
-            Held::Lost => return Ok(Follows::Nothing),
-            Held::OutOfTime => {
-                self.release(held).await;
-                return Ok(Follows::Nothing);
+        let answer = loop {
+            let asking = ask(&*model, &question, &mut arrives, &cancel);
+            match drain.while_held(asking, participants.lease_lost(held)).await {
+                Held::Done(Answer::Short(need)) => {
+                    let Some(part) = participants.reserve_for_reply(held, need).await? else {
+                        return Ok(Follows::Nothing);
+                    };
+                    question.reserved = reserved.raised(part);
+                }
+                Held::Done(answer) => break answer,
+                Held::Lost => return Ok(Follows::Nothing),
+                Held::OutOfTime => {
+                    self.release(held).await;
+                    return Ok(Follows::Nothing);
+                }
             }
         };
         match answer {
             Answer::Said(said) => self.submit(held, submission(held, scene, said), drain).await,
+            // It was answered above.
+            Answer::Short(_) => Ok(Follows::Nothing),
+            Answer::Busy => {
+                let now = clock::now();
+                participants.give_back(held, Some(retry_at(now, now))).await?;
+                Ok(Follows::Nothing)
+            }
+            Answer::TooLong(too_long) => {
+                participants.model_gives_up(held, too_long.abort()).await?;
+                Ok(Follows::Nothing)
+            }
             Answer::Away(away) => {
                 let wait = progress.wait.as_deref().and_then(|wait| wait.model.as_deref());
                 let before = wait.and_then(|model| model.away.as_ref());

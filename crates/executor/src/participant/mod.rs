@@ -21,7 +21,7 @@ mod words;
 pub(crate) use held_wait::HeldWait;
 pub(crate) use news::News;
 pub(crate) use reports::{Report, check_words};
-pub(crate) use scene::{StepScene, Workshop, step_context, step_messages};
+pub(crate) use scene::{StepScene, Workshop, first_words, step_context, step_messages};
 pub(crate) use turns::{Submission, TurnResult};
 pub(crate) use words::Words;
 

@@ -6,11 +6,15 @@ use super::{LeasedStep, Participants};
 use chrono::{DateTime, Utc};
 use std::time::Duration;
 use surety_common::clock;
+use surety_common::domain::decision::{Abort, Usage};
 use surety_common::domain::execution::Graph;
+use surety_common::domain::execution::budget::ReplyNeed;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::journal::Actor;
+use surety_common::domain::machine::Refusal;
 use surety_common::domain::model::{AwayEndpoint, MODEL_NAME};
+use surety_common::domain::run::RunRecord;
 use surety_common::store::{self, Commit, Outcome, Scope, Topic};
 use surety_common::telemetry::trace;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -78,37 +82,101 @@ impl Participants {
     /// # Errors
     /// `database_unavailable`.
     pub(crate) async fn model_away(&self, held: HeldWait, away: AwayEndpoint) -> Result<(), Fault> {
+        let (next, retry_at) = (Uuid::now_v7(), away.retry_at);
+        let change = |record: &RunRecord, draft: &mut Draft| {
+            let wait = record.execution.waits().find(|wait| wait.id == held.wait_id);
+            let model = wait.and_then(|wait| wait.model.as_deref());
+            if model.is_none_or(|model| model.away.is_some()) {
+                return Ok(());
+            }
+            let ids = (held.wait_id, held.lease_epoch);
+            draft.model_away(&graph_of(record), ids, next, away.clone())
+        };
+        match self.change_held(held, change).await? {
+            Changed::Stored(()) | Changed::Over => Ok(()),
+            Changed::Nothing(()) => self.give_back(held, Some(retry_at)).await,
+        }
+    }
+
+    /// Ends the run of a leased decision, which no model can make.
+    ///
+    /// # Errors
+    /// `database_unavailable`.
+    pub(crate) async fn model_gives_up(&self, held: HeldWait, abort: Abort) -> Result<(), Fault> {
+        let ids = (held.wait_id, held.lease_epoch);
+        let change = |record: &RunRecord, draft: &mut Draft| {
+            draft.model_gives_up(&graph_of(record), ids, abort.clone())
+        };
+        self.change_held(held, change).await.map(drop)
+    }
+
+    /// Reserves what a leased decision needs. None where the run has too little, and waits for a budget or ended.
+    ///
+    /// # Errors
+    /// `database_unavailable`.
+    pub(crate) async fn reserve_for_reply(
+        &self,
+        held: HeldWait,
+        need: ReplyNeed,
+    ) -> Result<Option<Usage>, Fault> {
+        let ids = (held.wait_id, held.lease_epoch, Uuid::now_v7());
+        let change = |record: &RunRecord, draft: &mut Draft| {
+            let terms = (&record.spec.limits, record.spec.policy.on_budget);
+            draft.reserve_for_reply(&graph_of(record), terms, ids, need)
+        };
+        match self.change_held(held, change).await? {
+            Changed::Stored(part) | Changed::Nothing(part) => Ok(part),
+            Changed::Over => Ok(None),
+        }
+    }
+
+    /// Changes the run of a leased decision, again where another writer was first.
+    async fn change_held<T>(
+        &self,
+        held: HeldWait,
+        change: impl Fn(&RunRecord, &mut Draft) -> Result<T, Refusal>,
+    ) -> Result<Changed<T>, Fault> {
         let by = Actor(format!("driver/{MODEL_NAME}").into());
-        let next = Uuid::now_v7();
         loop {
             let Some(record) = store::find_run(&self.pool, held.run_id).await? else {
-                return Ok(());
+                return Ok(Changed::Over);
             };
-            let waits = record.execution.waits().find(|wait| wait.id == held.wait_id);
-            let Some(wait) = waits else { return Ok(()) };
-            if wait.model.as_deref().is_some_and(|model| model.away.is_some()) {
-                return self.give_back(held, Some(away.retry_at)).await;
+            if !record.execution.waits().any(|wait| wait.id == held.wait_id) {
+                return Ok(Changed::Over);
             }
-            let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
             let span =
                 trace::work_span("executor", &held.run_id.to_string(), &record.spec.trace_parent);
             let version = record.execution.version;
-            let mut draft = Draft::new(record.execution, by.clone(), clock::now());
-            let ids = (held.wait_id, held.lease_epoch);
-            if draft.model_away(&graph, ids, next, away.clone()).is_err() {
-                return Ok(());
+            let mut draft = Draft::new(record.execution.clone(), by.clone(), clock::now());
+            let Ok(done) = change(&record, &mut draft) else { return Ok(Changed::Over) };
+            if *draft.execution() == record.execution {
+                return Ok(Changed::Nothing(done));
             }
             let span_id = trace::span_id(&span);
             let topic = Topic::Moved(held.run_id);
             let commit = Commit::new(draft.into_write(), span, span_id).notify_on_commit(topic);
             if self.replies.store(commit).await? == Outcome::Applied {
-                return Ok(());
+                return Ok(Changed::Stored(done));
             }
             // Refused without another writer: the lease is lost.
             let after = store::find_run(&self.pool, held.run_id).await?;
             if after.is_none_or(|after| after.execution.version == version) {
-                return Ok(());
+                return Ok(Changed::Over);
             }
         }
     }
+}
+
+/// What became of a change of a leased wait.
+enum Changed<T> {
+    /// It is stored.
+    Stored(T),
+    /// There was nothing to change.
+    Nothing(T),
+    /// The wait or the lease has ended.
+    Over,
+}
+
+fn graph_of(record: &RunRecord) -> Graph {
+    record.plan.as_deref().map(Graph::of).unwrap_or_default()
 }

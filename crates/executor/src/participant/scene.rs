@@ -5,7 +5,7 @@ use crate::context::{
 };
 use crate::tool::{Registry, ToolSpec, Toolbox};
 use sqlx::PgPool;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use surety_common::config::Prompt;
@@ -143,6 +143,29 @@ struct Shown {
     open_steps: usize,
     /// The turns and the calls that are left.
     left: (u32, u32),
+}
+
+/// The rules and the tools of a step without limits: what every conversation of a step begins with.
+pub(crate) fn first_words(workshop: &Workshop) -> String {
+    let registry = workshop.tools.of_all();
+    let lines: Vec<ToolLine> =
+        registry.allowed(&[]).iter().map(|spec| line_of(registry, spec, false)).collect();
+    let scene = Scene {
+        rules: &workshop.prompt.text,
+        goal: "",
+        plan: &Plan::default(),
+        todos: &[],
+        states: &[],
+        step: &PlanStep::default(),
+        tools: &lines,
+        turns: &[],
+        observations: &HashMap::new(),
+        called: &BTreeMap::new(),
+        notice: "",
+        left: (0, 0),
+    };
+    let first = messages(&scene).messages.into_iter().next();
+    first.map(|message| message.text).unwrap_or_default()
 }
 
 /// The conversation of a step's next turn.

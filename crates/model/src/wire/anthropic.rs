@@ -11,14 +11,14 @@ use surety_common::domain::messages::Role;
 /// The version of the API that is asked for.
 pub(crate) const VERSION: &str = "2023-06-01";
 
-/// The body of a request. The rules and the last message are marked for the cache: the next turn begins with the
-/// same messages.
+/// The body of a request. The rules and the message before the last one are marked for the cache: the next turn begins
+/// with the same messages. The last one has words that are true for one turn only, such as how many turns are left.
 pub(super) fn body(asked: &Prepared<'_>) -> Map<String, Value> {
     let (system, messages): (Vec<_>, Vec<_>) =
         asked.messages.iter().partition(|message| message.role == Role::System);
-    let last = messages.len().saturating_sub(1);
+    let repeated = messages.len().saturating_sub(2);
     let messages = messages.iter().enumerate().map(|(place, message)| {
-        let content = if place == last { cached(&message.text) } else { json!(message.text) };
+        let content = if place == repeated { cached(&message.text) } else { json!(message.text) };
         json!({"role": message.role.as_str(), "content": content})
     });
     let mut body = Map::new();

@@ -37,6 +37,36 @@ async fn a_bounded_conversation_is_one_that_the_endpoint_takes() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn a_long_message_loses_its_middle_and_says_so() -> Result<()> {
+    let long = |begin: &str, end: &str| format!("{begin}{}{end}", "é".repeat(8000));
+    let messages = [
+        Message::new(Role::System, "Rules."),
+        Message::new(Role::User, long("The goal.", "Its end.")),
+        Message::new(Role::Assistant, "I look."),
+        Message::new(Role::User, "old"),
+        Message::new(Role::Assistant, long("I write", "it.")),
+        Message::new(Role::User, long("An observation", "the newest words")),
+    ];
+    let bounded = bound(&messages, Tokenizer::Bytes, 12_000)?;
+    assert!((11_900..=12_000).contains(&bounded.tokens), "{}", bounded.tokens);
+    assert_eq!((bounded.messages.len(), bounded.dropped_messages), (4, 2));
+    assert_eq!(bounded.shortened_messages, 3);
+    let [system, goal, said, last] = &bounded.messages[..] else { panic!("{bounded:?}") };
+    assert_eq!(system.text, "Rules.");
+    assert!(goal.text.starts_with("The goal.") && goal.text.contains("Its end."));
+    assert!(goal.text.ends_with("2 earlier messages (42 tokens) are not shown]"), "{}", goal.text);
+    assert!(said.text.starts_with("I write") && said.text.ends_with("it."));
+    assert!(last.text.starts_with("An observation") && last.text.ends_with("the newest words"));
+    for message in [goal, said, last] {
+        assert!(message.text.contains(" bytes of this message are not shown]"));
+    }
+    // The rules are never shortened.
+    let error = bound(&messages, Tokenizer::Bytes, 4000).expect_err("too little");
+    assert!(error.needed > 4000, "{error}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_cost_comes_from_the_price_table() -> Result<()> {
     let script = Script::list([Reply::text("x".repeat(40)).cached(4)]);

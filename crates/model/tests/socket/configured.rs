@@ -131,6 +131,31 @@ fn a_wrong_configuration_is_named_with_what_to_do() -> Result<()> {
 }
 
 #[test]
+fn a_profile_whose_context_has_no_room_for_the_rules_is_named_with_what_to_do() -> Result<()> {
+    let begin = "The rules and the tools. ".repeat(480);
+    let named = |settings: &str| -> Result<Vec<String>> {
+        let text =
+            format!("[model.fast]\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n{settings}");
+        Ok(Endpoints::open(read(&text)?)?.without_room(&begin).into_values().collect())
+    };
+    let said = named("context_tokens = 16384\n")?;
+    let [said] = &said[..] else { panic!("{said:?}") };
+    for word in ["12016 tokens", "room for 8192", "[model.fast]", "max_output_tokens", "tokenizer"]
+    {
+        assert!(said.contains(word), "{said}");
+    }
+    for settings in [
+        "",
+        "context_tokens = 32768\n",
+        "context_tokens = 16384\nmax_output_tokens = 2048\n",
+        "context_tokens = 16384\ntokenizer = \"o200k_base\"\n",
+    ] {
+        assert!(named(settings)?.is_empty(), "{settings}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_key_crosses_no_network_without_tls_unless_that_is_allowed() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let key = file(&folder, "key", KEY, 0o600)?;

@@ -115,6 +115,10 @@ async fn the_pause_that_the_endpoint_asks_for_is_kept() -> Result<()> {
     let error = bench.ask().await.expect_err("a limit");
     assert_eq!((error.code(), bench.requests()), ("model_rate_limited", 1));
     assert_eq!(error.retry_after(), Some(Duration::from_secs(86_400)));
+    // It holds for the endpoint, not for one request: no other run asks before that time.
+    let error = bench.ask().await.expect_err("a limit");
+    assert_eq!((error.code(), bench.requests()), ("model_rate_limited", 1));
+    assert!(error.retry_after() > Some(Duration::from_secs(86_000)), "{error:?}");
     Ok(())
 }
 

@@ -128,6 +128,39 @@ async fn the_rules_and_the_last_message_are_marked_for_anthropics_cache() -> Res
 }
 
 #[tokio::test]
+async fn what_one_turn_marks_for_the_cache_begins_the_next_one() -> Result<()> {
+    let script = Script::list([Reply::text("ok"), Reply::text("ok")]);
+    let bench = Bench::start(Settings::default(), script, anthropic).await?;
+    let mut history = vec![
+        Message::new(Role::System, "Rules."),
+        Message::new(Role::User, "The goal."),
+        Message::new(Role::Assistant, "I look."),
+        Message::new(Role::User, "A file."),
+    ];
+    for left in [9, 8] {
+        let mut messages = history.clone();
+        messages.push(Message::new(Role::User, format!("{left} turns are left.")));
+        let request = ChatRequest { messages, ..ChatRequest::default() };
+        bench.ask_for(&request).await?;
+        history.push(Message::new(Role::Assistant, "I look again."));
+        history.push(Message::new(Role::User, "Another file."));
+    }
+    let said = |message: &serde_json::Value| match &message["content"] {
+        serde_json::Value::Array(blocks) => blocks[0]["text"].clone(),
+        text => text.clone(),
+    };
+    let asked = bench.server.asked();
+    let messages = |number: usize| asked[number].body["messages"].as_array().cloned();
+    let (first, second) = (messages(0).unwrap(), messages(1).unwrap());
+    let marked = first.iter().rposition(|it| it["content"][0]["cache_control"].is_object());
+    assert_eq!(marked, Some(1), "{first:#?}");
+    for place in 0..=1 {
+        assert_eq!(said(&first[place]), said(&second[place]));
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn tokens_that_are_not_reported_are_counted_as_an_upper_bound() -> Result<()> {
     for change in [|_: &mut Profile| {}, anthropic] {
         let script = Script::list([Reply::text("four").without_usage()]);

@@ -54,6 +54,27 @@ async fn the_first_way_that_the_endpoint_takes_is_found_once_and_remembered() ->
 }
 
 #[tokio::test]
+async fn a_way_that_was_remembered_gives_way_once_the_endpoint_refuses_it() -> Result<()> {
+    for (later, expected) in [
+        (Offers::Functions(400), ["format", "format", "function", "function"].as_slice()),
+        // A failure is answered by the next way, and forgotten: it may be one of the moment.
+        (
+            Offers::Functions(500),
+            ["format", "format", "format", "function", "format", "format", "function"].as_slice(),
+        ),
+    ] {
+        let bench = Bench::start(offering(Offers::Everything), always(), |_| {}).await?;
+        assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE);
+        bench.server.change(|settings| settings.offers = later);
+        for _ in 0..2 {
+            assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE, "{later:?}");
+        }
+        assert_eq!(ways(&bench), expected, "{later:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_way_that_the_profile_names_is_the_only_one() -> Result<()> {
     for (schema, way) in [
         (SchemaMode::Format, "format"),

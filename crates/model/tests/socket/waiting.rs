@@ -106,6 +106,53 @@ async fn waiting_for_a_slot_has_an_end() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_time_in_the_queue_is_not_taken_from_the_reply() -> Result<()> {
+    let time = Duration::from_millis(600);
+    let slow = move |_: &_| Reply::text("ok").head_after(time);
+    let bench = Bench::start(Settings::default(), Script::function(slow), |profile| {
+        profile.concurrency = 1;
+        profile.retries = 0;
+        profile.total_timeout = Duration::from_secs(1);
+    });
+    let bench = bench.await?;
+    // Together they take longer than one of them may.
+    let (first, second) = tokio::join!(bench.ask(), bench.ask());
+    assert_eq!((first?.text.as_str(), second?.text.as_str()), ("ok", "ok"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_first_part_of_a_trial_lets_other_requests_through() -> Result<()> {
+    let script = Script::list([
+        Reply::status(503),
+        Reply::text("a long text ".repeat(900)).every(Duration::from_millis(50)),
+        Reply::text("back"),
+    ]);
+    let bench = Bench::start(Settings::default(), script, |profile| {
+        profile.retries = 0;
+        profile.breaker_failures = 1;
+        profile.breaker_open = Duration::from_millis(1);
+    });
+    let bench = bench.await?;
+    bench.ask().await.expect_err("a failure");
+    while bench.endpoints.health()["fast"].open_for != Some(Duration::ZERO) {
+        tokio::task::yield_now().await;
+    }
+    let (told, mut first) = tokio::sync::mpsc::unbounded_channel();
+    let mut on_part = |_: surety_model::ReplyPart<'_>| told.send(()).unwrap_or_default();
+    let (request, cancel) = (request(), CancellationToken::new());
+    let trial = bench.model.reply(&request, &mut on_part, &cancel);
+    tokio::select! {
+        reply = trial => panic!("{reply:?}"),
+        other = async {
+            first.recv().await;
+            bench.ask().await
+        } => assert_eq!(other?.text, "back"),
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_caller_that_gives_up_closes_the_connection_at_once() -> Result<()> {
     let long = Duration::from_secs(3600);
     for reply in [

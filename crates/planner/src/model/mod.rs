@@ -14,16 +14,20 @@ use crate::service::submit_planned;
 use crate::shards::Shards;
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::Graph;
+use surety_common::domain::execution::budget::ReplyNeed;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::limits::Limits;
+use surety_common::domain::machine::Refusal;
 use surety_common::domain::model::MODEL_NAME;
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{self, Commit, HeldLease, Outcome, Scope, Topic, WaitLease};
 use surety_common::telemetry::trace;
 use surety_model::{
-    Answer, Away, Draining, Endpoints, Held, ModelUse, Question, Supplier, ask, retry_at, serve,
-    waits_for,
+    Answer, Away, Draining, Endpoints, Held, ModelUse, Question, Reserved, Supplier, ask, retry_at,
+    serve, waits_for,
 };
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -101,8 +105,8 @@ impl PlanLoop {
         serve(self, turns, draining).await;
     }
 
-    /// Asks the model for a plan, or a patch of one; none while there is nothing to plan with.
-    async fn ask(&self, leased: &Leased) -> Result<Option<Answer>, Fault> {
+    /// Asks the model for a plan, or a patch of one.
+    async fn ask(&self, leased: &Leased) -> Result<Next, Fault> {
         let Leased { planner, record, .. } = leased;
         let planning = record.execution.planning();
         let used_for = if planning.refused.is_some() { ModelUse::Retry } else { ModelUse::Plan };
@@ -112,39 +116,64 @@ impl PlanLoop {
             .map_err(|error| Fault::new(FaultCode::Internal, error.to_string()))?;
         let prompt = self.prompts.of(record.plan.is_some());
         let Some(messages) = scene::conversation(planner, record, prompt).await? else {
-            return Ok(None);
+            return Ok(Next::NoTools);
         };
         let form = schema::schema(record.plan.is_some());
-        let question = Question {
+        let reserved = reserved(record);
+        let mut question = Question {
             service: "planner",
             spec: &record.spec,
             prompt,
             messages: &messages,
             schema: Some(&form),
-            // A wait from before there were reservations has none.
-            reserved: Some(planning.reserved.tokens).filter(|tokens| *tokens > 0),
+            reserved,
         };
-        Ok(Some(ask(&*model, &question, &mut |_| {}, &CancellationToken::new()).await))
+        loop {
+            match ask(&*model, &question, &mut |_| {}, &CancellationToken::new()).await {
+                Answer::Short(need) => {
+                    let Some(part) = self.reserve(leased, need).await? else {
+                        return Ok(Next::Nothing);
+                    };
+                    question.reserved = reserved.raised(part);
+                }
+                answer => return Ok(Next::Answer(answer)),
+            }
+        }
     }
 
-    async fn take(
-        &self,
-        leased: &Leased,
-        answer: Result<Option<Answer>, Fault>,
-    ) -> Result<(), Fault> {
-        match answer? {
-            Some(Answer::Said(said)) => {
+    async fn take(&self, leased: &Leased, next: Result<Next, Fault>) -> Result<(), Fault> {
+        match next? {
+            Next::Answer(Answer::Said(said)) => {
                 let Leased { planner, lease, record } = leased;
                 submit_planned(planner, MODEL_NAME, (record, lease.lease_epoch), said).await
             }
-            Some(Answer::Away(away)) => self.away(leased, away).await,
-            None => {
+            Next::Answer(Answer::Away(away)) => self.away(leased, away).await,
+            Next::Answer(Answer::TooLong(too_long)) => {
+                let (lease, abort) = (&leased.lease, too_long.abort());
+                let ids = (lease.wait_id, lease.lease_epoch);
+                let change =
+                    |graph: &Graph, draft: &mut Draft| draft.model_gives_up(graph, ids, abort);
+                change_held(leased, change).await.map(drop)
+            }
+            // A reservation was answered before: here it is none.
+            Next::Answer(Answer::Busy | Answer::Short(_)) | Next::NoTools => {
                 let now = leased.planner.now();
                 let times = (now, Some(retry_at(now, now)));
                 store::release_until(&leased.planner.pool, &leased.held(), times).await?;
                 Ok(())
             }
+            Next::Nothing => Ok(()),
         }
+    }
+
+    /// Reserves what the reply needs. None where the run has too little, and waits for a budget or ended.
+    async fn reserve(&self, leased: &Leased, need: ReplyNeed) -> Result<Option<Usage>, Fault> {
+        let Leased { lease, record, .. } = leased;
+        let ids = (lease.wait_id, lease.lease_epoch, Uuid::now_v7());
+        let terms = (&record.spec.limits, record.spec.policy.on_budget);
+        let change =
+            |graph: &Graph, draft: &mut Draft| draft.reserve_for_reply(graph, terms, ids, need);
+        Ok(change_held(leased, change).await?.flatten())
     }
 
     /// Makes the run wait for the endpoint. One that does already is offered again later.
@@ -159,22 +188,60 @@ impl PlanLoop {
             store::release_until(&planner.pool, &leased.held(), times).await?;
             return Ok(());
         }
-        let run_id = lease.run_id;
-        let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
-        let mut draft = Draft::new(record.execution.clone(), planner.actor_for(MODEL_NAME), now);
         let ids = (lease.wait_id, lease.lease_epoch);
-        if draft.model_away(&graph, ids, Uuid::now_v7(), away).is_err() {
-            return Ok(());
+        let change =
+            |graph: &Graph, draft: &mut Draft| draft.model_away(graph, ids, Uuid::now_v7(), away);
+        change_held(leased, change).await.map(drop)
+    }
+}
+
+/// Changes the run of a leased plan; none where its wait has ended. Where another writer was first, the wait is offered
+/// again as it is now.
+async fn change_held<T>(
+    leased: &Leased,
+    change: impl FnOnce(&Graph, &mut Draft) -> Result<T, Refusal>,
+) -> Result<Option<T>, Fault> {
+    let Leased { planner, lease, record } = leased;
+    let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
+    // It may have been changed under this lease before: more was reserved for it.
+    let execution = planner.find(lease.run_id).await?.execution;
+    let actor = planner.actor_for(MODEL_NAME);
+    let mut draft = Draft::new(execution.clone(), actor, planner.now());
+    let Ok(done) = change(&graph, &mut draft) else { return Ok(None) };
+    if *draft.execution() == execution {
+        return Ok(Some(done));
+    }
+    let span = trace::plan_span("planner", &lease.run_id.to_string(), &record.spec.trace_parent);
+    let span_id = trace::span_id(&span);
+    let commit =
+        Commit::new(draft.into_write(), span, span_id).notify_on_commit(Topic::Moved(lease.run_id));
+    match planner.committer.commit(commit).await? {
+        Outcome::Applied => Ok(Some(done)),
+        Outcome::Lost => {
+            give_back(leased).await?;
+            Ok(None)
         }
-        let span = trace::plan_span("planner", &run_id.to_string(), &record.spec.trace_parent);
-        let span_id = trace::span_id(&span);
-        let commit =
-            Commit::new(draft.into_write(), span, span_id).notify_on_commit(Topic::Moved(run_id));
-        match planner.committer.commit(commit).await? {
-            Outcome::Applied => Ok(()),
-            // Another writer was first: the wait is offered again as it is now.
-            Outcome::Lost => give_back(leased).await,
-        }
+    }
+}
+
+/// What follows from asking a model.
+enum Next {
+    /// It answered.
+    Answer(Answer),
+    /// No executor has stored its tools, so there is nothing to plan with.
+    NoTools,
+    /// The wait was left.
+    Nothing,
+}
+
+/// What the budgets of a run have reserved for its plan.
+fn reserved(record: &RunRecord) -> Reserved {
+    let Limits { token_budget, cost_budget_micros, .. } = record.spec.limits;
+    let part = record.execution.planning().reserved;
+    Reserved {
+        tokens: token_budget.map(|_| part.tokens),
+        cost_micros: cost_budget_micros.map(|_| part.cost_micros),
+        is_most: false,
     }
 }
 

@@ -14,6 +14,7 @@ mod planning;
 mod profiles;
 mod prompts;
 mod repairs;
+mod room;
 mod scenarios;
 mod search;
 mod settings;

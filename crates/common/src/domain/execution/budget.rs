@@ -41,6 +41,8 @@ pub struct Shortage {
     pub used: u64,
     /// What other steps have reserved of each budget; they may release a part of it.
     pub reserved: Usage,
+    /// What the next reply needs, where something is left and it is less.
+    pub needed: Option<u64>,
 }
 
 impl Shortage {
@@ -64,6 +66,15 @@ impl Shortage {
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, total, used, .. } = self;
+        if let Some(needed) = self.needed {
+            let others =
+                if self.is_final() { "" } else { ", and other steps have a part reserved" };
+            return write!(
+                f,
+                "{name} ({total}) has too little left for the next reply of the model, which needs {needed}: {used} \
+                 are used{others}"
+            );
+        }
         match self.is_final() {
             true => write!(f, "{name} ({total}) is used up: {used} are used"),
             false => {
@@ -74,6 +85,24 @@ impl fmt::Display for Shortage {
             }
         }
     }
+}
+
+/// What the next reply needs of the budgets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplyNeed {
+    /// With less it is not asked for.
+    pub least: Usage,
+    /// It uses no more.
+    pub most: Usage,
+}
+
+/// Why a reply gets no part of the budgets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unmet {
+    /// A budget has too little left.
+    Budget(Shortage),
+    /// A turn may not have so much, however large the budget is.
+    Turn { budget: &'static str, turn: u64, needed: u64 },
 }
 
 /// One budget.
@@ -134,10 +163,41 @@ impl Execution {
         let mut both = [&tokens, &cost].into_iter();
         if let Some(Budget { name, total, used, .. }) = both.find(|it| it.left() == Some(0)) {
             let total = total.unwrap_or_default();
-            return Err(Shortage { name, total, used: *used, reserved });
+            return Err(Shortage { name, total, used: *used, reserved, needed: None });
         }
         let parallel = limits.max_parallel_steps;
         Ok(Usage { tokens: tokens.share(parallel), cost_micros: cost.share(parallel) })
+    }
+
+    /// The part of the budgets for a reply that needs at least and can use at most so much; `own` is what is reserved
+    /// for it already.
+    ///
+    /// # Errors
+    /// A budget, or the limit of a turn, has too little.
+    pub(super) fn part_for_reply(
+        &self,
+        limits: &Limits,
+        own: Usage,
+        ReplyNeed { least, most }: ReplyNeed,
+    ) -> Result<Usage, Unmet> {
+        let [tokens, cost] = self.budgets(limits, own);
+        let reserved = Usage { tokens: tokens.reserved, cost_micros: cost.reserved };
+        let part = |budget: &Budget, own: u64, least: u64, most: u64| -> Result<u64, Unmet> {
+            let (Some(total), Some(left)) = (budget.total, budget.left()) else { return Ok(0) };
+            let Budget { name, used, turn, .. } = *budget;
+            if let Some(turn) = turn.filter(|turn| *turn < least) {
+                return Err(Unmet::Turn { budget: name, turn, needed: least });
+            }
+            if left < least {
+                let needed = Some(least);
+                return Err(Unmet::Budget(Shortage { name, total, used, reserved, needed }));
+            }
+            Ok(most.min(turn.unwrap_or(u64::MAX)).max(own).min(left))
+        };
+        Ok(Usage {
+            tokens: part(&tokens, own.tokens, least.tokens, most.tokens)?,
+            cost_micros: part(&cost, own.cost_micros, least.cost_micros, most.cost_micros)?,
+        })
     }
 
     fn budgets(&self, limits: &Limits, own: Usage) -> [Budget; 2] {

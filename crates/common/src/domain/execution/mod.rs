@@ -18,6 +18,7 @@ mod fork;
 mod grants;
 mod graph;
 mod model;
+mod model_budget;
 mod open_worker_call;
 mod pause;
 mod plan_approval;

@@ -9,6 +9,7 @@
 use super::draft::{Draft, Ending};
 use super::wait_rows::AnsweredWait;
 use super::{Execution, Graph, Wait};
+use crate::domain::decision::{Abort, Usage};
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::RunEvent;
 use crate::domain::model::{AwayEndpoint, ModelWait};
@@ -45,6 +46,23 @@ impl Draft {
         self.settle(graph)
     }
 
+    /// Ends the run because its model cannot be asked: a leased wait of it has no answer, now or later. Nothing is
+    /// charged for it.
+    ///
+    /// # Errors
+    /// [`Refusal::Meaningless`] when no wait of a model has this id.
+    pub fn model_gives_up(
+        &mut self,
+        graph: &Graph,
+        (wait_id, lease_epoch): (Uuid, i64),
+        abort: Abort,
+    ) -> Result<(), Refusal> {
+        let reserved = reserved_mut(&mut self.execution, wait_id).ok_or(Refusal::Meaningless)?;
+        *reserved = Usage::default();
+        self.answered = Some(AnsweredWait { id: wait_id, lease_epoch });
+        self.abort(graph, abort)
+    }
+
     /// Ends the run when it has waited too long for a model's endpoint.
     ///
     /// # Errors
@@ -69,7 +87,7 @@ impl Draft {
 }
 
 /// The wait of a model with this id.
-fn wait_mut(execution: &mut Execution, wait_id: Uuid) -> Option<&mut Wait> {
+pub(super) fn wait_mut(execution: &mut Execution, wait_id: Uuid) -> Option<&mut Wait> {
     let is_it = |wait: &&mut Wait| wait.id == wait_id && wait.model.is_some();
     let own = match &mut execution.paused {
         Some(paused) => paused.behind.as_mut(),
@@ -81,4 +99,13 @@ fn wait_mut(execution: &mut Execution, wait_id: Uuid) -> Option<&mut Wait> {
         .filter(|step| step.wait.as_deref().is_some_and(|wait| wait.id == wait_id));
     let steps = steps.filter_map(|step| Arc::make_mut(step).wait.as_deref_mut());
     own.into_iter().chain(steps).find(is_it)
+}
+
+/// What is reserved for the reply to a wait of a model.
+pub(super) fn reserved_mut(execution: &mut Execution, wait_id: Uuid) -> Option<&mut Usage> {
+    match wait_mut(execution, wait_id)?.step_index {
+        Some(index) => execution.step_mut(index).map(|step| &mut step.reserved),
+        None => wait_mut(execution, wait_id)
+            .map(|wait| &mut wait.planning.get_or_insert_default().reserved),
+    }
 }

@@ -92,7 +92,7 @@ pub const fn plan_unblocks(of_model: bool, revision: u32) -> &'static str {
     }
 }
 
-fn ask_for_budget(wait: &mut Wait, shortage: &Shortage) {
+pub(super) fn ask_for_budget(wait: &mut Wait, shortage: &Shortage) {
     wait.waiting_on = WaitingOn::User;
     wait.budget = Some(shortage.reserved);
     "call ExtendBudget with more, or with stop".clone_into(&mut wait.unblocks);

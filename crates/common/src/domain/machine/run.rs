@@ -75,6 +75,9 @@ pub enum RunEvent {
     ResumeRequested,
     /// A caller raised a budget. This changes no state by itself: the steps that wait for it go on.
     BudgetExtended,
+    /// A budget has too little left for the next reply of a model. This changes no state by itself: the run is blocked
+    /// once nothing else of it can go on.
+    BudgetShort,
     /// The endpoint of a model does not answer. This changes no state by itself: the run is blocked once nothing
     /// else of it can go on.
     ModelAway,
@@ -182,7 +185,7 @@ impl Phase {
 
 impl RunEvent {
     /// Every event.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::PlanningStarted,
         Self::PlanAccepted,
         Self::PlanRefused,
@@ -198,6 +201,7 @@ impl RunEvent {
         Self::PauseRequested,
         Self::ResumeRequested,
         Self::BudgetExtended,
+        Self::BudgetShort,
         Self::ModelAway,
         Self::Stopped,
         Self::CancelRequested,
@@ -221,6 +225,7 @@ impl RunEvent {
             Self::PauseRequested => "pause_requested",
             Self::ResumeRequested => "resume_requested",
             Self::BudgetExtended => "budget_extended",
+            Self::BudgetShort => "budget_short",
             Self::ModelAway => "model_away",
             Self::Stopped => "stopped",
             Self::CancelRequested => "cancel_requested",
@@ -239,7 +244,14 @@ pub const fn decide(state: RunState, event: RunEvent) -> Result<RunState, Refusa
         (S::Done | S::Failed | S::Cancelled, _) => Err(Refusal::Terminal),
         (_, E::Stopped) => Ok(S::Failed),
         (_, E::CancelRequested) => Ok(S::Cancelled),
-        (_, E::PauseRequested | E::ResumeRequested | E::BudgetExtended | E::ModelAway) => Ok(state),
+        (
+            _,
+            E::PauseRequested
+            | E::ResumeRequested
+            | E::BudgetExtended
+            | E::BudgetShort
+            | E::ModelAway,
+        ) => Ok(state),
 
         (S::Intake, E::PlanningStarted) | (S::Recovering, E::ReplanStarted) => Ok(S::Planning),
         (S::Planning, E::PlanAccepted) | (S::Recovering, E::RetryStarted) => Ok(S::Executing),

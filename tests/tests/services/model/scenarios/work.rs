@@ -33,8 +33,17 @@ fn judged_twice(goal: &str, folder: &str) -> v1::CreateRunRequest {
     limited(v1::CreateRunRequest { verify: vec![file_check("answer.txt")], ..request }, limits)
 }
 
+/// Enough for one call.
 fn within_budget(goal: &str, folder: &str) -> v1::CreateRunRequest {
-    let limits = v1::Limits { token_budget: Some(400), ..v1::Limits::default() };
+    within(5000, goal, folder)
+}
+
+fn without_budget(goal: &str, folder: &str) -> v1::CreateRunRequest {
+    within(400, goal, folder)
+}
+
+fn within(tokens: u64, goal: &str, folder: &str) -> v1::CreateRunRequest {
+    let limits = v1::Limits { token_budget: Some(tokens), ..v1::Limits::default() };
     let policy = v1::Policy { on_budget: v1::OnBudget::Fail.into(), ..v1::Policy::default() };
     v1::CreateRunRequest { policy: Some(policy), ..limited(step(goal, folder), limits) }
 }
@@ -132,6 +141,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         says: |_, _| look("*"),
         ends: StopReason::BudgetExceeded,
         calls: 1,
+    },
+    Scenario {
+        name: "the budget of tokens is smaller than a prompt",
+        request: without_budget,
+        says: |_, _| look("*"),
+        ends: StopReason::BudgetExceeded,
+        calls: 0,
     },
     Scenario {
         name: "instructions in a file gain nothing",

@@ -4,6 +4,7 @@ mod confirmation;
 mod doubt;
 mod grants;
 mod model;
+mod model_budget;
 mod rows;
 mod sleep;
 mod worker_call;

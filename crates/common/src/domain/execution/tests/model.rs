@@ -15,10 +15,10 @@ use crate::domain::stop::{StopReason, WaitingOn};
 use chrono::TimeDelta;
 use uuid::Uuid;
 
-const WAIT: Uuid = Uuid::from_u128(1);
-const NEXT: Uuid = Uuid::from_u128(2);
+pub(super) const WAIT: Uuid = Uuid::from_u128(1);
+pub(super) const NEXT: Uuid = Uuid::from_u128(2);
 
-fn graph() -> Graph {
+pub(super) fn graph() -> Graph {
     let step = PlanStep { id: "s".into(), description: "s".into(), ..PlanStep::default() };
     Graph::of(&Plan { title: "t".into(), steps: vec![step], ..Plan::default() })
 }
@@ -27,16 +27,16 @@ fn at(seconds: i64) -> chrono::DateTime<chrono::Utc> {
     chrono::DateTime::from_timestamp(1_700_000_000 + seconds, 0).unwrap()
 }
 
-fn draft(row: &Execution, seconds: i64) -> Draft {
+pub(super) fn draft(row: &Execution, seconds: i64) -> Draft {
     Draft::new(row.clone(), Actor("test".into()), at(seconds))
 }
 
-fn written(draft: Draft) -> Execution {
+pub(super) fn written(draft: Draft) -> Execution {
     Execution::clone(&draft.into_write().execution)
 }
 
 /// A run whose step waits for a model.
-fn waiting() -> Execution {
+pub(super) fn waiting() -> Execution {
     let row = Execution::new(Uuid::from_u128(9), "default".to_owned(), at(100_000), at(0));
     let mut change = draft(&row, 0);
     change.start_plan(&graph(), 1).unwrap();
@@ -160,7 +160,7 @@ fn a_plan_that_waits_for_a_person_begins_with_the_approval_or_ends_the_run() {
     assert_eq!(written(change).stop_reason(), Some(StopReason::ConfirmationExpired));
 }
 
-const fn tokens(tokens: u64) -> Usage {
+pub(super) const fn tokens(tokens: u64) -> Usage {
     Usage { tokens, cost_micros: 0 }
 }
 

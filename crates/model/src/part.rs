@@ -1,0 +1,134 @@
+//! The part of a run's budgets that a request may use: its prompt, and what is left of it for the reply.
+
+use crate::attempts::cost;
+use crate::profile::{Price, Profile};
+use crate::tokens::estimate_messages;
+use crate::usage::TokenUsage;
+use surety_common::domain::decision::Usage;
+use surety_common::domain::execution::budget::ReplyNeed;
+use surety_common::domain::messages::Message;
+
+/// The fewest tokens of a reply: with less a decision is cut, so the model is not asked.
+const FEWEST_TOKENS: u64 = 512;
+/// A reply that may have fewer tokens is likely to be cut, so that more is asked for where the budget has it.
+const USUAL_TOKENS: u64 = 2048;
+
+/// What the budgets of a run have reserved for a prompt and its reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reserved {
+    /// Of the budget of tokens; none without one.
+    pub tokens: Option<u64>,
+    /// Of the budget of cost, in millionths; none without one.
+    pub cost_micros: Option<u64>,
+    /// Whether the budgets have nothing more for it.
+    pub is_most: bool,
+}
+
+impl Reserved {
+    /// With all that the budgets have for it.
+    #[must_use]
+    pub fn raised(self, part: Usage) -> Self {
+        Self {
+            tokens: self.tokens.map(|_| part.tokens),
+            cost_micros: self.cost_micros.map(|_| part.cost_micros),
+            is_most: true,
+        }
+    }
+}
+
+/// The most tokens of the reply to a prompt.
+///
+/// # Errors
+/// What is reserved is too little: what is needed.
+pub(crate) fn limit_of_reply(
+    profile: &Profile,
+    messages: &[Message],
+    reserved: Reserved,
+) -> Result<u64, ReplyNeed> {
+    let most = u64::from(profile.max_output_tokens);
+    let prompt = estimate_messages(profile.tokenizer, messages);
+    let Reserved { tokens, cost_micros, is_most } = reserved;
+    let by_tokens = tokens.map_or(most, |tokens| tokens.saturating_sub(prompt));
+    let by_cost = match (cost_micros, profile.price) {
+        (Some(micros), Some(price)) => affordable(price, prompt, micros).unwrap_or(most),
+        (Some(_) | None, None) | (None, Some(_)) => most,
+    };
+    let limit = most.min(by_tokens).min(by_cost);
+    let wanted = if is_most { FEWEST_TOKENS } else { USUAL_TOKENS };
+    if limit >= wanted.min(most) {
+        return Ok(limit);
+    }
+    let need = |output: u64| Usage {
+        tokens: prompt.saturating_add(output),
+        cost_micros: profile.price.map_or(0, |price| cost_of(price, prompt, output)),
+    };
+    Err(ReplyNeed { least: need(FEWEST_TOKENS.min(most)), most: need(most) })
+}
+
+/// How many tokens of a reply so much pays for beside its prompt; none where they cost nothing.
+fn affordable(price: Price, prompt: u64, micros: u64) -> Option<u64> {
+    let left = micros.checked_sub(cost_of(price, prompt, 0));
+    match left {
+        None => Some(0),
+        Some(left) => left.saturating_mul(1000).checked_div(price.output_nanos),
+    }
+}
+
+/// The cost of a call in millionths, with the whole prompt at its dearest price.
+fn cost_of(price: Price, prompt: u64, output: u64) -> u64 {
+    let input_nanos = price.input_nanos.max(price.cache_write_nanos);
+    let usage = TokenUsage { input: prompt, output, ..TokenUsage::default() };
+    cost(Price { input_nanos, ..price }, usage, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_common::domain::messages::Role;
+
+    /// A prompt of about 4000 tokens.
+    fn prompt() -> Vec<Message> {
+        vec![Message::new(Role::System, "x".repeat(3 * 4000 - 3 * 16))]
+    }
+
+    fn profile(price: Option<Price>) -> Profile {
+        Profile { price, ..Profile::at("fast", "http://127.0.0.1:1/v1", "test-model") }
+    }
+
+    #[test]
+    fn a_reply_has_what_the_budget_leaves_beside_the_prompt() {
+        let profile = profile(None);
+        for (tokens, is_most, limit) in [
+            (None, false, Ok(8192)),
+            (Some(100_000), false, Ok(8192)),
+            (Some(10_000), false, Ok(6000)),
+            (Some(5000), false, Err((4512, 12_192))),
+            (Some(5000), true, Ok(1000)),
+            (Some(4511), true, Err((4512, 12_192))),
+            (Some(100), false, Err((4512, 12_192))),
+        ] {
+            let reserved = Reserved { tokens, is_most, cost_micros: None };
+            let found = limit_of_reply(&profile, &prompt(), reserved);
+            let found = found.map_err(|need| (need.least.tokens, need.most.tokens));
+            assert_eq!(found, limit, "{tokens:?}");
+        }
+    }
+
+    #[test]
+    fn a_budget_of_cost_bounds_a_reply_by_its_price_and_one_without_a_price_does_not() {
+        let price = Price { input_nanos: 1000, output_nanos: 10_000, ..Price::default() };
+        // The prompt costs 4000 millionths, a token of the reply 10.
+        for (price, micros, limit) in [
+            (Some(price), 1_000_000, Ok(8192)),
+            (Some(price), 34_000, Ok(3000)),
+            (Some(price), 1, Err((4000 + 5120, 4000 + 81_920))),
+            (None, 1, Ok(8192)),
+            (Some(Price::default()), 1, Ok(8192)),
+        ] {
+            let reserved = Reserved { cost_micros: Some(micros), ..Reserved::default() };
+            let found = limit_of_reply(&profile(price), &prompt(), reserved);
+            let found = found.map_err(|need| (need.least.cost_micros, need.most.cost_micros));
+            assert_eq!(found, limit, "{micros}");
+        }
+    }
+}
