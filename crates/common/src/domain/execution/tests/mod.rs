@@ -6,6 +6,7 @@ mod grants;
 mod model;
 mod rows;
 mod sleep;
+mod step_deadline;
 mod worker_call;
 mod world;
 
