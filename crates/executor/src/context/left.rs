@@ -1,13 +1,9 @@
 //! What is left of the limits before a turn.
 
-use chrono::{DateTime, Utc};
 use surety_common::domain::execution::{Execution, StepProgress};
 use surety_common::domain::limits::Limits;
 
-/// From so few seconds on a driver is told the time that is left.
-const LITTLE_TIME_S: u64 = 300;
-
-/// What is left of the limits before a turn.
+/// What is left of the limits before a turn. The clock is no part of it: a turn that is submitted again has the same answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Left {
     /// Turns of this attempt at the step.
@@ -18,10 +14,6 @@ pub struct Left {
     pub run_rounds: u32,
     /// Decisions in a row that may still be refused; the last of them ends the run.
     pub corrections: u32,
-    /// Whole seconds of the step's time; none where its clock does not run.
-    pub step_s: Option<u64>,
-    /// Whole seconds of the run's time.
-    pub run_s: Option<u64>,
     /// Tokens of the run's budget that no turn has used; none without a budget.
     pub tokens: Option<u64>,
     /// Cost of the run's budget that no turn has used; none without a budget.
@@ -33,24 +25,16 @@ pub struct Left {
 }
 
 impl Left {
-    /// What is left to a step at `now`, whose time is over at `step_until`.
-    pub fn of(
-        (execution, progress): (&Execution, &StepProgress),
-        limits: &Limits,
-        step_until: Option<DateTime<Utc>>,
-        now: DateTime<Utc>,
-    ) -> Self {
+    /// What is left to a step.
+    pub fn of(execution: &Execution, progress: &StepProgress, limits: &Limits) -> Self {
         let counters = &execution.counters;
         let budgets = execution.limits_of(limits);
-        let until = |end: DateTime<Utc>| u64::try_from((end - now).num_seconds()).unwrap_or(0);
         let of_budget = |total: Option<u64>, used| total.map(|total| total.saturating_sub(used));
         Self {
             rounds: limits.max_step_rounds.saturating_sub(progress.rounds),
             tool_calls: limits.max_step_tool_calls.saturating_sub(progress.tool_calls),
             run_rounds: limits.max_run_rounds.saturating_sub(counters.rounds),
             corrections: limits.max_consecutive_corrections.saturating_sub(progress.corrections),
-            step_s: step_until.map(until),
-            run_s: execution.deadline_at.map(until),
             tokens: of_budget(budgets.token_budget, counters.usage.tokens),
             cost_micros: of_budget(budgets.cost_budget_micros, counters.usage.cost_micros),
             repairs: limits.max_repairs.saturating_sub(counters.repairs),
@@ -72,10 +56,6 @@ impl Left {
         let budgets = [("token", self.tokens), ("cost", self.cost_micros)];
         for (name, left) in budgets {
             said.extend(left.map(|left| format!("Left of the run's {name} budget: {left}.")));
-        }
-        for (name, left) in [("step", self.step_s), ("run", self.run_s)] {
-            let little = left.filter(|left| *left < LITTLE_TIME_S);
-            said.extend(little.map(|left| format!("Left of the {name}'s time: {left} s.")));
         }
         said.join(" ")
     }

@@ -9,7 +9,6 @@ use sqlx::PgPool;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use surety_common::clock;
 use surety_common::config::Prompt;
 use surety_common::domain::execution::{GivenAnswer, StepProgress};
 use surety_common::domain::fault::Fault;
@@ -22,7 +21,7 @@ use surety_common::domain::todo::Todo;
 use surety_common::store::{self, WaitLease};
 use surety_common::telemetry;
 use surety_common::wire::v1;
-use surety_common::wire::value::whole_seconds;
+use surety_common::wire::value::timestamp;
 
 /// The largest output of which parts are shown. Of a larger one the size is.
 const SHOWN_BYTES: u64 = 16 << 20;
@@ -183,7 +182,7 @@ fn shown(scene: &StepScene, workshop: &Workshop) -> Shown {
     let plan = plan.as_deref().unwrap_or(&nothing);
     let todos = execution.todos.current(&plan.todos);
     let limits = &spec.limits;
-    let left = Left::of((execution, &progress), limits, scene.step_until, clock::now());
+    let left = Left::of(execution, &progress, limits);
     let notice = progress.wait.as_deref().map_or("", |wait| wait.question.as_str());
     let Normal { messages, changed, .. } = messages(&Scene {
         rules: &workshop.prompt.text,
@@ -235,8 +234,8 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
         tool_calls_left: left.tool_calls,
         run_rounds_left: left.run_rounds,
         corrections_left: left.corrections,
-        step_time_left: left.step_s.map(whole_seconds),
-        run_time_left: left.run_s.map(whole_seconds),
+        step_deadline_at: scene.step_until.map(timestamp),
+        run_deadline_at: scene.record.execution.deadline_at.map(timestamp),
         tokens_left: left.tokens,
         cost_micros_left: left.cost_micros,
         repairs_left: left.repairs,

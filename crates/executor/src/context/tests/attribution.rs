@@ -38,7 +38,10 @@ fn a_report_of_a_worker_stands_beside_the_drivers_own_observation() {
     let text = shown(&situation);
     assert!(text.contains("run_command failed: cargo test: ended with 101"), "{text}");
     assert!(text.contains("no luck"), "{text}");
-    insta::assert_snapshot!(text);
+    let reports = "\n\nEarlier reports of workers that are not shown: 2.\n\
+                   Report of ci on compile: success: built part 2\n";
+    assert!(text.contains(reports), "{text}");
+    assert!(text.contains("\nReport of ci on compile: success: built part 11\n\n"), "{text}");
 }
 
 #[test]
@@ -105,7 +108,12 @@ fn earlier_answers_of_the_run_are_shown_where_no_turn_shows_them() {
         // The answer to the turn that is shown.
         given(7, "repair", "Which crate?", "the parser"),
     ];
-    insta::assert_snapshot!(shown(&Situation { answers, ..asked }));
+    let text = shown(&Situation { answers, ..asked });
+    let earlier =
+        "\nEarlier question of step design: Which database?\nAnswer of alice: Postgres 17\n";
+    assert!(text.contains(earlier), "{text}");
+    assert!(!text.contains("Earlier question of step repair"), "{text}");
+    assert!(text.contains("Answer of alice to your question:\nthe parser"), "{text}");
 }
 
 #[test]
@@ -113,17 +121,10 @@ fn limits_that_are_near_are_told() {
     let left =
         Left { rounds: 57, tool_calls: 20, run_rounds: 500, corrections: 3, ..Left::default() };
     assert_eq!(left.text(), "Left in this attempt: 57 turns, 20 tool calls.");
-    let near = Left {
-        run_rounds: 2,
-        corrections: 1,
-        step_s: Some(12),
-        run_s: Some(86_400),
-        tokens: Some(900),
-        ..left
-    };
+    let near = Left { run_rounds: 2, corrections: 1, tokens: Some(900), ..left };
     assert_eq!(
         near.text(),
         "Left in this attempt: 57 turns, 20 tool calls. Left in the whole run: 2 turns. One more refused decision ends \
-         the run. Left of the run's token budget: 900. Left of the step's time: 12 s."
+         the run. Left of the run's token budget: 900."
     );
 }
