@@ -11,7 +11,7 @@ fn an_answer_to_another_step_is_no_answer_to_the_question_of_this_one() {
         ExecuteDecision { speak: "Who are you?".to_owned(), ..decide(Action::AskUser, None) };
     let mut asked = Situation::default().turn(Some(asking), "").answer("repair", "bob");
     // Another step asks as well, and has a call approved.
-    asked = asked.answer("report", "red");
+    asked = asked.answer("report", "scarlet");
     let approval = EvidenceReceipt {
         source: EvidenceSource::Approval,
         ..receipt("confirm_call", "", &done("alice approved the call", ""))
@@ -21,7 +21,7 @@ fn an_answer_to_another_step_is_no_answer_to_the_question_of_this_one() {
     asked.entries.push(said("approve"));
     let text = shown(&asked);
     assert!(text.contains("Answer of alice to your question:\nbob"), "{text}");
-    assert!(!text.contains("red") && !text.contains("approve"), "{text}");
+    assert!(!text.contains("scarlet") && !text.contains("approve"), "{text}");
 }
 
 #[test]
