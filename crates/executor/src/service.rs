@@ -297,10 +297,7 @@ fn submitted(
     next: Option<v1::StepContext>,
 ) -> v1::SubmitDecisionResponse {
     let TurnResult { turn, is_pending, receipts, observation, record, step, .. } = result;
-    let (problem, warnings) = match parse_decision(text) {
-        Ok(reading) => (None, reading.warnings),
-        Err(problem) => (Some(problem), Vec::new()),
-    };
+    let problem = parse_decision(text).err();
     let turn = turn.map(v1::Turn::from);
     let outcome = match &turn {
         Some(turn) => turn.outcome(),
@@ -308,8 +305,7 @@ fn submitted(
         None if record.execution.state.is_terminal() => v1::TurnOutcome::RunEnded,
         None => v1::TurnOutcome::StepFailed,
     };
-    let v1::Turn { decision, validations, correction, warnings: corrected, .. } =
-        turn.unwrap_or_default();
+    let v1::Turn { decision, validations, correction, warnings, .. } = turn.unwrap_or_default();
     v1::SubmitDecisionResponse {
         outcome: outcome.into(),
         problem: problem.filter(|_| decision.is_none()).map(Into::into),
@@ -320,7 +316,7 @@ fn submitted(
         receipts: receipts.into_iter().map(Into::into).collect(),
         step_state: v1::StepState::from(step.state).into(),
         next,
-        warnings: warnings.into_iter().map(Into::into).chain(corrected).collect(),
+        warnings,
     }
 }
 

@@ -4,6 +4,7 @@
 //!   store::due --deadline--> the run's deadline passed       it ends
 //!              --expiry----> a confirmation passed its time  denied or ended, by policy, leased or not
 //!                            a call of a worker did          it ends as timed out
+//!              --step------> the time of a step is over whose decision is leased: it fails
 //!              --worker----> a worker is lost                its calls are offered again, or their outcome is unknown
 //!              --timer-----> a sleep is over                 the step is ready
 //!              --workspace-> the folder is free              the run is unblocked
@@ -104,7 +105,15 @@ async fn move_run(
 ) -> Result<(), Fault> {
     let lost = match cause {
         Cause::Worker => store::lost_calls(&planner.pool, run_id).await?,
-        Cause::Deadline | Cause::Expiry | Cause::Timer | Cause::Workspace => Vec::new(),
+        Cause::Deadline | Cause::Expiry | Cause::Timer | Cause::Workspace | Cause::Step => {
+            Vec::new()
+        }
+    };
+    let late = match cause {
+        Cause::Step => store::late_steps(&planner.pool, run_id, now).await?,
+        Cause::Deadline | Cause::Expiry | Cause::Timer | Cause::Workspace | Cause::Worker => {
+            Vec::new()
+        }
     };
     // Each with the wait of the next attempt.
     let lost: Vec<(Uuid, Uuid)> = lost.into_iter().map(|wait| (wait, Uuid::now_v7())).collect();
@@ -121,6 +130,7 @@ async fn move_run(
                     .and_then(|()| draft.expire_plan(&graph))
             }
             Cause::Worker => draft.lose_worker_calls(&graph, &lost),
+            Cause::Step => draft.expire_steps(&graph, &late),
             Cause::Timer => draft.wake_steps(&graph),
             Cause::Workspace => unblock(record, draft, &graph),
         };

@@ -8,7 +8,7 @@ use surety_common::domain::messages::{MESSAGES_NORMALIZED, Message, Normal, Role
 use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::receipt::{EvidenceReceipt, read_receipt};
 use surety_common::domain::step::StepState;
-use surety_executor::context::{PastTurn, Scene, ToolLine, messages};
+use surety_executor::context::{Left, PastTurn, Scene, ToolLine, messages};
 
 /// Checks a row about the context; none when the row is about something else.
 pub(super) fn check_context(row: &Row) -> Option<Result<(), String>> {
@@ -145,7 +145,8 @@ fn shown(tools: &[&str]) -> Result<Vec<Message>, String> {
         observations: &observations,
         called: &called,
         notice: "",
-        left: (1, 1),
+        answers: &[],
+        left: Left { rounds: 1, tool_calls: 1, ..Left::default() },
     };
     Ok(messages(&scene).messages)
 }
@@ -165,5 +166,7 @@ fn turn(tool: &str, number: u32) -> Result<PastTurn, String> {
         receipt: Some(receipt),
         output,
         answer,
+        answered_wait: None,
+        reports: Vec::new(),
     })
 }

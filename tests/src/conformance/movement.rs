@@ -544,6 +544,7 @@ impl View {
                     proven: self.proven,
                     checks: &[],
                 },
+                signalled: false,
                 other_steps_open: self.others_open,
                 tools: &tools,
                 always_allowed: &[],

@@ -30,10 +30,17 @@ async fn driven_run(deployment: &Deployment, steps: &[serde_json::Value]) -> Res
 #[tokio::test]
 async fn what_an_agent_says_is_shown_while_the_call_that_it_goes_with_still_runs() -> Result<()> {
     let (deployment, agent, _tokens) = deployed().await?;
-    let run_id = driven_run(&deployment, &[json!({"id": "s", "description": "look"})]).await?;
+    for key in ["speak", "reason"] {
+        is_shown_during_the_call(&deployment, agent.clone(), key).await?;
+    }
+    deployment.finish().await
+}
+
+async fn is_shown_during_the_call(deployment: &Deployment, agent: Agent, key: &str) -> Result<()> {
+    let run_id = driven_run(deployment, &[json!({"id": "s", "description": "look"})]).await?;
     let work = agent.work(&run_id).await?;
     let mut reply = call("noop", json!({"wait_ms": 10_000}));
-    reply["speak"] = json!("I will look for a while.");
+    reply[key] = json!("I will look for a while.");
     let submitting = tokio::spawn(async move { agent.submit(&work, &reply.to_string()).await });
     let watch = v1::WatchRunRequest {
         run_id: run_id.clone(),
@@ -46,7 +53,10 @@ async fn what_an_agent_says_is_shown_while_the_call_that_it_goes_with_still_runs
         let response = events.message().await?.context("the stream goes on")?;
         match response.event.and_then(|event| event.kind) {
             Some(Kind::Receipt(receipt)) => anyhow::bail!("the call ended first: {receipt:#?}"),
-            Some(Kind::Turn(turn)) => break turn.decision.context("a decision")?.speak,
+            Some(Kind::Turn(turn)) => {
+                let decision = turn.decision.context("a decision")?;
+                break format!("{}{}", decision.speak, decision.reason);
+            }
             _ => {}
         }
     };
@@ -58,7 +68,7 @@ async fn what_an_agent_says_is_shown_while_the_call_that_it_goes_with_still_runs
     // The turn was stored, so its outcome is that the run ended.
     let answer = submitting.await?;
     ensure!(answer.is_err() || answer.is_ok_and(|answer| answer.next.is_none()));
-    deployment.finish().await
+    Ok(())
 }
 
 #[tokio::test]

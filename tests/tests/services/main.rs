@@ -18,6 +18,7 @@ mod client_example;
 mod client_workers;
 mod clients;
 mod demo;
+mod driver_contexts;
 mod driver_words;
 mod drivers;
 mod engine;

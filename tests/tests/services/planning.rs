@@ -327,6 +327,61 @@ async fn a_refused_patch_is_corrected_once_and_then_a_whole_plan_or_the_end() ->
 }
 
 #[tokio::test]
+async fn a_planning_agent_sees_the_fixed_checks_that_are_not_hidden_and_the_tools() -> Result<()> {
+    let stage = Stage::start().await?;
+    let check = |id: &str, target: &str| v1::AcceptCheck {
+        id: id.to_owned(),
+        kind: "command_success".to_owned(),
+        target: target.to_owned(),
+        owner: v1::CheckOwner::User.into(),
+        ..v1::AcceptCheck::default()
+    };
+    let overlay = [("exam.sh".to_owned(), b"true\n".to_vec())].into();
+    let request = v1::CreateRunRequest {
+        goal: "look around".to_owned(),
+        driver: v1::Driver::Remote.into(),
+        verify: vec![
+            check("seen", "true"),
+            v1::AcceptCheck { overlay, ..check("exam", "sh exam.sh") },
+        ],
+        limits: Some(v1::Limits { max_replans: Some(1), ..v1::Limits::default() }),
+        ..v1::CreateRunRequest::default()
+    };
+    let run_id = stage.deployment.create_run(request).await?.id;
+    let is_shown = |context: &v1::PlanContext| {
+        let checks: Vec<&str> = context.checks.iter().map(|check| check.id.as_str()).collect();
+        let tool = context.tools.iter().find(|tool| tool.name == "write_file");
+        checks == ["seen"]
+            && context.checks[0].owner() == v1::CheckOwner::User
+            && tool
+                .is_some_and(|tool| !tool.from_outside && tool.input_schema_json.contains("path"))
+    };
+    // The executor stores its tools soon after its start.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let lease = loop {
+        let (lease, context) = stage.lease(&run_id).await?;
+        if is_shown(&context) {
+            break lease;
+        }
+        ensure!(std::time::Instant::now() < deadline, "not in time: {context:#?}");
+        let fence = v1::PlanFence { run_id: run_id.clone(), lease_epoch: lease.lease_epoch };
+        let request = v1::ReleasePlanRequest { fence: Some(fence), reason: String::new() };
+        stage.planner.clone().release_plan(request).await?;
+    };
+    let first = plan(&[json!({"id": "a", "description": "first"})]);
+    stage.submit(&lease, 0, text(&first.to_string())).await?;
+    let work = stage.agent.work(&run_id).await?;
+    let fails = json!({"control": "replan", "reason": "too hard"}).to_string();
+    stage.agent.submit(&work, &fails).await?;
+    let (_, context) = stage.lease(&run_id).await?;
+    ensure!(context.plan.is_some() && is_shown(&context), "{context:#?}");
+    let cancel = v1::CancelRunRequest { run_id: run_id.clone(), ..Default::default() };
+    stage.deployment.runs()?.cancel_run(cancel).await?;
+    stage.deployment.wait_for_end(&run_id).await?;
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
 async fn a_changed_environment_is_a_reason_for_another_plan_that_its_planner_sees() -> Result<()> {
     let stage = Stage::start().await?;
     let steps = [json!({"id": "a", "description": "first"})];

@@ -68,6 +68,22 @@ async fn each_attempt_to_end_a_step_has_probes_of_its_own() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_step_of_a_script_says_what_its_plan_says_that_it_does() -> Result<()> {
+    let deployment = Deployment::start().await?;
+    let workspace = tempfile::tempdir()?;
+    let mut one = step("one", &[], &[write("a.txt", "good")]);
+    one["verify"] = json!([{"kind": "output_only"}]);
+    one["done_when"] = json!("a.txt says good");
+    let run = end(&deployment, workspace.path(), &[one.clone()]).await?;
+    assert_eq!(run.state(), v1::RunState::Done, "{run:#?}");
+    one["done_when"] = json!("");
+    let run = end(&deployment, workspace.path(), &[one]).await?;
+    let reason = run.terminal.as_ref().context("an end")?.stop_reason();
+    assert_eq!(reason, v1::StopReason::MaxConsecutiveCorrections, "{run:#?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
 async fn what_a_steps_check_writes_is_dropped() -> Result<()> {
     let deployment = Deployment::start().await?;
     let workspace = tempfile::tempdir()?;

@@ -237,13 +237,15 @@ pub(super) struct WaitColumns {
     opened_expires_at: Vec<Option<DateTime<Utc>>>,
     opened_tool: Vec<Option<String>>,
     opened_offered_at: Vec<Option<DateTime<Utc>>>,
+    opened_step_until: Vec<Option<DateTime<Utc>>>,
     withheld_run: Vec<Uuid>,
     withheld: Vec<bool>,
+    rested_ms: Vec<i64>,
 }
 
 impl WaitColumns {
     pub(super) fn push(&mut self, run_id: Uuid, waits: &WaitChanges) {
-        let WaitChanges { opened, closed, answered, withheld } = waits;
+        let WaitChanges { opened, closed, answered, withheld, rested } = waits;
         for wait in opened {
             self.opened_run.push(run_id);
             self.opened_id.push(wait.id);
@@ -251,6 +253,7 @@ impl WaitColumns {
             self.opened_follows.push(wait.follows);
             self.opened_withheld.push(wait.withheld);
             self.opened_expires_at.push(wait.expires_at);
+            self.opened_step_until.push(wait.step_until);
             let call = wait.call.as_ref();
             self.opened_tool.push(call.map(|call| call.tool.clone()));
             self.opened_offered_at.push(call.map(|call| call.offered_at).or(wait.retry_at));
@@ -267,6 +270,7 @@ impl WaitColumns {
         if let Some(withheld) = withheld {
             self.withheld_run.push(run_id);
             self.withheld.push(*withheld);
+            self.rested_ms.push(rested.num_milliseconds());
         }
     }
 }
@@ -450,5 +454,7 @@ impl WaitColumns {
             .bind(&self.opened_expires_at)
             .bind(&self.opened_tool)
             .bind(&self.opened_offered_at)
+            .bind(&self.opened_step_until)
+            .bind(&self.rested_ms)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::StoreError;
 use super::pool::within;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::PgPool;
 use uuid::{NoContext, Timestamp, Uuid};
 
@@ -34,6 +34,8 @@ pub enum Cause {
     Workspace,
     /// A worker of the run is lost.
     Worker,
+    /// The time of a step whose decision is leased is over.
+    Step,
 }
 
 /// The runs that the clock or a free folder moves on at `now`, at most `limit` of each cause, except `except`. Deletes
@@ -53,6 +55,21 @@ pub async fn due(
         .bind(limit)
         .bind(except);
     within(async { Ok(due.fetch_all(pool).await?) }).await
+}
+
+/// The leased decisions of a run whose step's time is over at `now`, each with the time for which no participant had
+/// leased it.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn late_steps(
+    pool: &PgPool,
+    run_id: Uuid,
+    now: DateTime<Utc>,
+) -> Result<Vec<(Uuid, TimeDelta)>, StoreError> {
+    let late = sqlx::query_as(include_str!("sql/late_steps.sql")).bind(run_id).bind(now);
+    let late: Vec<(Uuid, i64)> = within(async { Ok(late.fetch_all(pool).await?) }).await?;
+    Ok(late.into_iter().map(|(id, free_ms)| (id, TimeDelta::milliseconds(free_ms))).collect())
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ pub use claim::{Claimed, Leased, Want, claim, find_queues, forgotten, left_over,
 pub use committer::{Commit, Committer, Observer, Pending, WritePipeline};
 pub use create::{Created, Creator, NewRun, find_request};
 pub use dedicated_connection::DedicatedConnection;
-pub use due::{Cause, due, timer_id};
+pub use due::{Cause, due, late_steps, timer_id};
 pub use error::StoreError;
 pub use evidence_bundle::{EvidenceBundle, EvidenceBundles, TrustSource};
 pub use executor::{

@@ -74,6 +74,8 @@ pub struct WaitLease {
     /// When it ends without a sign of life.
     #[sqlx(rename = "lease_expires_at")]
     pub expires_at: DateTime<Utc>,
+    /// When the time of its step is over; none for a wait that the step's clock does not end.
+    pub step_until: Option<DateTime<Utc>>,
 }
 
 /// A lease as a participant names it.

@@ -1,15 +1,20 @@
 //! The conversation that a driver continues: one system message, then user and assistant messages by turns.
 
 use super::history::{PastTurn, TOOL_TURNS};
-use super::observation::placeholder;
+use super::left::Left;
+use super::observation::{placeholder, report_line};
 use super::system::{ToolLine, system, words_of_workers};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use surety_common::domain::decision::ExecuteDecision;
+use surety_common::domain::execution::GivenAnswer;
 use surety_common::domain::json::Value;
 use surety_common::domain::messages::{Message, Normal, Role, normalize};
 use surety_common::domain::plan::{Evidence, Plan, PlanStep};
 use surety_common::domain::step::StepState;
 use surety_common::domain::todo::{Todo, TodoStatus};
+
+/// The reports of workers that are shown of one turn; earlier ones are counted.
+const REPORTS: usize = 10;
 
 /// What a driver decides from.
 #[derive(Debug, Clone)]
@@ -36,8 +41,10 @@ pub struct Scene<'a> {
     pub called: &'a BTreeMap<String, u32>,
     /// What the driver is told before this turn; may be empty.
     pub notice: &'a str,
-    /// Turns and calls that are left in this attempt.
-    pub left: (u32, u32),
+    /// What people answered to the questions of the run's drivers.
+    pub answers: &'a [GivenAnswer],
+    /// What is left of the limits.
+    pub left: Left,
 }
 
 /// The conversation in its normal form, the system message first.
@@ -56,9 +63,7 @@ pub fn messages(scene: &Scene<'_>) -> Normal {
     if !scene.notice.is_empty() && !told {
         messages.push(Message::new(Role::User, marked(scene.notice)));
     }
-    let (rounds, calls) = scene.left;
-    let left = format!("Left in this attempt: {rounds} turns, {calls} tool calls.");
-    messages.push(Message::new(Role::User, left));
+    messages.push(Message::new(Role::User, scene.left.text()));
     normalize(&messages)
 }
 
@@ -105,7 +110,7 @@ fn opening(scene: &Scene<'_>, window: &[PastTurn]) -> String {
     if step.evidence == Evidence::None {
         lines.push("It needs no evidence.".to_owned());
     }
-    for check in &step.verify {
+    for check in step.verify.iter().filter(|check| !check.is_hidden()) {
         lines.push(format!(
             "It must hold at the end of the step: {} {}",
             check.kind.as_str(),
@@ -127,9 +132,22 @@ fn opening(scene: &Scene<'_>, window: &[PastTurn]) -> String {
         };
         lines.push(format!("Open todo {} ({required}{status}): {}", todo.id, todo.content));
     }
+    lines.extend(earlier_answers(scene, window));
     lines.extend(words_of_workers(scene.tools));
     lines.extend(folded(scene, window));
     lines.join("\n")
+}
+
+/// The answers that stand beside no turn of the window: to other steps, and to earlier turns and attempts.
+fn earlier_answers(scene: &Scene<'_>, window: &[PastTurn]) -> Vec<String> {
+    let is_shown =
+        |given: &&GivenAnswer| window.iter().any(|turn| turn.answered_wait == Some(given.wait_id));
+    let earlier = scene.answers.iter().filter(|given| !is_shown(given));
+    let line = |given: &GivenAnswer| {
+        let GivenAnswer { step_id, question, answer, by, .. } = given;
+        format!("Earlier question of step {step_id}: {question}\nAnswer of {by}: {answer}")
+    };
+    earlier.map(line).collect()
 }
 
 /// What fell out of the window, counted by tool.
@@ -167,6 +185,7 @@ fn came_to(
         let text = whole.flatten().cloned().unwrap_or_else(|| placeholder(receipt));
         parts.push(format!("Observation of turn {}:\n{text}", turn.number));
     }
+    parts.extend(reports(turn));
     if let Some((by, answer)) = &turn.answer {
         parts.push(format!("Answer of {by} to your question:\n{answer}"));
     }
@@ -177,6 +196,16 @@ fn came_to(
         parts.push(format!("Turn {} was applied.", turn.number));
     }
     parts.join("\n\n")
+}
+
+/// The newest reports of workers beside a turn, one a line.
+fn reports(turn: &PastTurn) -> Option<String> {
+    let before = turn.reports.len().saturating_sub(REPORTS);
+    let mut lines: Vec<String> = turn.reports.iter().skip(before).map(report_line).collect();
+    if before > 0 {
+        lines.insert(0, format!("Earlier reports of workers that are not shown: {before}."));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 /// A text of the runner, which counts as no user input.

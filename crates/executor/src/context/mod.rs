@@ -7,6 +7,7 @@
 //! ```
 
 mod history;
+mod left;
 mod messages;
 mod observation;
 mod system;
@@ -14,11 +15,12 @@ mod system;
 #[cfg(test)]
 mod tests;
 
-pub use history::{PastTurn, TOOL_TURNS, is_complete, needed, turns};
+pub use history::{Kind, PastTurn, StepCalls, TOOL_TURNS, is_complete, needed, turns};
+pub use left::Left;
 pub(crate) use messages::decision_text;
 pub use messages::{Scene, messages};
 pub(crate) use observation::WHOLE_BYTES;
-pub use observation::{Shown, observation, placeholder};
+pub use observation::{Shown, observation, placeholder, report_line};
 pub use surety_common::domain::messages::{Message, Role};
 pub(crate) use system::STEP_PROMPT;
 pub use system::ToolLine;

@@ -83,6 +83,13 @@ pub fn placeholder(receipt: &EvidenceReceipt) -> String {
     )
 }
 
+/// A worker's report beside the calls of the driver, on one line.
+pub fn report_line(receipt: &EvidenceReceipt) -> String {
+    let outcome = if receipt.success { "success" } else { "failure" };
+    let by = receipt.reporter().unwrap_or_default();
+    format!("Report of {by} on {}: {outcome}: {}", receipt.name, shortened(&receipt.summary))
+}
+
 fn facts(facts: &[Fact]) -> Vec<String> {
     let mut lines: Vec<String> = facts.iter().take(FACTS).map(fact).collect();
     let more = facts.len().saturating_sub(FACTS);

@@ -1,10 +1,15 @@
 //! What a driver is shown, in a dozen situations, each as one golden file.
 
+mod attribution;
+
 use super::*;
 use chrono::DateTime;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
+use surety_common::domain::check::AcceptCheck;
+use surety_common::domain::confirmation::{AnsweredAt, reply_receipt};
 use surety_common::domain::decision::{Action, ExecuteDecision, Usage, UsageSource};
+use surety_common::domain::execution::GivenAnswer;
 use surety_common::domain::journal::{Actor, Answer, Entry, Event, Output, Turn};
 use surety_common::domain::json::Value;
 use surety_common::domain::messages::Normal;
@@ -22,6 +27,11 @@ struct Situation {
     notice: &'static str,
     /// The todos that drivers made.
     todos: Vec<Todo>,
+    /// The step's own checks.
+    checks: Vec<AcceptCheck>,
+    /// What people answered in the run.
+    answers: Vec<GivenAnswer>,
+    left: Left,
 }
 
 impl Situation {
@@ -43,6 +53,28 @@ impl Situation {
         self
     }
 
+    /// An answer of alice to the question of a step.
+    fn answer(mut self, step_id: &str, text: &str) -> Self {
+        let at = AnsweredAt {
+            step_index: 0,
+            step_id,
+            plan_revision: 1,
+            wait_id: Uuid::from_u128(7),
+            at: DateTime::from_timestamp(1_700_000_000, 0).unwrap(),
+        };
+        self.entries.push(Entry::Receipt(Box::new(reply_receipt("alice", text, at))));
+        self.entries.push(said(text));
+        self
+    }
+
+    /// A report of the worker `ci` about the step.
+    fn report(mut self, tool: &str, summary: &str) -> Self {
+        let call_id = Uuid::from_u128(1000 + self.entries.len() as u128).to_string();
+        let receipt = receipt(tool, &call_id, &done(summary, "")).reported_by("ci");
+        self.entries.push(Entry::Receipt(Box::new(receipt)));
+        self
+    }
+
     /// A turn with a call, what it recorded, and its output.
     fn call(self, tool: &str, done: Done<'_>) -> Self {
         let arguments = Value::Object(vec![("n".to_owned(), Value::String(done.said.to_owned()))]);
@@ -61,6 +93,11 @@ impl Situation {
         }
         next
     }
+}
+
+fn said(text: &str) -> Entry {
+    let (by, text) = (Actor("alice".into()), text.to_owned());
+    Entry::Answer(Answer { wait_id: Uuid::from_u128(7), by, text })
 }
 
 struct Done<'a> {
@@ -142,7 +179,8 @@ fn todo(id: &str, content: &str, status: TodoStatus) -> Todo {
 
 /// The messages as one text.
 fn shown(situation: &Situation) -> String {
-    let plan = plan();
+    let mut plan = plan();
+    plan.steps[0].verify.clone_from(&situation.checks);
     let events: Vec<Event> = (1..)
         .zip(&situation.entries)
         .map(|(sequence, entry)| Event {
@@ -182,7 +220,14 @@ fn shown(situation: &Situation) -> String {
         observations: &observations,
         called: &situation.called,
         notice: situation.notice,
-        left: (60 - rounds, 24 - situation.called.values().sum::<u32>()),
+        answers: &situation.answers,
+        left: Left {
+            rounds: 60 - rounds,
+            tool_calls: 24 - situation.called.values().sum::<u32>(),
+            run_rounds: 500,
+            corrections: 3,
+            ..situation.left
+        },
     });
     assert_eq!(messages[0].role, Role::System, "the system message is first");
     for (pair, turn) in messages[1..].iter().zip([Role::User, Role::Assistant].iter().cycle()) {
@@ -312,12 +357,7 @@ fn a_reply_without_a_decision_and_its_reminder() {
 fn a_question_and_its_answer() {
     let asking =
         ExecuteDecision { speak: "Which crate?".to_owned(), ..decide(Action::AskUser, None) };
-    let mut asked = Situation::default().turn(Some(asking), "");
-    asked.entries.push(Entry::Answer(Answer {
-        wait_id: Uuid::from_u128(7),
-        by: Actor("alice".into()),
-        text: "the parser".to_owned(),
-    }));
+    let asked = Situation::default().turn(Some(asking), "").answer("repair", "the parser");
     insta::assert_snapshot!(shown(&asked));
 }
 

@@ -30,6 +30,7 @@ fn open_view<R>(change: impl FnOnce(&mut RunView<'_>) -> R) -> R {
             proven: true,
             checks: &[],
         },
+        signalled: false,
         other_steps_open: false,
         tools: &TOOLS,
         always_allowed: &[],
@@ -85,6 +86,9 @@ fn flow_refuses_what_is_not_legal_now() {
         assert_eq!(refusal(next, view), None);
         let next = decision(r#"{"action":"next_plan"}"#);
         assert_eq!(refusal(next, view), flow(Code::GoalCheckMissing));
+        view.other_steps_open = false;
+        view.signalled = true;
+        assert_eq!(refusal(done(), view), None, "a completion signal needs no goal check");
     });
 }
 

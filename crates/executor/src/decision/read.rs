@@ -6,9 +6,6 @@ use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::problem::{Code, Problem, Warning, WarningCode};
 use surety_common::domain::reader::{self, DECISION_KEYS};
 
-/// The goal check of a completion signal without other text.
-const SIGNALLED: &str = "The driver signalled completion.";
-
 /// The content of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
@@ -20,6 +17,13 @@ pub struct Reading {
     pub final_text: Option<String>,
     /// The reader's corrections.
     pub warnings: Vec<Warning>,
+}
+
+impl Reading {
+    /// Whether it is a completion signal, which needs no goal check.
+    pub const fn is_signal(&self) -> bool {
+        self.final_text.is_some()
+    }
 }
 
 /// What kind of reply a text is: each kind has a fuse of its own.
@@ -96,9 +100,9 @@ fn from_control(control: Control, warnings: Vec<Warning>) -> Reading {
 }
 
 fn from_completion(final_text: String) -> Reading {
-    let grounds = if final_text.is_empty() { SIGNALLED.to_owned() } else { final_text.clone() };
     Reading {
-        decision: Some(saying(Action::Done, grounds)),
+        // A signal without other text has no words of the driver, and gets none of the runner.
+        decision: Some(saying(Action::Done, final_text.clone())),
         control: None,
         final_text: Some(final_text),
         warnings: Vec::new(),

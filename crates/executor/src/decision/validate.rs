@@ -12,6 +12,8 @@ use surety_common::domain::verdict::CheckResult;
 pub struct RunView<'a> {
     /// The step that the driver works on.
     pub step: StepView<'a>,
+    /// Whether the decision was read from a completion signal, which needs no goal check.
+    pub signalled: bool,
     /// Whether another step is not done yet.
     pub other_steps_open: bool,
     /// The tool that the decision calls, if there is one. Others beside it change nothing.
@@ -165,7 +167,7 @@ fn flow(
     tool: Option<&ToolView<'_>>,
     view: &RunView<'_>,
 ) -> Result<(), Refusal> {
-    if claims_success(decision.action) && decision.goal_check.is_empty() {
+    if claims_success(decision.action) && decision.goal_check.is_empty() && !view.signalled {
         return refuse(
             Code::GoalCheckMissing,
             "goal_check is empty; state what shows that the goal is reached",

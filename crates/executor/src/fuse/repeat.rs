@@ -69,6 +69,12 @@ impl RepeatCycle {
         Ok(Self { limit, recent: VecDeque::new(), streaks: [0; MAX_PERIOD], terminated: false })
     }
 
+    /// Counts a turn without a finished call, which equals no other turn.
+    pub fn record_other(&mut self) {
+        let unknown = Turn { call: String::new(), result: String::new(), subgoal: String::new() };
+        self.record(unknown);
+    }
+
     /// Counts one finished turn.
     pub fn record(&mut self, turn: Turn) -> Repeat {
         let mut loudest = Repeat::Ok;

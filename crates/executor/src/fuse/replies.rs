@@ -47,6 +47,7 @@ impl RefusedTurn {
         let outcome = TurnOutcome::Corrected { notice, in_a_row: fuse.in_a_row };
         let record = TurnRecord { decision, validations, warnings, outcome, usage };
         draft.record_turn(graph, index, record)?;
+        count_without_call(draft, index)?;
         Ok(after)
     }
 }
@@ -110,6 +111,7 @@ pub fn remind(
     let (decision, validations, warnings) = (None, Vec::new(), Vec::new());
     let record = TurnRecord { decision, validations, warnings, outcome, usage };
     draft.record_turn(graph, index, record)?;
+    count_without_call(draft, index)?;
     match reminder {
         Reminder::Normal | Reminder::FinalWarning => Ok(()),
         Reminder::Stop => draft.stop(graph, no_completion((graph, limits), index, fuse)),
@@ -180,6 +182,19 @@ pub fn count_repeat(
         }
     }
     Ok(repeat)
+}
+
+/// Counts a turn without a call: the turns before and after it are no neighbours.
+///
+/// # Errors
+/// [`Refusal`] when there is no such step.
+pub fn count_without_call(draft: &mut Draft, index: usize) -> Result<(), Refusal> {
+    // Before the first call of the step there is nothing to count.
+    let Some(mut cycle) = remembered(progress(draft, index)?) else { return Ok(()) };
+    cycle.record_other();
+    let stored = serde_json::to_value(&cycle).map_err(|_| Refusal::Meaningless)?;
+    draft.remember_fuses(index, stored);
+    Ok(())
 }
 
 fn progress(draft: &Draft, index: usize) -> Result<&StepProgress, Refusal> {

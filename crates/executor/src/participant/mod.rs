@@ -197,7 +197,8 @@ impl Participants {
         let steps = record.execution.steps.iter();
         let found = { steps }.position(|step| waits(step.wait.as_deref().map(|wait| wait.id)));
         let Some(index) = found else { return Ok(None) };
-        StepScene::load(&self.pool, record, index).await.map(Some)
+        let scene = StepScene::load(&self.pool, record, index).await?;
+        Ok(Some(scene.under(&lease)))
     }
 
     /// Extends leases. Answers for each of them what it is now; none for a lost one.

@@ -1,15 +1,16 @@
 //! What an agent decides from: the rows of its run, as its context.
 
 use crate::context::{
-    Message, PastTurn, Role, Scene, ToolLine, is_complete, messages, observation, turns,
+    Left, Message, PastTurn, Role, Scene, ToolLine, is_complete, messages, observation, turns,
 };
 use crate::tool::{Registry, ToolSpec, Toolbox};
+use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use surety_common::config::Prompt;
-use surety_common::domain::execution::StepProgress;
+use surety_common::domain::execution::{GivenAnswer, StepProgress};
 use surety_common::domain::fault::Fault;
 use surety_common::domain::journal::{Event, Output};
 use surety_common::domain::messages::Normal;
@@ -17,9 +18,10 @@ use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
 use surety_common::domain::todo::Todo;
-use surety_common::store;
+use surety_common::store::{self, WaitLease};
 use surety_common::telemetry;
 use surety_common::wire::v1;
+use surety_common::wire::value::timestamp;
 
 /// The largest output of which parts are shown. Of a larger one the size is.
 const SHOWN_BYTES: u64 = 16 << 20;
@@ -43,6 +45,8 @@ pub(crate) struct StepScene {
     turns: Vec<PastTurn>,
     /// What the newest call of each tool came to, by call id.
     observations: HashMap<String, String>,
+    /// When the step's time is over, while the participant holds its lease.
+    step_until: Option<DateTime<Utc>>,
 }
 
 impl StepScene {
@@ -58,7 +62,8 @@ impl StepScene {
         let progress = record.execution.step(index).cloned().unwrap_or_default();
         if progress.rounds == 0 {
             let (turns, observations) = (Vec::new(), HashMap::new());
-            return Ok(Self { record, index, turns, observations });
+            let step_until = step_until(&record, index);
+            return Ok(Self { record, index, turns, observations, step_until });
         }
         let step_id = step_of(&record, index).id.clone();
         let enough = |events: &[Event]| is_complete(events, &step_id, progress.attempt);
@@ -93,7 +98,13 @@ impl StepScene {
                 observations.insert(receipt.call_id.clone(), shown.text);
             }
         }
-        Ok(Self { record, index, turns, observations })
+        let step_until = step_until(&record, index);
+        Ok(Self { record, index, turns, observations, step_until })
+    }
+
+    /// The scene under a lease, before which the wait may have been without one.
+    pub(super) fn under(self, lease: &WaitLease) -> Self {
+        Self { step_until: lease.step_until.or(self.step_until), ..self }
     }
 
     /// The step's state in the row.
@@ -116,6 +127,12 @@ pub(super) async fn text_of(
         Some(output) if output.bytes <= SHOWN_BYTES => Ok(store::output_text(pool, output).await?),
         Some(_) | None => Ok(None),
     }
+}
+
+/// When the time of a step is over whose wait was never without a lease.
+fn step_until(record: &RunRecord, index: usize) -> Option<DateTime<Utc>> {
+    let execution = &record.execution;
+    execution.step_until(execution.step(index)?.wait.as_deref()?)
 }
 
 fn step_of(record: &RunRecord, index: usize) -> &PlanStep {
@@ -141,8 +158,7 @@ struct Shown {
     tools: Vec<v1::Tool>,
     todos: Vec<Todo>,
     open_steps: usize,
-    /// The turns and the calls that are left.
-    left: (u32, u32),
+    left: Left,
 }
 
 /// The rules and the tools of a step without limits: what every conversation of a step begins with.
@@ -189,8 +205,7 @@ fn shown(scene: &StepScene, workshop: &Workshop) -> Shown {
     let plan = plan.as_deref().unwrap_or(&nothing);
     let todos = execution.todos.current(&plan.todos);
     let limits = &spec.limits;
-    let rounds_left = limits.max_step_rounds.saturating_sub(progress.rounds);
-    let calls_left = limits.max_step_tool_calls.saturating_sub(progress.tool_calls);
+    let left = Left::of(execution, &progress, limits);
     let notice = progress.wait.as_deref().map_or("", |wait| wait.question.as_str());
     let Normal { messages, changed, .. } = messages(&Scene {
         rules: &workshop.prompt.text,
@@ -204,7 +219,8 @@ fn shown(scene: &StepScene, workshop: &Workshop) -> Shown {
         observations: &scene.observations,
         called: &progress.called,
         notice,
-        left: (rounds_left, calls_left),
+        answers: &execution.counters.answers,
+        left,
     });
     if changed {
         telemetry::count_normalized();
@@ -213,16 +229,17 @@ fn shown(scene: &StepScene, workshop: &Workshop) -> Shown {
         .map(|spec| crate::tool::shown(&registry, spec, confirmed(spec)))
         .collect();
     let open_steps = states.iter().filter(|state| **state != StepState::Done).count();
-    Shown { messages, tools, todos, open_steps, left: (rounds_left, calls_left) }
+    Shown { messages, tools, todos, open_steps, left }
 }
 
 /// The context of a step's next turn.
 pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepContext {
     let Shown { messages, tools, todos, open_steps, left } = shown(scene, workshop);
-    let (step, progress) = (scene.step(), scene.progress());
+    let (mut step, progress) = (scene.step(), scene.progress());
+    step.verify.retain(|check| !check.is_hidden());
     let spec = &scene.record.spec;
     let limits = &spec.limits;
-    let (rounds_left, tool_calls_left) = left;
+    let answers = scene.record.execution.counters.answers.iter().map(earlier_answer);
     let workspace = match spec.workspace.as_str() {
         // Each executor has a clone of its own.
         "" if spec.repository.is_some() => String::new(),
@@ -236,13 +253,27 @@ pub(crate) fn step_context(scene: &StepScene, workshop: &Workshop) -> v1::StepCo
         tools,
         messages: messages.into_iter().map(message).collect(),
         workspace,
-        rounds_left,
-        tool_calls_left,
+        rounds_left: left.rounds,
+        tool_calls_left: left.tool_calls,
+        run_rounds_left: left.run_rounds,
+        corrections_left: left.corrections,
+        step_deadline_at: scene.step_until.map(timestamp),
+        run_deadline_at: scene.record.execution.deadline_at.map(timestamp),
+        tokens_left: left.tokens,
+        cost_micros_left: left.cost_micros,
+        repairs_left: left.repairs,
+        replans_left: left.replans,
+        answers: answers.collect(),
         steps_remaining: u32::try_from(open_steps).unwrap_or(u32::MAX),
         todos: todos.into_iter().map(Into::into).collect(),
         turn_tokens: limits.token_budget.map(|_| progress.reserved.tokens),
         turn_cost_micros: limits.cost_budget_micros.map(|_| progress.reserved.cost_micros),
     }
+}
+
+fn earlier_answer(given: &GivenAnswer) -> v1::EarlierAnswer {
+    let GivenAnswer { step_id, question, answer, by, .. } = given.clone();
+    v1::EarlierAnswer { step_id, question, answer, by }
 }
 
 fn line_of(registry: &Registry, spec: &ToolSpec, is_confirmed: bool) -> ToolLine {

@@ -11,7 +11,7 @@ use super::news::Follower;
 use super::recent_steps::KnownStep;
 use super::scene::{StepScene, text_of};
 use super::{Participants, index_of, lease_lost, not_found, run_terminal};
-use crate::context::{is_complete, observation};
+use crate::context::{Kind, StepCalls, is_complete, observation};
 use crate::step::SupplyError;
 use chrono::TimeDelta;
 use surety_common::domain::decision::Usage;
@@ -453,17 +453,22 @@ fn is_turn(event: &Event, submission: &Submission) -> bool {
         && turn.reply.as_ref().is_some_and(|mark| mark.lease_epoch == submission.lease_epoch)
 }
 
-/// The turn that these events begin with, and what it recorded until the step's next one.
+/// The turn that these events begin with, and what it recorded until the step's next one. What workers reported
+/// meanwhile is no part of it: the turn is answered the same way each time.
 fn parts(events: &[Event], step_id: &str) -> (Option<Turn>, Vec<EvidenceReceipt>, Option<Output>) {
     let (mut turn, mut receipts, mut output) = (None, Vec::new(), None);
+    let mut calls = StepCalls::default();
     for event in events {
+        calls.see(event, step_id);
         match &event.entry {
             Entry::Turn(found) if found.step_id == step_id => match turn {
                 None => turn = Some((**found).clone()),
                 Some(_) => break,
             },
             Entry::Receipt(receipt)
-                if receipt.step_id == step_id && receipt.source != EvidenceSource::Probe =>
+                if receipt.step_id == step_id
+                    && receipt.source != EvidenceSource::Probe
+                    && calls.kind(receipt) != Kind::Report =>
             {
                 receipts.push((**receipt).clone());
             }

@@ -14,6 +14,7 @@ use super::worker_calls;
 use crate::fuse::limits::Next;
 use crate::tool::Effect;
 use surety_common::crash;
+use surety_common::domain::decision::ExecuteDecision;
 use surety_common::domain::plan::ToolCall;
 use uuid::Uuid;
 
@@ -72,15 +73,16 @@ async fn write(
     }
 }
 
-/// Executes a call that only reads. What the driver says with it is stored first, without waiting: people who
-/// follow the run see it while a long call runs. Scripts say nothing.
+/// Executes a call that only reads. What the driver says with it, or the reason that it gives, is stored first,
+/// without waiting: people who follow the run see it while a long call runs. Scripts say neither.
 async fn read(
     run: &LeasedRun,
     index: usize,
     passed: &Passed,
     (setup, call): (&CallSetup, Call),
 ) -> Result<Vec<usize>, Ended> {
-    let speaks = !passed.judgement.decision.speak.is_empty();
+    let ExecuteDecision { speak, reason, .. } = &passed.judgement.decision;
+    let speaks = !speak.is_empty() || !reason.is_empty();
     if speaks && !Box::pin(open(run, index, passed, &call, (&Effect::None, None))).await? {
         return Ok(Vec::new());
     }

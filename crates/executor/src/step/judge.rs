@@ -50,7 +50,24 @@ impl Judgement {
         index: usize,
         decision: ExecuteDecision,
     ) -> Self {
-        judge_over(run, execution, index, decision, &[])
+        judge_over(run, execution, index, Read::plain(decision), &[])
+    }
+}
+
+/// A decision as it was read from a reply.
+#[derive(Debug, Clone)]
+pub(super) struct Read {
+    pub(super) decision: ExecuteDecision,
+    /// Whether it was read from a completion signal.
+    pub(super) signalled: bool,
+    /// What the reader corrected.
+    pub(super) warnings: Vec<Warning>,
+}
+
+impl Read {
+    /// A decision that needed no reading.
+    pub(super) const fn plain(decision: ExecuteDecision) -> Self {
+        Self { decision, signalled: false, warnings: Vec::new() }
     }
 }
 
@@ -62,38 +79,38 @@ pub(super) struct Passed {
 }
 
 /// Validates a decision over the current run.
-pub(super) async fn judge(
-    run: &LeasedRun,
-    index: usize,
-    decision: &ExecuteDecision,
-) -> Result<Judgement, Ended> {
+pub(super) async fn judge(run: &LeasedRun, index: usize, read: Read) -> Result<Judgement, Ended> {
+    let Read { decision, signalled, mut warnings } = read;
     let execution = run.execution().await;
     let ends = matches!(decision.action, Action::NextPlan | Action::Done);
     let checks = match run.plan.steps.get(index) {
         Some(step) if ends && !step.verify.is_empty() => {
-            Box::pin(step_checks::results(run, index, step, decision)).await?
+            Box::pin(step_checks::results(run, index, step, &decision)).await?
         }
         Some(_) | None => Checked::default(),
     };
     let Checked { results, shown } = checks;
     let named = decision.tool_call.as_ref().map(|call| call.name.as_str());
-    let (decision, alias) = run.tools_with(named).await.resolve(decision.clone());
-    let judged = judge_over(run, &execution, index, decision, &results);
+    let (decision, alias) = run.tools_with(named).await.resolve(decision);
+    warnings.extend(alias);
+    let read = Read { decision, signalled, warnings };
+    let judged = judge_over(run, &execution, index, read, &results);
     let is_unproven = |it: &Validation| it.code == Some(Code::StepCheckFailed);
     let correction = match judged.validations.iter().any(is_unproven) && !shown.is_empty() {
         true => format!("{shown}\n{}", judged.correction),
         false => judged.correction.clone(),
     };
-    Ok(Judgement { warnings: alias.into_iter().collect(), correction, ..judged })
+    Ok(Judgement { correction, ..judged })
 }
 
 fn judge_over(
     run: &LeasedRun,
     execution: &Execution,
     index: usize,
-    decision: ExecuteDecision,
+    read: Read,
     checks: &[CheckResult],
 ) -> Judgement {
+    let Read { decision, signalled, warnings } = read;
     let step = run.plan.steps.get(index).unwrap_or(&NO_STEP);
     let progress = execution.step(index).unwrap_or(&NO_PROGRESS);
     let registry = run.tools();
@@ -120,6 +137,7 @@ fn judge_over(
             proven: progress.proofs > 0,
             checks,
         },
+        signalled,
         other_steps_open,
         tools: tool.as_slice(),
         always_allowed: &ALWAYS_ALLOWED,
@@ -150,7 +168,7 @@ fn judge_over(
                 reason: validation.reason,
             })
             .collect(),
-        warnings: Vec::new(),
+        warnings,
         correction,
     }
 }

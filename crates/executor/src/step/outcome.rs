@@ -4,12 +4,16 @@ use super::ended::Ended;
 use super::judge::Judgement;
 use super::leased_run::LeasedRun;
 use crate::fuse::limits::Next;
+use crate::fuse::replies;
 use crate::fuse::turn as fuse;
-use surety_common::domain::decision::{ExecuteDecision, Usage};
+use surety_common::domain::decision::{Action, ExecuteDecision, Usage};
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::turns::{TurnOutcome, TurnRecord};
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::run::DriverKind;
+
+/// Why a step ended whose driver sent a completion signal without other text.
+const SIGNALLED: &str = "the driver signalled completion";
 
 /// Changes a run by a turn, unless a limit forbids it by now: steps that run beside this one count against the
 /// same limits, so only the change that begins the turn can tell. Returns none when the limit ended what it ends,
@@ -39,7 +43,13 @@ pub(super) fn record_applied(
         outcome: TurnOutcome::Applied,
         usage,
     };
-    draft.record_turn(&run.graph, index, record)
+    draft.record_turn(&run.graph, index, record)?;
+    let Judgement { decision, .. } = judgement;
+    let goes_on = matches!(decision.action, Action::Continue | Action::Confirm | Action::AskUser);
+    match &decision.tool_call {
+        None if goes_on => replies::count_without_call(draft, index),
+        None | Some(_) => Ok(()),
+    }
 }
 
 /// Ends the step and starts the steps that it makes ready, without a queue.
@@ -49,7 +59,11 @@ pub(super) fn finish(
     index: usize,
     decision: &ExecuteDecision,
 ) -> Result<Vec<usize>, Refusal> {
-    draft.finish_step(&run.graph, index, &decision.goal_check)?;
+    let cause = match decision.goal_check.as_str() {
+        "" => SIGNALLED,
+        goal_check => goal_check,
+    };
+    draft.finish_step(&run.graph, index, cause)?;
     if run.spec.driver != DriverKind::Script && draft.execution().is_work_over() {
         draft.set_final_answer(decision.last_word());
     }

@@ -1,7 +1,7 @@
 //! How a reply becomes a turn: read, counted by its fuse, judged, and applied or answered.
 
 use super::ended::Ended;
-use super::judge::{self, Judgement, Passed};
+use super::judge::{self, Judgement, Passed, Read};
 use super::leased_run::LeasedRun;
 use super::outcome;
 use crate::decision::{Classified, Reading, classify};
@@ -16,7 +16,7 @@ use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::turns::{TurnOutcome, TurnRecord};
 use surety_common::domain::journal::Validation;
 use surety_common::domain::limits::Limits;
-use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::schema::check_answer_schema;
 
 /// What a driver is told whose reply a token limit ended.
@@ -34,27 +34,35 @@ pub(super) enum Taken {
 /// Takes a reply as the next turn of a step, as far as it needs no tool.
 pub(super) async fn take(run: &LeasedRun, index: usize, reply: Reply) -> Result<Taken, Ended> {
     let Reply { content, usage } = reply;
-    let decision = match content {
-        Content::Decision(decision) => *decision,
+    let read = match content {
+        Content::Decision(decision) => Read::plain(*decision),
         Content::Replan(reason) => {
             Box::pin(outcome::fail(run, index, &reason)).await?;
             return Ok(Taken::Over);
         }
         Content::Cut => {
-            Box::pin(unreadable(run, index, usage, &Problem::new(Code::ReplyCut, CUT))).await?;
+            Box::pin(unreadable(
+                run,
+                index,
+                usage,
+                (&Problem::new(Code::ReplyCut, CUT), Vec::new()),
+            ))
+            .await?;
             return Ok(Taken::Over);
         }
         Content::Text(text) => match classify(&text) {
-            Classified::Decided(reading) => match *reading {
-                Reading { decision: Some(decision), .. } => decision,
-                Reading { decision: None, control, .. } => {
+            Classified::Decided(reading) => {
+                let signalled = reading.is_signal();
+                let Reading { decision, control, warnings, .. } = *reading;
+                let Some(decision) = decision else {
                     let reason = control.map(|control| control.reason).unwrap_or_default();
-                    Box::pin(replan(run, index, usage, &reason)).await?;
+                    Box::pin(replan(run, index, usage, (&reason, warnings))).await?;
                     return Ok(Taken::Over);
-                }
-            },
+                };
+                Read { decision, signalled, warnings }
+            }
             Classified::Refused(problem) => {
-                Box::pin(unreadable(run, index, usage, &problem)).await?;
+                Box::pin(unreadable(run, index, usage, (&problem, Vec::new()))).await?;
                 return Ok(Taken::Over);
             }
             Classified::TextOnly => {
@@ -67,11 +75,11 @@ pub(super) async fn take(run: &LeasedRun, index: usize, reply: Reply) -> Result<
             }
         },
     };
-    if let Some(Err(problem)) = decision.answer_schema.as_ref().map(check_answer_schema) {
-        Box::pin(unreadable(run, index, usage, &problem)).await?;
+    if let Some(Err(problem)) = read.decision.answer_schema.as_ref().map(check_answer_schema) {
+        Box::pin(unreadable(run, index, usage, (&problem, read.warnings))).await?;
         return Ok(Taken::Over);
     }
-    let judgement = judge::judge(run, index, &decision).await?;
+    let judgement = judge::judge(run, index, read).await?;
     if judgement.passed() {
         return Ok(Taken::Decision(Box::new(Passed { judgement, usage })));
     }
@@ -80,13 +88,18 @@ pub(super) async fn take(run: &LeasedRun, index: usize, reply: Reply) -> Result<
 }
 
 /// The driver requests another plan: the turn is recorded, and its step fails with that reason.
-async fn replan(run: &LeasedRun, index: usize, usage: Usage, reason: &str) -> Result<(), Ended> {
+async fn replan(
+    run: &LeasedRun,
+    index: usize,
+    usage: Usage,
+    (reason, warnings): (&str, Vec<Warning>),
+) -> Result<(), Ended> {
     let reason = if reason.is_empty() { "the driver requested a replan" } else { reason };
     let failed = |draft: &mut Draft| {
         let record = TurnRecord {
             decision: None,
             validations: Vec::new(),
-            warnings: Vec::new(),
+            warnings: warnings.clone(),
             outcome: TurnOutcome::Applied,
             usage,
         };
@@ -134,7 +147,7 @@ async fn unreadable(
     run: &LeasedRun,
     index: usize,
     usage: Usage,
-    problem: &Problem,
+    (problem, warnings): (&Problem, Vec<Warning>),
 ) -> Result<(), Ended> {
     let validation = Validation {
         name: "shape".into(),
@@ -148,8 +161,14 @@ async fn unreadable(
     let refused = |draft: &mut Draft| {
         let validations = vec![validation.clone()];
         let notice = notice.clone();
-        let refused =
-            RefusedTurn { validations: validations.clone(), notice, usage, ..Default::default() };
+        let warnings = warnings.clone();
+        let refused = RefusedTurn {
+            decision: None,
+            validations: validations.clone(),
+            warnings,
+            notice,
+            usage,
+        };
         match refused.record(draft, context, index)? {
             AfterRefusal::Correct => Ok(()),
             AfterRefusal::Stop => stop_for_corrections(draft, context, index, &validations),

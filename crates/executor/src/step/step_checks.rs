@@ -8,7 +8,6 @@ use super::evidence::{Record, of_step};
 use super::leased_run::LeasedRun;
 use super::shown_failures;
 use super::verify::{About, begin, carry_out};
-use crate::decision;
 use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::check::{self, Evidence, Reason};
@@ -16,7 +15,7 @@ use surety_common::domain::decision::ExecuteDecision;
 use surety_common::domain::journal::{Entry, Output};
 use surety_common::domain::plan::PlanStep;
 use surety_common::domain::receipt::EvidenceReceipt;
-use surety_common::domain::run::VerifyCommands;
+use surety_common::domain::run::{DriverKind, VerifyCommands};
 use surety_common::domain::step_checks::{StepEvidence, next_attempt, step_results};
 use surety_common::domain::verdict::CheckResult;
 use surety_common::domain::verification::{Probe, probes};
@@ -45,7 +44,12 @@ pub(super) async fn results(
     // What the step did last may not be committed yet.
     run.settle().await?;
     let receipts = run.receipts().await?;
-    let (workspace_root, final_text) = (run.spec.workspace.as_str(), decision::words(decision));
+    let workspace_root = run.spec.workspace.as_str();
+    // The gate looks at the same text. The rest of a script's words is written by the runner.
+    let final_text = match run.spec.driver {
+        DriverKind::Script => step.done_when.as_str(),
+        DriverKind::Remote | DriverKind::Model => decision.last_word(),
+    };
     match run.spec.policy.verify_commands {
         VerifyCommands::ReceiptsOnly => {
             let evidence = Evidence::new(workspace_root, &receipts, final_text);

@@ -202,8 +202,10 @@ async fn wait_for_reply(
     };
     let Need { waiting_on, unblocks, of_model } = need;
     let model = of_model.then(Box::default);
-    let wait = Wait { waiting_on, unblocks, model, ..wait(run, index, notice.to_owned()) };
     let limits = &run.spec.limits;
+    let step_deadline_s = Some(limits.step_deadline_s);
+    let question = notice.to_owned();
+    let wait = Wait { waiting_on, unblocks, model, step_deadline_s, ..wait(run, index, question) };
     let others_ready = run
         .change(|draft| {
             if let Some(base) = base {

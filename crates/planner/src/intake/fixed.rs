@@ -1,9 +1,27 @@
 //! The checks that came with a goal, until its first plan gets them.
 
+use crate::planner::Planner;
 use surety_common::domain::check::{AcceptCheck, Author, read_checks};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::json;
 use surety_common::domain::planning::Planning;
+use surety_common::domain::run::RunRecord;
+
+/// The checks that the next whole plan of a run gets: those that came with the goal, and for a first plan those of the
+/// namespace.
+///
+/// # Errors
+/// `database_unavailable`, `internal` for fixed checks that do not read.
+pub(crate) async fn checks_to_add(
+    planner: &Planner,
+    record: &RunRecord,
+) -> Result<Vec<AcceptCheck>, Fault> {
+    let fixed = fixed_checks(&record.execution.planning())?;
+    match record.plan {
+        None => Ok(planner.policies.find(&record.spec.namespace).await?.with_checks(fixed)),
+        Some(_) => Ok(fixed),
+    }
+}
 
 /// The checks that came with the goal. They were valid when they were stored.
 ///

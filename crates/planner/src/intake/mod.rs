@@ -17,6 +17,7 @@ pub(crate) use correct::refuse_in;
 pub(crate) use create::wait_for_plan;
 pub use create::{Accepted, create};
 pub(crate) use create::{first_execution, first_moves, first_revision};
+pub(crate) use fixed::checks_to_add;
 pub use fixed::fixed_checks;
 pub(crate) use fork::{Fork, fork};
 pub use request::{NewPlan, RunRequest};

@@ -1,7 +1,7 @@
 //! What a model is asked to plan from: the rows of a run, as a conversation.
 
 use super::prompt::{PlanScene, messages};
-use crate::intake::{attempts_left, fixed_checks};
+use crate::intake::{attempts_left, checks_to_add};
 use crate::planner::Planner;
 use surety_common::config::Prompt;
 use surety_common::domain::fault::Fault;
@@ -24,11 +24,7 @@ pub(super) async fn conversation(
         return Ok(None);
     }
     let planning = execution.planning();
-    let mut fixed = fixed_checks(&planning)?;
-    if plan.is_none() {
-        // The first plan gets those of the namespace as well, as `SubmitPlan` adds them.
-        fixed = planner.policies.find(&spec.namespace).await?.with_checks(fixed);
-    }
+    let fixed = checks_to_add(planner, record).await?;
     let reason = execution.own_wait().map_or("", |wait| wait.question.as_str());
     Ok(Some(messages(&PlanScene {
         prompt: &prompt.text,

@@ -1,14 +1,16 @@
 //! The leases of plans on the wire.
 
-use crate::intake::attempts_left;
 use crate::intake::leases::Ask;
+use crate::intake::{attempts_left, checks_to_add};
+use crate::planner::Planner;
 use std::time::Duration;
+use surety_common::domain::check::Owner;
 use surety_common::domain::decision::Usage;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::planning::ReplanCause;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::RunRecord;
-use surety_common::store::{Extended, HeldLease, Scope, WaitLease};
+use surety_common::store::{self, Extended, HeldLease, PlanTool, Scope, WaitLease};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::selection::Selection;
 use surety_common::wire::v1;
@@ -107,8 +109,20 @@ impl Beats {
 }
 
 /// A lease, with what the plan is made from.
-pub(super) fn leased(lease: WaitLease, record: &RunRecord) -> v1::LeasePlanResponse {
+///
+/// # Errors
+/// `database_unavailable`, `internal` for fixed checks that do not read.
+pub(super) async fn leased(
+    planner: &Planner,
+    lease: WaitLease,
+    record: &RunRecord,
+) -> Result<v1::LeasePlanResponse, Fault> {
     let RunRecord { spec, execution, plan, plan_digest } = record;
+    let tools = store::plan_tools(&planner.pool, &spec.namespace, planner.now()).await?;
+    let added = checks_to_add(planner, record).await?;
+    let in_plan = plan.iter().flat_map(|plan| &plan.verify);
+    let kept = in_plan.filter(|check| check.owner != Owner::Plan).cloned();
+    let shown = added.into_iter().chain(kept).filter(|check| !check.is_hidden());
     let statuses = plan.iter().flat_map(|plan| &plan.steps).zip(execution.step_states());
     let statuses = statuses.map(|(step, state)| v1::StepStatus {
         step_id: step.id.clone(),
@@ -144,6 +158,8 @@ pub(super) fn leased(lease: WaitLease, record: &RunRecord) -> v1::LeasePlanRespo
         .into(),
         turn_tokens: spec.limits.token_budget.map(|_| tokens),
         turn_cost_micros: spec.limits.cost_budget_micros.map(|_| cost_micros),
+        checks: shown.map(Into::into).collect(),
+        tools: tools.into_iter().map(tool).collect(),
     };
     let lease = v1::PlanLease {
         run_id: lease.run_id.to_string(),
@@ -151,5 +167,10 @@ pub(super) fn leased(lease: WaitLease, record: &RunRecord) -> v1::LeasePlanRespo
         expires_at: Some(timestamp(lease.expires_at)),
         traceparent: spec.trace_parent.clone(),
     };
-    v1::LeasePlanResponse { lease: Some(lease), context: Some(context) }
+    Ok(v1::LeasePlanResponse { lease: Some(lease), context: Some(context) })
+}
+
+fn tool(tool: PlanTool) -> v1::PlanTool {
+    let PlanTool { tool: name, description, schema: input_schema_json, from_outside } = tool;
+    v1::PlanTool { name, description, input_schema_json, from_outside }
 }

@@ -83,8 +83,16 @@ impl PlannerService for Plans {
         }
         let ask = plan_leases::ask(&caller, request).map_err(status)?;
         let leased = leases::lease(&service.shards, ask).await.map_err(status)?;
-        let response = leased.map(|(lease, record)| plan_leases::leased(lease, &record));
-        Ok(Response::new(response.unwrap_or_default()))
+        let Some((lease, record)) = leased else {
+            return Ok(Response::new(v1::LeasePlanResponse::default()));
+        };
+        let found = service.shards.of_run(lease.run_id).await.map_err(status)?;
+        let Some((_, planner)) = found else {
+            // The run was deleted since, and its lease with it.
+            return Ok(Response::new(v1::LeasePlanResponse::default()));
+        };
+        let response = plan_leases::leased(&planner, lease, &record).await.map_err(status)?;
+        Ok(Response::new(response))
     }
 
     async fn heartbeat_plan(

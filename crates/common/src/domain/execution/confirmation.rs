@@ -136,6 +136,7 @@ impl Draft {
         let at = self.answered_at(graph, index, answer.wait_id);
         self.receipt(reply_receipt(&answer.by.0, &answer.text, at));
         self.journal(Entry::Answer(answer.clone()));
+        self.execution.keep_answer(index, graph.id(index), answer);
         let about_call = CallAnswer::from_text(&answer.text).map(|word| (word, &answer.by));
         self.answer_call(index, about_call)?;
         self.resume_step(graph, index, "the question was answered")

@@ -1,5 +1,6 @@
 //! The used part of a run's limits.
 
+use super::GivenAnswer;
 use crate::domain::decision::{Usage, UsageSource};
 use crate::domain::journal::TaskHistory;
 use crate::domain::repository::RepositoryState;
@@ -71,6 +72,9 @@ pub struct Counters {
     /// The history of the run's task when its report was taken; none before, and without a task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<Box<TaskHistory>>,
+    /// What people answered to the questions of drivers, the latest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<GivenAnswer>,
     /// Deaths of executors in the middle of the work that was in progress at the last of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deaths: Vec<Deaths>,

@@ -8,6 +8,7 @@
 //! A [`draft::Draft`] is the only way to change an [`Execution`]. Each transition is decided by
 //! [`machine`](super::machine) and journalled, so that no state is set without a record.
 
+mod answers;
 pub mod budget;
 mod confirmation;
 mod counters;
@@ -27,12 +28,14 @@ mod replan;
 mod repository;
 mod rules;
 mod sleep;
+mod step_deadline;
 mod step_progress;
 pub mod turns;
 mod wait;
 pub mod wait_rows;
 mod worker_call;
 
+pub use answers::GivenAnswer;
 pub use confirmation::Approval;
 pub use counters::{Counters, Deaths};
 pub use fork::inherited_steps;

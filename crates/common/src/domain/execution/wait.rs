@@ -27,6 +27,10 @@ pub struct Wait {
     /// The accepted answers; empty when any text is accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
+    /// The time limit of its step in seconds, whose clock runs while a participant has leased the wait; none for a wait that
+    /// is no decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_deadline_s: Option<u64>,
     /// The step it is about; none when it is about the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_index: Option<usize>,
@@ -68,6 +72,7 @@ impl Wait {
             unblocks,
             question: String::new(),
             choices: Vec::new(),
+            step_deadline_s: None,
             step_index: None,
             acceptance: None,
             budget: None,

@@ -12,7 +12,7 @@
 use super::{Execution, StepProgress, Wait};
 use crate::domain::model::AwayEndpoint;
 use crate::domain::stop::WaitingOn;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use std::fmt;
 use uuid::Uuid;
 
@@ -130,6 +130,9 @@ pub struct KeptWait {
     pub answered: bool,
     /// When it expires; none for a wait that only the run's deadline ends.
     pub expires_at: Option<DateTime<Utc>>,
+    /// When its step's time is over, if a participant has the lease from now on; none for a wait that the step's clock
+    /// does not end.
+    pub step_until: Option<DateTime<Utc>>,
     /// The call, if it waits for a worker.
     pub call: Option<OfferedCall>,
     /// Not before this time it is offered to a model, if its endpoint did not answer.
@@ -145,6 +148,7 @@ impl Execution {
             step_index: wait.step_index,
             answered: false,
             expires_at: self.expiry_of(wait),
+            step_until: self.step_until(wait),
             call: self.offered_call(wait),
             retry_at: away(wait).map(|away| away.retry_at),
         });
@@ -156,6 +160,7 @@ impl Execution {
                 step_index,
                 answered: true,
                 expires_at: None,
+                step_until: None,
                 call: None,
                 retry_at: None,
             };
@@ -177,6 +182,14 @@ impl Execution {
         confirmation.or(task.map(|task| task.deadline_at)).or(away).or(plan)
     }
 
+    /// When the time of a wait's step is over. The wait for an endpoint that does not answer is given back whole.
+    pub fn step_until(&self, wait: &Wait) -> Option<DateTime<Utc>> {
+        let decides = wait.kind().is_decision() && wait.waiting_on.keeps_executing();
+        let limit = wait.step_deadline_s.filter(|_| decides)?;
+        let started_at = self.step(wait.step_index?)?.started_at?;
+        started_at.checked_add_signed(TimeDelta::try_seconds(i64::try_from(limit).ok()?)?)
+    }
+
     fn offered_call(&self, wait: &Wait) -> Option<OfferedCall> {
         let step = self.worker_step(wait)?;
         let (call, task) = (step.open_call.as_deref()?, step.worker_call.as_deref()?);
@@ -195,6 +208,8 @@ pub struct WaitChanges {
     pub answered: Option<AnsweredWait>,
     /// Whether the run's waits are offered from now on; none when that stays as it is.
     pub withheld: Option<bool>,
+    /// How long a pause that ends rested, which is given back to the steps.
+    pub rested: TimeDelta,
 }
 
 /// A wait that begins.
@@ -210,6 +225,8 @@ pub struct OpenedWait {
     pub withheld: bool,
     /// When it expires; none for a wait that only the run's deadline ends.
     pub expires_at: Option<DateTime<Utc>>,
+    /// When its step's time is over, if a participant has the lease from now on.
+    pub step_until: Option<DateTime<Utc>>,
     /// The call, if it waits for a worker.
     pub call: Option<OfferedCall>,
     /// Not before this time it is offered to a model, if its endpoint did not answer.
@@ -238,8 +255,8 @@ impl WaitChanges {
             };
             let follows = before.waits.iter().filter(gone).find(followed);
             let follows = follows.filter(|_| wait.kind.is_decision()).map(|other| other.id);
-            let KeptWait { id, kind, expires_at, call, retry_at, .. } = wait.clone();
-            OpenedWait { id, kind, follows, withheld, expires_at, call, retry_at }
+            let KeptWait { id, kind, expires_at, step_until, call, retry_at, .. } = wait.clone();
+            OpenedWait { id, kind, follows, withheld, expires_at, step_until, call, retry_at }
         });
         let stays = now.iter().any(|wait| is_among(&before.waits, wait.id));
         Self {
@@ -247,12 +264,16 @@ impl WaitChanges {
             closed: before.waits.iter().filter(gone).map(|wait| wait.id).collect(),
             answered: None,
             withheld: (stays && before.withheld != withheld).then_some(withheld),
+            rested: match before.rests_since.filter(|_| stays && !withheld) {
+                Some(since) => after.updated_at - since,
+                None => TimeDelta::zero(),
+            },
         }
     }
 
     /// Whether no row changes.
     pub fn is_empty(&self) -> bool {
-        let Self { opened, closed, answered, withheld } = self;
+        let Self { opened, closed, answered, withheld, .. } = self;
         opened.is_empty() && closed.is_empty() && answered.is_none() && withheld.is_none()
     }
 
@@ -274,6 +295,7 @@ impl WaitChanges {
             self.withheld = Some(withheld);
             self.opened.iter_mut().for_each(|wait| wait.withheld = withheld);
         }
+        self.rested += later.rested;
         self.opened.extend_from_slice(&later.opened);
         self.answered = self.answered.or(later.answered);
     }
@@ -284,10 +306,16 @@ impl WaitChanges {
 pub(super) struct Before {
     waits: Vec<KeptWait>,
     withheld: bool,
+    rests_since: Option<DateTime<Utc>>,
 }
 
 impl Before {
     pub(super) fn of(execution: &Execution) -> Self {
-        Self { waits: execution.kept_waits().collect(), withheld: execution.paused.is_some() }
+        let paused = execution.paused.as_ref();
+        Self {
+            waits: execution.kept_waits().collect(),
+            withheld: paused.is_some(),
+            rests_since: paused.and_then(|paused| paused.rests_since),
+        }
     }
 }

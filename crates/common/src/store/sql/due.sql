@@ -53,6 +53,17 @@ union all
 )
 union all
 (
+    -- The clock of a step runs while a participant has its decision's lease.
+    select 'step', run_id
+    from wait
+    where step_until <= $1
+      and lease_holder is not null and answered_at is null and not withheld
+      and run_id <> all($4)
+    order by step_until
+    limit $3
+)
+union all
+(
     -- The id of a timer is made of its time.
     select 'timer', run_id
     from wait

@@ -15,8 +15,9 @@ set lease_holder = wanted.holder,
     lease_epoch = nextval('wait_lease_epoch'),
     lease_ms = wanted.lease_ms,
     lease_expires_at = $4 + make_interval(secs => wanted.lease_ms / 1000.0),
+    step_until = step_until + greatest(interval '0', $4 - free_since),
     free_ms = free_ms + greatest(0, extract(epoch from $4 - free_since) * 1000)::bigint
 from wanted
 join free on free.id = wanted.id
 where wait.id = wanted.id
-returning wait.id, wait.run_id, wait.lease_epoch, wait.lease_expires_at
+returning wait.id, wait.run_id, wait.lease_epoch, wait.lease_expires_at, wait.step_until

@@ -7,6 +7,7 @@ mod model;
 mod model_budget;
 mod rows;
 mod sleep;
+mod step_deadline;
 mod worker_call;
 mod world;
 
