@@ -1,15 +1,22 @@
 //! Keys in files: the private key that a service signs with, made at its first start, and the public keys that are
 //! trusted. Both files are read again when they change, so that a key is rotated without a restart.
 
+mod rotation;
+mod trusted;
+
+pub use rotation::{Rotated, rotate_key};
+pub use trusted::{TrustedFile, read_trusted_keys, registered_since, trust_key, trust_keys};
+
+use crate::clock;
 use crate::config::ConfigError;
-use crate::domain::signature::{KEY_BYTES, PublicKey, SecretKey, Service, TrustedKey, TrustedKeys};
-use crate::store::{CurrentKey, Signing, TrustSource};
-use chrono::{DateTime, TimeDelta, Utc};
+use crate::domain::signature::{KEY_BYTES, PublicKey, SecretKey, Service};
+use crate::store::{CurrentKey, Signing, StoreError, TrustSource};
+use chrono::TimeDelta;
 use nix::unistd::geteuid;
 use ring::rand::{SecureRandom, SystemRandom};
 use sqlx::PgPool;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,11 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How often a signing service looks whether its key file changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A new key is valid from a little before it is made: the clocks of two machines differ.
-const SKEW: TimeDelta = TimeDelta::minutes(5);
-/// The same for the first key of a service: what was stored before it is not signed.
-const FIRST_SKEW: TimeDelta = TimeDelta::seconds(10);
-/// How long a key stays valid after another one took its place.
+/// How long a key stays valid after another one took its place: everything that it signed is stored by then.
 const GRACE: TimeDelta = TimeDelta::minutes(10);
 
 /// What tells one content of a file from another without reading it.
@@ -122,11 +125,7 @@ fn read_by_others(metadata: &Metadata) -> Option<u32> {
     (mode & refused != 0).then_some(mode)
 }
 
-/// A new key.
-///
-/// # Errors
-/// The machine has no random numbers.
-pub fn random_key(path: &Path) -> Result<SecretKey, ConfigError> {
+fn random_key(path: &Path) -> Result<SecretKey, ConfigError> {
     let why = |why: &str| ConfigError::KeyUnusable { path: path.to_owned(), why: why.to_owned() };
     let mut seed = [0; KEY_BYTES];
     SystemRandom::new().fill(&mut seed).map_err(|_| why("the machine has no random numbers"))?;
@@ -139,7 +138,7 @@ fn make_key(path: &Path) -> Result<(), ConfigError> {
         fs::create_dir_all(folder).map_err(unusable(folder))?;
     }
     let key = random_key(path)?;
-    let beside = write_beside(path, &key.to_pem())?;
+    let beside = write_beside(path, &key.to_pem()).map_err(unusable(path))?;
     let linked = fs::hard_link(&beside, path);
     fs::remove_file(&beside).map_err(unusable(&beside))?;
     match linked {
@@ -148,109 +147,14 @@ fn make_key(path: &Path) -> Result<(), ConfigError> {
     }
 }
 
-/// Replaces the key of a file, whole or not at all.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn replace_key(path: &Path, key: &SecretKey) -> Result<(), ConfigError> {
-    let beside = write_beside(path, &key.to_pem())?;
-    fs::rename(&beside, path).map_err(unusable(path))
-}
-
-fn write_beside(path: &Path, text: &str) -> Result<PathBuf, ConfigError> {
+/// Writes a file that only its owner reads, to take the place of another one.
+fn write_beside(path: &Path, text: &str) -> io::Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{}", uuid::Uuid::now_v7().simple()));
-    let mut file: File = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&beside)
-        .map_err(unusable(&beside))?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(unusable(&beside))?;
+    let mut file: File =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all())?;
     Ok(beside)
-}
-
-/// The file with the public keys that are trusted.
-pub struct TrustedFile {
-    path: PathBuf,
-    held: Mutex<Held<Arc<TrustedKeys>>>,
-}
-
-impl TrustedFile {
-    /// Reads the file.
-    ///
-    /// # Errors
-    /// It cannot be read, or is no file of trusted keys.
-    pub fn open(path: &Path) -> Result<Self, ConfigError> {
-        let (value, stamp) = read_trusted(path)?;
-        let held = Held { value: Arc::new(value), stamp, looked_at: Instant::now() };
-        Ok(Self { path: path.to_owned(), held: Mutex::new(held) })
-    }
-}
-
-impl TrustSource for TrustedFile {
-    /// The file is looked at each time: a new key is in it before anything is signed with that key.
-    fn trusted(&self) -> Arc<TrustedKeys> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if fs::metadata(&self.path).is_ok_and(|found| stamp(&found) != held.stamp) {
-            match read_trusted(&self.path) {
-                Ok((keys, stamp)) => (held.value, held.stamp) = (Arc::new(keys), stamp),
-                Err(error) => {
-                    tracing::error!(%error, "keys: the changed file of trusted keys cannot be used; the keys before it stay trusted");
-                }
-            }
-        }
-        Arc::clone(&held.value)
-    }
-}
-
-/// Reads a file of trusted keys.
-///
-/// # Errors
-/// It cannot be read, or is no file of trusted keys.
-pub fn read_trusted_keys(path: &Path) -> Result<TrustedKeys, ConfigError> {
-    read_trusted(path).map(|(keys, _)| keys)
-}
-
-fn read_trusted(path: &Path) -> Result<(TrustedKeys, Stamp), ConfigError> {
-    let unusable = |why: String| ConfigError::TrustedKeysUnusable { path: path.to_owned(), why };
-    let metadata = fs::metadata(path).map_err(|error| unusable(error.to_string()))?;
-    let text = fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
-    let keys = TrustedKeys::read(&text).map_err(|error| unusable(error.to_string()))?;
-    Ok((keys, stamp(&metadata)))
-}
-
-/// Trusts a key from now on in a file, which is made where there is none. `replaces` ends the other keys of the
-/// service after a time in which everything that they signed is stored.
-///
-/// # Errors
-/// The file cannot be read or written.
-pub fn trust_key(
-    path: &Path,
-    (service, key): (Service, PublicKey),
-    replaces: bool,
-    now: DateTime<Utc>,
-) -> Result<(), ConfigError> {
-    let mut keys = match path.exists() {
-        true => read_trusted_keys(path)?.keys().to_vec(),
-        false => Vec::new(),
-    };
-    if keys.iter().any(|known| known.key == key && known.service == service) {
-        return Ok(());
-    }
-    if replaces {
-        let of_service = keys.iter_mut().filter(|known| known.service == service);
-        of_service.for_each(|known| {
-            known.valid_until.get_or_insert(now + GRACE);
-        });
-    }
-    let before = if replaces { SKEW } else { FIRST_SKEW };
-    keys.push(TrustedKey { service, key, valid_from: now - before, valid_until: None });
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(unusable(folder))?;
-    }
-    let beside = write_beside(path, &TrustedKeys::new(keys).to_text())?;
-    fs::rename(&beside, path).map_err(unusable(path))
 }
 
 /// What a service signs with; nothing where no key file is set.
@@ -276,13 +180,14 @@ pub fn trust(file: Option<&Path>) -> Result<Option<Arc<dyn TrustSource>>, Config
     Ok(opened.map(|file| Arc::new(file) as Arc<dyn TrustSource>))
 }
 
-/// Keeps the present key of a service in the table of keys, until `shutdown` is cancelled.
+/// Keeps the present key of a service in the table of keys, until `shutdown` is cancelled. A key that it no longer signs
+/// with gets an end there.
 pub async fn keep_registered(signing: Signing, pool: PgPool, shutdown: CancellationToken) {
     let mut registered = None;
     loop {
         let key = signing.public();
         if key != registered {
-            match signing.register(&pool).await {
+            match register(&signing, &pool, registered).await {
                 Ok(()) => registered = key,
                 Err(error) => {
                     tracing::warn!(%error, "keys: the key could not be registered; it is tried again");
@@ -293,6 +198,18 @@ pub async fn keep_registered(signing: Signing, pool: PgPool, shutdown: Cancellat
             () = shutdown.cancelled() => return,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
+    }
+}
+
+async fn register(
+    signing: &Signing,
+    pool: &PgPool,
+    replaced: Option<PublicKey>,
+) -> Result<(), StoreError> {
+    signing.register(pool).await?;
+    match replaced {
+        Some(key) => signing.end_registration(pool, key, clock::now() + GRACE).await,
+        None => Ok(()),
     }
 }
 
@@ -323,23 +240,5 @@ mod tests {
         fs::write(&path, "s3cret").unwrap();
         let said = read_secret_key(&path).unwrap_err().to_string();
         assert!(said.contains("BEGIN PRIVATE KEY") && !said.contains("s3cret"), "{said}");
-    }
-
-    #[test]
-    fn a_rotated_key_is_trusted_before_it_signs_and_the_old_one_for_a_while() {
-        let folder = tempfile::tempdir().unwrap();
-        let (key, trusted) = (folder.path().join("key.pem"), folder.path().join("trusted.json"));
-        let file = KeyFile::open_or_make(&key).unwrap();
-        let now = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
-        trust_key(&trusted, (Service::Executor, file.public()), false, now).unwrap();
-        let seen = TrustedFile::open(&trusted).unwrap();
-        let next = random_key(&key).unwrap();
-        trust_key(&trusted, (Service::Executor, next.public()), true, now).unwrap();
-        replace_key(&key, &next).unwrap();
-        let keys = seen.trusted();
-        let [old, new] = keys.keys() else { panic!("{:?}", keys.keys()) };
-        assert_eq!((old.key, old.valid_until), (file.public(), Some(now + GRACE)));
-        assert_eq!((new.key, new.valid_until), (next.public(), None));
-        assert!(new.valid_from < now);
     }
 }

@@ -36,7 +36,7 @@ impl VerdictFile {
             }
             Err(error) => return Err(error.into()),
         };
-        trust_key(&folder.trusted_keys(), (Service::User, public), false, clock::now())?;
+        trust_key(&folder.trusted_keys(), (Service::User, public), clock::now())?;
         let key = read_secret_key(&path)?;
         self.signature = Some(sign_document(&key, clock::now(), &self.document()?));
         Ok(())
