@@ -6,8 +6,8 @@
 //!
 //! Where it stops, everything that is signed stays trusted: the old key ends only once the new one signs.
 
+use super::key_file::{random_key, read_secret_key, unusable, write_beside};
 use super::trusted::TrustedFileWriter;
-use super::{GRACE, random_key, read_secret_key, unusable, write_beside};
 use crate::config::ConfigError;
 use crate::domain::signature::{PublicKey, Service, TrustedKey};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -16,6 +16,8 @@ use std::{fs, io};
 
 /// A new key is valid from a little before it is made: the clocks of two machines differ.
 const SKEW: TimeDelta = TimeDelta::minutes(5);
+/// How long a key stays valid after another one took its place: everything that it signed is stored by then.
+pub(super) const GRACE: TimeDelta = TimeDelta::minutes(10);
 
 /// The public keys of a rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +71,8 @@ fn rotate_by(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{KeyFile, TrustedFile, read_trusted_keys, trust_key};
+    use super::super::key_file::KeyFile;
+    use super::super::trusted::{TrustedFile, read_trusted_keys, trust_key};
     use super::*;
     use crate::store::TrustSource;
     use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! The file of trusted keys: its readers, and its writers, of which one at a time changes it.
 
-use super::{Held, Stamp, stamp, write_beside};
+use super::key_file::{Held, Stamp, stamp, write_beside};
 use crate::config::ConfigError;
 use crate::domain::signature::{PublicKey, Service, TrustedKey, TrustedKeys};
 use crate::store::TrustSource;
@@ -169,7 +169,7 @@ fn unwritable(path: &Path) -> impl FnOnce(std::io::Error) -> ConfigError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::random_key;
+    use super::super::key_file::random_key;
     use super::*;
 
     fn at(seconds: i64) -> DateTime<Utc> {

@@ -161,18 +161,26 @@ pub struct RegisteredKey {
     pub valid_until: Option<DateTime<Utc>>,
 }
 
+#[derive(sqlx::FromRow)]
+struct RegisteredRow {
+    service: String,
+    public_key: Vec<u8>,
+    valid_from: DateTime<Utc>,
+    valid_until: Option<DateTime<Utc>>,
+}
+
 /// The registered keys, by service and age.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn registered_keys(pool: &PgPool) -> Result<Vec<RegisteredKey>, StoreError> {
     let listing = sqlx::query_as(include_str!("sql/list_keys.sql"));
-    let rows: Vec<(String, Vec<u8>, DateTime<Utc>, Option<DateTime<Utc>>)> =
-        within(async { Ok(listing.fetch_all(pool).await?) }).await?;
-    let read = rows.into_iter().map(|(service, key, valid_from, valid_until)| {
+    let rows: Vec<RegisteredRow> = within(async { Ok(listing.fetch_all(pool).await?) }).await?;
+    let read = rows.into_iter().map(|row| {
+        let RegisteredRow { service, public_key, valid_from, valid_until } = row;
         let known = Service::from_text(&service);
         let service = known.ok_or_else(|| StoreError::corrupt("signing_key.service", service))?;
-        let key = PublicKey::from_bytes(&key)
+        let key = PublicKey::from_bytes(&public_key)
             .ok_or_else(|| StoreError::corrupt("signing_key.public_key", "not 32 bytes"))?;
         Ok(RegisteredKey { service, key, valid_from, valid_until })
     });
