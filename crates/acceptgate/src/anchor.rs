@@ -6,7 +6,6 @@
 //!
 //! Verdicts never wait for it. While the authority is down they stay without an anchor, and the next one has them.
 
-use chrono::{DateTime, Utc};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Response};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -20,7 +19,7 @@ use surety_common::config::AnchorAuthority;
 use surety_common::domain::timestamp::{
     NONCE_BYTES, TimestampError, Token, read_response, request,
 };
-use surety_common::store::{AnchorBatch, StoreError};
+use surety_common::store::{AnchorBatch, StoreError, begin_anchoring};
 use surety_common::telemetry;
 use surety_common::tls::http_client;
 use tokio_util::sync::CancellationToken;
@@ -66,13 +65,24 @@ impl Anchoring {
     /// Anchors until `shutdown` is cancelled.
     pub(crate) async fn run(self, shutdown: CancellationToken) {
         let (started, interval) = (clock::now(), self.authority.interval);
-        let mut wait = interval;
+        let (mut wait, mut is_begun) = (Duration::ZERO, false);
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = tokio::time::sleep(wait) => {}
             }
-            wait = match self.anchor(started).await {
+            if !is_begun {
+                // At once: a restart before the first anchor begins where this process did.
+                match begin_anchoring(&self.pool, started).await {
+                    Ok(()) => (is_begun, wait) = (true, interval),
+                    Err(error) => {
+                        tracing::warn!(%error, "anchor: the start of anchoring could not be stored; it is tried again");
+                        wait = interval;
+                    }
+                }
+                continue;
+            }
+            wait = match self.anchor().await {
                 Ok((verdicts, is_full)) => {
                     telemetry::count_anchor("stored", verdicts);
                     if is_full { Duration::ZERO } else { interval }
@@ -89,8 +99,8 @@ impl Anchoring {
     }
 
     /// Anchors what has no anchor. Returns how many verdicts those were, and whether more may wait.
-    async fn anchor(&self, started: DateTime<Utc>) -> Result<(usize, bool), AnchorError> {
-        let Some(batch) = AnchorBatch::take(&self.pool, started).await? else {
+    async fn anchor(&self) -> Result<(usize, bool), AnchorError> {
+        let Some(batch) = AnchorBatch::take(&self.pool).await? else {
             return Ok((0, false));
         };
         let token = self.ask(&batch.root()).await?;

@@ -238,6 +238,12 @@ fn config_check_says_which_rights_the_services_have_in_the_database() {
         ),
         ("postgres://surety_gate:hunter2@h/d", "the role surety_gate of one service"),
         ("postgres://surety_planner@h:5432/d", "the role surety_planner of one service"),
+        ("postgresql:///d?user=surety_gate", "the role surety_gate of one service"),
+        ("postgres://surety%5Fexecutor@h,i/d", "the role surety_executor of one service"),
+        (
+            "postgres://h/surety_gate?user=x",
+            "one role for all services; `surety migrate --roles` makes one for each",
+        ),
     ] {
         for format in [&[][..], &["--json"]] {
             let mut command = place.command(&[&["config", "check"], format].concat());

@@ -1,257 +1,24 @@
 //! Keys in files: the private key that a service signs with, made at its first start, and the public keys that are
 //! trusted. Both files are read again when they change, so that a key is rotated without a restart.
 
+mod key_file;
+mod rotation;
+mod trusted;
+
+pub use key_file::{KeyFile, read_secret_key};
+pub use rotation::{Rotated, rotate_key};
+pub use trusted::{TrustedFile, read_trusted_keys, registered_since, trust_key, trust_keys};
+
+use self::key_file::LOOK_EVERY;
+use self::rotation::GRACE;
+use crate::clock;
 use crate::config::ConfigError;
-use crate::domain::signature::{KEY_BYTES, PublicKey, SecretKey, Service, TrustedKey, TrustedKeys};
-use crate::store::{CurrentKey, Signing, TrustSource};
-use chrono::{DateTime, TimeDelta, Utc};
-use nix::unistd::geteuid;
-use ring::rand::{SecureRandom, SystemRandom};
+use crate::domain::signature::{PublicKey, Service};
+use crate::store::{Signing, StoreError, TrustSource};
 use sqlx::PgPool;
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-/// How often a signing service looks whether its key file changed.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A new key is valid from a little before it is made: the clocks of two machines differ.
-const SKEW: TimeDelta = TimeDelta::minutes(5);
-/// The same for the first key of a service: what was stored before it is not signed.
-const FIRST_SKEW: TimeDelta = TimeDelta::seconds(10);
-/// How long a key stays valid after another one took its place.
-const GRACE: TimeDelta = TimeDelta::minutes(10);
-
-/// What tells one content of a file from another without reading it.
-type Stamp = (u64, i64, i64, u64);
-
-fn stamp(metadata: &Metadata) -> Stamp {
-    (metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.size())
-}
-
-/// The file with a service's private key.
-pub struct KeyFile {
-    path: PathBuf,
-    held: Mutex<Held<Arc<SecretKey>>>,
-}
-
-/// What a file held when it was last read.
-struct Held<T> {
-    value: T,
-    stamp: Stamp,
-    looked_at: Instant,
-}
-
-impl KeyFile {
-    /// Reads the key in a file, and makes one where there is no file.
-    ///
-    /// # Errors
-    /// The file cannot be made or read, other users can read it, or it holds no Ed25519 key.
-    pub fn open_or_make(path: &Path) -> Result<Self, ConfigError> {
-        if !path.exists() {
-            make_key(path)?;
-        }
-        let (key, stamp) = read_key(path)?;
-        let held = Held { value: Arc::new(key), stamp, looked_at: Instant::now() };
-        Ok(Self { path: path.to_owned(), held: Mutex::new(held) })
-    }
-
-    /// The public half of the key in the file.
-    pub fn public(&self) -> PublicKey {
-        self.current().public()
-    }
-}
-
-impl CurrentKey for KeyFile {
-    fn current(&self) -> Arc<SecretKey> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.looked_at.elapsed() >= LOOK_EVERY {
-            held.looked_at = Instant::now();
-            let changed = fs::metadata(&self.path).is_ok_and(|found| stamp(&found) != held.stamp);
-            if changed {
-                match read_key(&self.path) {
-                    Ok((key, stamp)) => {
-                        tracing::info!(key = %key.public().id(), "keys: the key file changed; this key signs from now on");
-                        (held.value, held.stamp) = (Arc::new(key), stamp);
-                    }
-                    Err(error) => {
-                        tracing::error!(%error, "keys: the changed key file cannot be used; the key before it signs on");
-                    }
-                }
-            }
-        }
-        Arc::clone(&held.value)
-    }
-}
-
-fn unusable(path: &Path) -> impl FnOnce(std::io::Error) -> ConfigError {
-    let path = path.to_owned();
-    move |source| ConfigError::KeyUnusable { path, why: source.to_string() }
-}
-
-/// Reads a private key.
-///
-/// # Errors
-/// The file cannot be read, other users can read it, or it holds no Ed25519 key.
-pub fn read_secret_key(path: &Path) -> Result<SecretKey, ConfigError> {
-    read_key(path).map(|(key, _)| key)
-}
-
-fn read_key(path: &Path) -> Result<(SecretKey, Stamp), ConfigError> {
-    let metadata = fs::metadata(path).map_err(unusable(path))?;
-    if let Some(mode) = read_by_others(&metadata) {
-        return Err(ConfigError::KeyExposed { path: path.to_owned(), mode });
-    }
-    let text = fs::read_to_string(path).map_err(unusable(path))?;
-    let key = SecretKey::from_pem(&text).map_err(|error| ConfigError::KeyUnusable {
-        path: path.to_owned(),
-        why: error.to_string(),
-    })?;
-    Ok((key, stamp(&metadata)))
-}
-
-/// The permission bits of a key file that other users can read. A group may where another user owns the file: that is
-/// how Kubernetes mounts a secret.
-fn read_by_others(metadata: &Metadata) -> Option<u32> {
-    let mode = metadata.mode() & 0o777;
-    let own = metadata.uid() == geteuid().as_raw();
-    let refused = if own { 0o077 } else { 0o007 };
-    (mode & refused != 0).then_some(mode)
-}
-
-/// A new key.
-///
-/// # Errors
-/// The machine has no random numbers.
-pub fn random_key(path: &Path) -> Result<SecretKey, ConfigError> {
-    let why = |why: &str| ConfigError::KeyUnusable { path: path.to_owned(), why: why.to_owned() };
-    let mut seed = [0; KEY_BYTES];
-    SystemRandom::new().fill(&mut seed).map_err(|_| why("the machine has no random numbers"))?;
-    SecretKey::from_seed(seed).map_err(|error| why(&error.to_string()))
-}
-
-/// Makes a key file that only its owner reads, unless another process made it meanwhile.
-fn make_key(path: &Path) -> Result<(), ConfigError> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(unusable(folder))?;
-    }
-    let key = random_key(path)?;
-    let beside = write_beside(path, &key.to_pem())?;
-    let linked = fs::hard_link(&beside, path);
-    fs::remove_file(&beside).map_err(unusable(&beside))?;
-    match linked {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(unusable(path)(error)),
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-/// Replaces the key of a file, whole or not at all.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn replace_key(path: &Path, key: &SecretKey) -> Result<(), ConfigError> {
-    let beside = write_beside(path, &key.to_pem())?;
-    fs::rename(&beside, path).map_err(unusable(path))
-}
-
-fn write_beside(path: &Path, text: &str) -> Result<PathBuf, ConfigError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.{}", uuid::Uuid::now_v7().simple()));
-    let mut file: File = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&beside)
-        .map_err(unusable(&beside))?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(unusable(&beside))?;
-    Ok(beside)
-}
-
-/// The file with the public keys that are trusted.
-pub struct TrustedFile {
-    path: PathBuf,
-    held: Mutex<Held<Arc<TrustedKeys>>>,
-}
-
-impl TrustedFile {
-    /// Reads the file.
-    ///
-    /// # Errors
-    /// It cannot be read, or is no file of trusted keys.
-    pub fn open(path: &Path) -> Result<Self, ConfigError> {
-        let (value, stamp) = read_trusted(path)?;
-        let held = Held { value: Arc::new(value), stamp, looked_at: Instant::now() };
-        Ok(Self { path: path.to_owned(), held: Mutex::new(held) })
-    }
-}
-
-impl TrustSource for TrustedFile {
-    /// The file is looked at each time: a new key is in it before anything is signed with that key.
-    fn trusted(&self) -> Arc<TrustedKeys> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if fs::metadata(&self.path).is_ok_and(|found| stamp(&found) != held.stamp) {
-            match read_trusted(&self.path) {
-                Ok((keys, stamp)) => (held.value, held.stamp) = (Arc::new(keys), stamp),
-                Err(error) => {
-                    tracing::error!(%error, "keys: the changed file of trusted keys cannot be used; the keys before it stay trusted");
-                }
-            }
-        }
-        Arc::clone(&held.value)
-    }
-}
-
-/// Reads a file of trusted keys.
-///
-/// # Errors
-/// It cannot be read, or is no file of trusted keys.
-pub fn read_trusted_keys(path: &Path) -> Result<TrustedKeys, ConfigError> {
-    read_trusted(path).map(|(keys, _)| keys)
-}
-
-fn read_trusted(path: &Path) -> Result<(TrustedKeys, Stamp), ConfigError> {
-    let unusable = |why: String| ConfigError::TrustedKeysUnusable { path: path.to_owned(), why };
-    let metadata = fs::metadata(path).map_err(|error| unusable(error.to_string()))?;
-    let text = fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
-    let keys = TrustedKeys::read(&text).map_err(|error| unusable(error.to_string()))?;
-    Ok((keys, stamp(&metadata)))
-}
-
-/// Trusts a key from now on in a file, which is made where there is none. `replaces` ends the other keys of the
-/// service after a time in which everything that they signed is stored.
-///
-/// # Errors
-/// The file cannot be read or written.
-pub fn trust_key(
-    path: &Path,
-    (service, key): (Service, PublicKey),
-    replaces: bool,
-    now: DateTime<Utc>,
-) -> Result<(), ConfigError> {
-    let mut keys = match path.exists() {
-        true => read_trusted_keys(path)?.keys().to_vec(),
-        false => Vec::new(),
-    };
-    if keys.iter().any(|known| known.key == key && known.service == service) {
-        return Ok(());
-    }
-    if replaces {
-        let of_service = keys.iter_mut().filter(|known| known.service == service);
-        of_service.for_each(|known| {
-            known.valid_until.get_or_insert(now + GRACE);
-        });
-    }
-    let before = if replaces { SKEW } else { FIRST_SKEW };
-    keys.push(TrustedKey { service, key, valid_from: now - before, valid_until: None });
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(unusable(folder))?;
-    }
-    let beside = write_beside(path, &TrustedKeys::new(keys).to_text())?;
-    fs::rename(&beside, path).map_err(unusable(path))
-}
 
 /// What a service signs with; nothing where no key file is set.
 ///
@@ -276,13 +43,14 @@ pub fn trust(file: Option<&Path>) -> Result<Option<Arc<dyn TrustSource>>, Config
     Ok(opened.map(|file| Arc::new(file) as Arc<dyn TrustSource>))
 }
 
-/// Keeps the present key of a service in the table of keys, until `shutdown` is cancelled.
+/// Keeps the present key of a service in the table of keys, until `shutdown` is cancelled. A key that it no longer signs
+/// with gets an end there.
 pub async fn keep_registered(signing: Signing, pool: PgPool, shutdown: CancellationToken) {
     let mut registered = None;
     loop {
         let key = signing.public();
         if key != registered {
-            match signing.register(&pool).await {
+            match register(&signing, &pool, registered).await {
                 Ok(()) => registered = key,
                 Err(error) => {
                     tracing::warn!(%error, "keys: the key could not be registered; it is tried again");
@@ -296,50 +64,14 @@ pub async fn keep_registered(signing: Signing, pool: PgPool, shutdown: Cancellat
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn a_key_file_is_made_once_for_its_owner_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("keys/executor.pem");
-        let made = KeyFile::open_or_make(&path).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(KeyFile::open_or_make(&path).unwrap().public(), made.public());
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_key_file_that_others_read_or_that_holds_no_key_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("key.pem");
-        KeyFile::open_or_make(&path).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let said = read_secret_key(&path).unwrap_err().to_string();
-        assert!(said.contains("chmod 600") && said.contains("640"), "{said}");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        fs::write(&path, "s3cret").unwrap();
-        let said = read_secret_key(&path).unwrap_err().to_string();
-        assert!(said.contains("BEGIN PRIVATE KEY") && !said.contains("s3cret"), "{said}");
-    }
-
-    #[test]
-    fn a_rotated_key_is_trusted_before_it_signs_and_the_old_one_for_a_while() {
-        let folder = tempfile::tempdir().unwrap();
-        let (key, trusted) = (folder.path().join("key.pem"), folder.path().join("trusted.json"));
-        let file = KeyFile::open_or_make(&key).unwrap();
-        let now = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
-        trust_key(&trusted, (Service::Executor, file.public()), false, now).unwrap();
-        let seen = TrustedFile::open(&trusted).unwrap();
-        let next = random_key(&key).unwrap();
-        trust_key(&trusted, (Service::Executor, next.public()), true, now).unwrap();
-        replace_key(&key, &next).unwrap();
-        let keys = seen.trusted();
-        let [old, new] = keys.keys() else { panic!("{:?}", keys.keys()) };
-        assert_eq!((old.key, old.valid_until), (file.public(), Some(now + GRACE)));
-        assert_eq!((new.key, new.valid_until), (next.public(), None));
-        assert!(new.valid_from < now);
+async fn register(
+    signing: &Signing,
+    pool: &PgPool,
+    replaced: Option<PublicKey>,
+) -> Result<(), StoreError> {
+    signing.register(pool).await?;
+    match replaced {
+        Some(key) => signing.end_registration(pool, key, clock::now() + GRACE).await,
+        None => Ok(()),
     }
 }

@@ -82,13 +82,14 @@ pub async fn serve(
     if let Some(endpoints) = endpoints.clone() {
         tokio::spawn(endpoints.check_at_start("executor", shutdown.clone()));
     }
+    // Made before the sandbox hides it.
+    let signing = keys::signing(Signer::Executor, setup.executor.executor_key_file.as_deref())?;
     let key_files = endpoints.iter().flat_map(surety_model::Endpoints::secret_files);
     let sandbox = confine(&setup, key_files.map(Path::to_owned).collect()).await?;
     let in_force = sandbox.machine().in_force().clone();
     sweep(&sandbox, git_host(&setup.executor).clones).await;
     warn_of_open_files(setup.executor.executor_slots);
     let gate = gate::Gate::new(gate_channel(&setup)?);
-    let signing = keys::signing(Signer::Executor, setup.executor.executor_key_file.as_deref())?;
     // Everything of the configuration was read by now, and an error of it named.
     announce("executor", &listener);
     let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));

@@ -6,7 +6,7 @@ use super::toolchain::{LOGIN, issue};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use surety_common::domain::signature::{SignatureStatus, check_export};
+use surety_common::domain::signature::{Service as Signer, SignatureStatus, check_export};
 use surety_common::keys::read_trusted_keys;
 use surety_common::wire::client::channel;
 use surety_common::wire::v1;
@@ -153,6 +153,24 @@ async fn a_registered_key_is_trusted_once_it_is_pinned() -> Result<()> {
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     ensure!(!Path::new(&file).exists(), "a list trusts nothing");
+    // One is registered for another service too: the person who compared the id says for which.
+    let pool = deployment.database.pool().await?;
+    let registered_long_ago = "update signing_key set valid_from = valid_from - interval '2 hours'";
+    sqlx::query(registered_long_ago).execute(&pool).await?;
+    let twice = "insert into signing_key select key_id, 'gate', public_key, valid_from from signing_key \
+                 where service = 'executor'";
+    sqlx::query(twice).execute(&pool).await?;
+    let executor = known.keys().iter().find(|key| key.service == Signer::Executor);
+    let id = executor.context("the key of the executor")?.key.id().to_string();
+    let refused = format!("{:?}", keys(&["pin", &id]).await);
+    ensure!(refused.contains("for several services: executor, gate"), "{refused}");
+    keys(&["pin", &id, "--service", "executor"]).await?;
+    sqlx::query(
+        "delete from signing_key where service = 'gate' and key_id in \
+                 (select key_id from signing_key where service = 'executor')",
+    )
+    .execute(&pool)
+    .await?;
     for key in known.keys().iter().filter(|key| listed.contains(&key.key.id().to_string())) {
         let id = key.key.id().to_string();
         let pinned = keys(&["pin", &id]).await?;
@@ -164,6 +182,11 @@ async fn a_registered_key_is_trusted_once_it_is_pinned() -> Result<()> {
         ids.collect::<std::collections::BTreeSet<_>>()
     };
     ensure!(ids(&pinned) == ids(&known), "{pinned:?}");
+    let an_hour_ago = chrono::Utc::now() - chrono::TimeDelta::hours(1);
+    ensure!(
+        pinned.keys().iter().all(|key| key.valid_from < an_hour_ago),
+        "since it signs: {pinned:?}"
+    );
     let refused = keys(&["pin", "00112233445566778899aabbccddeeff"]).await;
     ensure!(refused.is_err(), "a key that no service registered: {refused:?}");
     deployment.finish().await

@@ -11,6 +11,7 @@ use surety_common::domain::signature::{
 };
 use surety_common::domain::timestamp::TsaCertificate;
 use surety_common::keys::{KeyFile, read_trusted_keys, trust_key};
+use surety_common::store::registered_keys;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Database, Deployment, PATIENCE, Process, Service, binary};
 use surety_e2e::script::{plan, step, write};
@@ -32,7 +33,7 @@ impl Files {
         std::fs::create_dir(files.path("anchors"))?;
         for (service, _) in SERVICES {
             let key = KeyFile::open_or_make(&files.key(service))?.public();
-            trust_key(&files.path("trusted.json"), (service, key), false, chrono::Utc::now())?;
+            trust_key(&files.path("trusted.json"), (service, key), chrono::Utc::now())?;
         }
         Ok(files)
     }
@@ -219,10 +220,28 @@ async fn keys_rotate_under_load_and_verdicts_are_anchored_outside_the_database()
     let used: BTreeSet<String> = exports.iter().flat_map(|lines| key_ids(lines)).collect();
     ensure!(used.len() > SERVICES.len(), "old and new keys signed: {used:?}");
 
+    registrations_end(&deployment, &files).await?;
+
     let lines = anchored(&deployment, &first).await?;
     anchors_hold(&deployment, &files, (&first, &lines)).await?;
     ensure!(authority.requests() > 2, "two failures and an anchor");
     deployment.finish().await
+}
+
+/// A service ends the registration of the key that it no longer signs with, and no other.
+async fn registrations_end(deployment: &Deployment, files: &Files) -> Result<()> {
+    let (pool, wanted) = (deployment.database.pool().await?, current(files)?);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let registered = registered_keys(&pool).await?;
+        let used = registered.iter().filter(|key| key.valid_until.is_none());
+        let used: BTreeSet<String> = used.map(|key| key.key.id().to_string()).collect();
+        if registered.len() == 2 * SERVICES.len() && used == wanted {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "{registered:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 async fn anchors_hold(
@@ -298,5 +317,30 @@ fn python_agrees(files: &Files, keys: &TrustedKeys, lines: &str) -> Result<()> {
         Some(0 | 77) => println!("{said}"),
         code => anyhow::bail!("{code:?}: {said}"),
     }
+    Ok(())
+}
+
+#[test]
+fn the_comparison_with_other_verifiers_is_skipped_without_python_and_fails_on_ci() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    for program in ["/usr/bin/dirname", "/bin/dirname"] {
+        if Path::new(program).exists() {
+            std::os::unix::fs::symlink(program, folder.path().join("dirname"))?;
+            break;
+        }
+    }
+    let skips = folder.path().join("skips");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/attestations.sh");
+    for (ci, code) in [("", 77), ("true", 1), ("1", 1)] {
+        let mut checking = std::process::Command::new("/bin/bash");
+        checking
+            .arg(&script)
+            .env("PATH", folder.path())
+            .env("SURETY_TEST_SKIPS", &skips)
+            .env("CI", ci);
+        let ended = checking.output()?;
+        ensure!(ended.status.code() == Some(code), "CI={ci:?}: {ended:?}");
+    }
+    ensure!(std::fs::read_to_string(&skips)? == "attestations: python3 is not installed\n");
     Ok(())
 }

@@ -8,7 +8,7 @@ use surety_common::config::{
     McpSessionsConfig, ModelDriverConfig, NamespaceDatabase, PlannerConfig, effective,
 };
 use surety_common::domain::json::Value;
-use surety_common::store::SERVICE_ROLES;
+use surety_common::store::{SERVICE_ROLES, role_of};
 use surety_common::tls::Tls;
 use surety_sandbox::{Missing, Wanted, machine};
 
@@ -98,8 +98,9 @@ fn rights(common: &CommonConfig) -> String {
     let Some(url) = &common.database_url else {
         return "one role for all services, in the private Postgres of `surety up`".to_owned();
     };
-    let user = url.expose().split_once("://").map_or("", |(_, rest)| rest);
-    let user = user.split(['@', ':', '/']).next().unwrap_or_default();
+    let Ok(user) = role_of(url.expose()) else {
+        return "unknown: the address of the database does not read".to_owned();
+    };
     match SERVICE_ROLES.iter().find(|role| **role == user) {
         Some(role) => format!("the role {role} of one service"),
         None => "one role for all services; `surety migrate --roles` makes one for each".to_owned(),

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use surety_common::config::{CommonConfig, DataDirConfig};
 use surety_common::domain::json::Value;
 use surety_common::domain::signature::{PublicKey, Service, TrustedKey, TrustedKeys, instant};
-use surety_common::keys::{random_key, read_secret_key, read_trusted_keys, replace_key, trust_key};
+use surety_common::keys::{Rotated, read_trusted_keys, registered_since, rotate_key, trust_keys};
 use surety_common::store::{self, PoolSize, RegisteredKey};
 
 use crate::exit::Exit;
@@ -32,7 +32,7 @@ enum KeysCommand {
         place: Place,
     },
     /// Make a new key for a service. It is trusted first, and the running service signs with it within a second; the
-    /// old key stays valid for ten minutes more.
+    /// old key stays valid for ten minutes more. Other keys of the service do not end.
     Rotate {
         /// planner, executor, gate, or user for the verdict files of `surety verify`.
         #[arg(value_name = "SERVICE", value_parser = read_service)]
@@ -45,11 +45,20 @@ enum KeysCommand {
         #[command(flatten)]
         place: Place,
     },
-    /// Trust a key: one that a service registered in the database, or the keys of an exported file.
+    /// Trust a key for its times: one that a service registered in the database, or the keys of an exported file.
     Pin {
         /// The id of a registered key, which needs --database-url, or a file that `surety keys export` wrote.
         #[arg(value_name = "KEY_ID|FILE")]
         what: String,
+
+        /// What the key may sign: the service whose log shows the id. Needed for an id that is registered for several
+        /// services; of a file, only the keys of this service are trusted.
+        #[arg(long, value_name = "SERVICE", value_parser = read_service)]
+        service: Option<Service>,
+
+        /// Since when what the key signed counts, RFC 3339; by default the time in the file, or of the registration.
+        #[arg(long, value_name = "TIME", value_parser = read_time)]
+        from: Option<DateTime<Utc>>,
 
         #[command(flatten)]
         place: Place,
@@ -71,6 +80,11 @@ struct Place {
     folder: DataDirConfig,
 }
 
+fn read_time(text: &str) -> Result<DateTime<Utc>, String> {
+    let read = DateTime::parse_from_rfc3339(text).map(|at| at.to_utc());
+    read.map_err(|_| "no RFC 3339 time, such as 2026-05-01T00:00:00Z".to_owned())
+}
+
 fn read_service(text: &str) -> Result<Service, String> {
     Service::from_text(text).ok_or_else(|| "none of planner, executor, gate and user".to_owned())
 }
@@ -82,7 +96,9 @@ impl Keys {
             KeysCommand::Rotate { service, key_file, place } => {
                 rotate(service, key_file, &place, output)
             }
-            KeysCommand::Pin { what, place } => pin(&what, &place, output).await,
+            KeysCommand::Pin { what, service, from, place } => {
+                pin(&what, (service, from), &place, output).await
+            }
             KeysCommand::Export { place } => {
                 let keys = read_trusted_keys(&place.trusted()?)?;
                 output.line(keys.to_text().trim_end())?;
@@ -128,8 +144,8 @@ async fn list(place: &Place, output: Output) -> Result<Exit, Failure> {
     };
     let mut rows: Vec<[String; 5]> = trusted.keys().iter().map(|key| row(key, "trusted")).collect();
     rows.extend(registered.iter().filter(|key| !is_known(key)).map(|found| {
-        let RegisteredKey { service, key, valid_from } = *found;
-        row(&TrustedKey { service, key, valid_from, valid_until: None }, "registered only")
+        let RegisteredKey { service, key, valid_from, valid_until } = *found;
+        row(&TrustedKey { service, key, valid_from, valid_until }, "registered only")
     }));
     let names = ["key", "service", "valid_from", "valid_until", "state"];
     let value = |row: &[String; 5]| {
@@ -160,50 +176,69 @@ fn rotate(
         Some(path) => path,
         None => DataFolder::choose(&place.folder)?.key(service),
     };
-    let old = read_secret_key(&path)?.public();
-    let key = random_key(&path)?;
-    trust_key(&place.trusted()?, (service, key.public()), true, Utc::now())?;
-    replace_key(&path, &key)?;
+    let Rotated { old, new } = rotate_key(&place.trusted()?, (service, &path), Utc::now())?;
     let id = |key: PublicKey| key.id().to_string();
     let value = object([
         ("service", text(service.as_str())),
-        ("key_id", text(id(key.public()))),
+        ("key_id", text(id(new))),
         ("replaced", text(id(old))),
     ]);
     output.either(&value, || {
-        format!(
-            "the {service} signs with {} from now on, and no longer with {}",
-            id(key.public()),
-            id(old)
-        )
+        format!("the {service} signs with {} from now on, and no longer with {}", id(new), id(old))
     })?;
     Ok(Exit::Done)
 }
 
-async fn pin(what: &str, place: &Place, output: Output) -> Result<Exit, Failure> {
-    let file = place.trusted()?;
+/// The service of a registered key is what the database says, so a person names it where there is a choice.
+async fn pin(
+    what: &str,
+    (service, from): (Option<Service>, Option<DateTime<Utc>>),
+    place: &Place,
+    output: Output,
+) -> Result<Exit, Failure> {
     let path = PathBuf::from(what);
-    let found: Vec<(Service, PublicKey)> = if path.exists() {
-        read_trusted_keys(&path)?.keys().iter().map(|key| (key.service, key.key)).collect()
+    let is_file = path.exists();
+    let mut found = if is_file {
+        read_trusted_keys(&path)?.keys().to_vec()
     } else {
         let registered = place.registered().await?;
         let named = registered.into_iter().filter(|key| key.key.id().to_string() == what);
-        named.map(|key| (key.service, key.key)).collect()
+        named.map(as_trusted).collect()
     };
+    found.retain(|key| service.is_none_or(|service| service == key.service));
     if found.is_empty() {
-        let message = format!("no key {what:?} is registered, and no such file exists");
+        let of = service.map(|service| format!(" for the {service}")).unwrap_or_default();
+        let message = match is_file {
+            true => format!("the file {what:?} has no key{of}"),
+            false => format!("no key {what:?} is registered{of}, and no such file exists"),
+        };
         let advice = "List registered keys with `surety keys list --database-url URL`.";
         return Err(Failure::new(Code::ValueInvalid, message, advice));
     }
-    for key in &found {
-        trust_key(&file, *key, false, Utc::now())?;
+    if !is_file && found.len() > 1 {
+        let services: Vec<_> = found.iter().map(|key| key.service.as_str()).collect();
+        let message =
+            format!("the key {what} is registered for several services: {}", services.join(", "));
+        let advice = "Find the service whose log shows the id, and name it with --service.";
+        return Err(Failure::new(Code::ValueInvalid, message, advice).at("--service"));
     }
-    let ids = found.iter().map(|(_, key)| text(key.id().to_string()));
+    if let Some(from) = from {
+        found.iter_mut().for_each(|key| key.valid_from = from);
+    }
+    let pinned = trust_keys(&place.trusted()?, &found)?;
+    let ids = pinned.iter().map(|key| text(key.key.id().to_string()));
     let value = object([("trusted", Value::Array(ids.collect()))]);
-    output.either(&value, || {
-        let line =
-            |(service, key): &(Service, PublicKey)| format!("trusted  {}  {service}", key.id());
-        found.iter().map(line).collect::<Vec<_>>().join("\n")
-    })?;
+    output.either(&value, || pinned.iter().map(line).collect::<Vec<_>>().join("\n"))?;
     Ok(Exit::Done)
+}
+
+fn as_trusted(registered: RegisteredKey) -> TrustedKey {
+    let RegisteredKey { service, key, valid_from, valid_until } = registered;
+    TrustedKey { service, key, valid_from: registered_since(valid_from, Utc::now()), valid_until }
+}
+
+fn line(key: &TrustedKey) -> String {
+    let until = key.valid_until.map(|until| format!(" until {}", instant(until)));
+    let (id, from) = (key.key.id(), instant(key.valid_from));
+    format!("trusted  {id}  {}  from {from}{}", key.service, until.unwrap_or_default())
 }

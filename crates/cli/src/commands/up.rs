@@ -12,6 +12,7 @@
 mod services;
 mod signals;
 
+use std::iter::once;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -120,13 +121,27 @@ impl Up {
             let path = file.get_or_insert_with(|| folder.key(service));
             let key = KeyFile::open_or_make(path)?.public();
             if own {
-                trust_key(&trusted, (service, key), false, chrono::Utc::now())?;
+                trust_key(&trusted, (service, key), chrono::Utc::now())?;
             }
         }
         if own {
             self.common.trusted_keys_file = Some(trusted);
         }
         Ok(())
+    }
+
+    /// What commands must not see, besides the executor's own files: the data folder, and the files of planner and gate,
+    /// which are on the same machine here.
+    fn hidden(&self, folder: &DataFolder) -> Vec<PathBuf> {
+        let files = [
+            &self.planner.planner_key_file,
+            &self.gate.gate_key_file,
+            &self.common.trusted_keys_file,
+            &self.planner.namespace_databases_file,
+            &self.planner.webhooks_file,
+        ];
+        let named = files.into_iter().flatten().cloned();
+        once(folder.path().to_owned()).chain(named).collect()
     }
 
     /// The tokens of the token file; without one those of the folder: a person's, a driver's and the
@@ -192,6 +207,7 @@ impl Up {
     ) -> Result<Exit, Failure> {
         let Started { folder, token_file, tokens, transport, databases, webhooks, ports, output } =
             started;
+        let hidden = self.hidden(&folder);
         let plan = Plan {
             common: self.common,
             planner: self.planner,
@@ -203,7 +219,7 @@ impl Up {
             webhooks,
             tokens,
             transport,
-            hidden: vec![folder.path().to_owned()],
+            hidden,
             metrics: guard.metrics(),
         };
         let mut services = Services::start(plan, ports)?;

@@ -18,7 +18,7 @@ use crate::output::{Output, note};
 use crate::plan_file::{folder_of, read_text};
 use crate::text::warning_line;
 use crate::verify::{
-    Caution, DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, Ran, Recorded, Scene, StartFrom,
+    Caution, DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, Ran, Recorded, Scene, Signed, StartFrom,
     Subject, Traces, VerdictFile, VerifyPlan, as_left, as_text, ask, beside_at, check_programs,
     compare, default_verdict_file, judge, of_run, origin_of, real, resolve, text_at,
 };
@@ -247,13 +247,13 @@ impl Verify {
         Err(Failure::new(Code::ValueInvalid, message, advice).at("--verdict"))
     }
 
-    /// What a verdict recorded of its workspace.
-    async fn recorded(&self, still: &str) -> Result<Recorded, Failure> {
+    /// What a verdict recorded of its workspace, and who signed it.
+    async fn recorded(&self, still: &str) -> Result<(Recorded, Option<Signed>), Failure> {
         let path = Path::new(still);
         if path.exists() {
             let verdict = VerdictFile::read(path)?;
-            verdict.check_signature(&self.client.folder)?;
-            return Ok(verdict.workspace);
+            let signed = verdict.check_signature(&self.client.folder)?;
+            return Ok((verdict.workspace, Some(signed)));
         }
         if is_path(still) {
             let message = format!("there is no verdict file {still:?}");
@@ -262,18 +262,18 @@ impl Verify {
         }
         let connection = Connection::open(&self.client)?;
         let run_id = connection.resolve(still).await?;
-        of_run(&connection, &run_id).await
+        Ok((of_run(&connection, &run_id).await?, None))
     }
 
     async fn compare(&self, still: &str, output: Output) -> Result<Exit, Failure> {
-        let recorded = self.recorded(still).await?;
+        let (recorded, signed) = self.recorded(still).await?;
         let workspace = self.workspace.clone().unwrap_or_else(|| recorded.path.clone().into());
         if workspace.as_os_str().is_empty() {
             let message = format!("run {still} worked in a folder of its own");
             let advice = "Name the folder with --workspace.";
             return Err(Failure::new(Code::ValueInvalid, message, advice).at("--workspace"));
         }
-        let comparison = compare(&workspace, &recorded).await?;
+        let comparison = compare(&workspace, &recorded, signed).await?;
         output.either(&comparison.to_json(), || comparison.to_text())?;
         Ok(if comparison.holds() { Exit::Done } else { Exit::NotAccepted })
     }

@@ -207,7 +207,7 @@ impl Observer {
                 let read = VerdictFile::read(decided.file.as_ref()).map(|file| file.workspace);
                 match read.ok().filter(|recorded| recorded.digest == decided.digest) {
                     Some(recorded) => {
-                        if compare(&self.opening.folder, &recorded).await?.holds() {
+                        if compare(&self.opening.folder, &recorded, None).await?.holds() {
                             return Ok(None);
                         }
                         "the workspace changed after the last one".to_owned()

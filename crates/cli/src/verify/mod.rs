@@ -36,5 +36,6 @@ pub use plan::VerifyPlan;
 pub use report::as_text;
 pub use round::{Judged, Traces, judge, resolve};
 pub use scene::{Kept, Scene, StartFrom};
+pub use signed::Signed;
 pub use still::{Comparison, compare};
 pub use still_run::of_run;

@@ -10,6 +10,7 @@ use tokio::task::spawn_blocking;
 
 use super::file::Recorded;
 use super::scene::{defect, failed};
+use super::signed::Signed;
 use crate::failure::{Code, Failure};
 use crate::wire_json::{object, text};
 
@@ -22,12 +23,18 @@ pub struct Comparison {
     pub expected: String,
     /// The digest now.
     pub found: String,
+    /// Who signed the verdict; none where it is no file.
+    pub signed: Option<Signed>,
 }
 
 impl Comparison {
-    /// Whether nothing changed since.
+    /// Whether nothing changed since, as far as the reader can trust the verdict.
     #[must_use]
     pub fn holds(&self) -> bool {
+        self.is_same() && self.signed != Some(Signed::Unsigned { refused: true })
+    }
+
+    fn is_same(&self) -> bool {
         self.expected == self.found
     }
 
@@ -39,6 +46,7 @@ impl Comparison {
             ("workspace", text(self.workspace.to_string_lossy())),
             ("expected", text(&self.expected)),
             ("found", text(&self.found)),
+            ("signed_by", self.signed_by().map_or(Value::Null, text)),
         ])
     }
 
@@ -46,14 +54,31 @@ impl Comparison {
     #[must_use]
     pub fn to_text(&self) -> String {
         let (path, found) = (self.workspace.display(), &self.found);
-        if self.holds() {
-            return format!("{path} is still what the verdict is about\n  digest {found}");
+        let signed = match &self.signed {
+            Some(Signed::By(key_id)) => format!("\n  signed by {key_id}"),
+            Some(Signed::Unsigned { refused: false }) => "\n  unsigned".to_owned(),
+            Some(Signed::Unsigned { refused: true }) => {
+                "\n  unsigned, and a key of a user is trusted here: the verdict may have been changed; `surety verify` \
+                 makes a new verdict"
+                    .to_owned()
+            }
+            None => String::new(),
+        };
+        if self.is_same() {
+            return format!("{path} is still what the verdict is about\n  digest {found}{signed}");
         }
         format!(
-            "{path} changed since the verdict\n  verdict {}\n  now     {found}\n  `surety verify` \
+            "{path} changed since the verdict\n  verdict {}\n  now     {found}{signed}\n  `surety verify` \
              makes a new verdict",
             self.expected
         )
+    }
+
+    fn signed_by(&self) -> Option<&String> {
+        match &self.signed {
+            Some(Signed::By(key_id)) => Some(key_id),
+            Some(Signed::Unsigned { .. }) | None => None,
+        }
     }
 }
 
@@ -61,7 +86,11 @@ impl Comparison {
 ///
 /// # Errors
 /// The workspace cannot be read, or the rules of the verdict do not.
-pub async fn compare(workspace: &Path, recorded: &Recorded) -> Result<Comparison, Failure> {
+pub async fn compare(
+    workspace: &Path,
+    recorded: &Recorded,
+    signed: Option<Signed>,
+) -> Result<Comparison, Failure> {
     let rules = recorded.rules()?;
     let named = workspace.to_owned();
     let taking = spawn_blocking(move || -> Result<_, ToolError> {
@@ -78,5 +107,5 @@ pub async fn compare(workspace: &Path, recorded: &Recorded) -> Result<Comparison
         }
         failed(&error)
     })?;
-    Ok(Comparison { workspace, expected: recorded.digest.clone(), found })
+    Ok(Comparison { workspace, expected: recorded.digest.clone(), found, signed })
 }

@@ -1,7 +1,11 @@
 //! The user's signature of a verdict file, and the keys that a reader trusts.
 
 use crate::support::{Ended, Home};
+use chrono::{TimeDelta, Utc};
 use std::path::Path;
+use surety_common::domain::json::parse_stored;
+use surety_common::domain::signature::{Service, TrustedKey, TrustedKeys, sign_document};
+use surety_common::keys::read_secret_key;
 
 const CHECKS: &str = "verify: [{kind: command_success, target: grep -q fixed product.txt}]\n";
 
@@ -69,4 +73,74 @@ fn a_reader_trusts_the_key_of_a_verdict_once_it_is_pinned() {
     let users = listed.stdout.lines().filter(|line| line.contains(" user ")).count();
     assert_eq!(users, 2, "the reader's own key and the pinned one: {listed:#?}");
     keys(&home, &reader, &["pin", "ab"]).is(1, "no key \"ab\" is registered");
+}
+
+/// Makes the author's verdict an hour old, and returns the author's keys as a file for others.
+fn signed_an_hour_ago(home: &Home, data: &Path) -> String {
+    let an_hour_ago = Utc::now() - TimeDelta::hours(1);
+    let key = read_secret_key(&data.join("keys/user.pem")).unwrap();
+    let mut verdict = home.verdict();
+    verdict.as_object_mut().unwrap().remove("signature");
+    let document = parse_stored(&verdict.to_string()).unwrap().value;
+    verdict["signature"] = sign_document(&key, an_hour_ago, &document).into();
+    std::fs::write(home.verdict_file(), verdict.to_string()).unwrap();
+    let valid_from = an_hour_ago - TimeDelta::hours(1);
+    let key = key.public();
+    let own = TrustedKey { service: Service::User, key, valid_from, valid_until: None };
+    std::fs::write(data.join("keys/trusted-keys.json"), TrustedKeys::new(vec![own]).to_text())
+        .unwrap();
+    keys(home, data, &["export"]).is(0, "\"service\":\"user\"").stdout.clone()
+}
+
+#[test]
+fn a_pinned_file_keeps_the_times_of_its_keys_and_their_ends() {
+    let home = accepted();
+    let (file, data) = (home.verdict_file(), home.home.join(".local/share/surety"));
+    let exported = signed_an_hour_ago(&home, &data);
+    still(&home, &file, &data).is(0, "is still");
+    let handed = home.home.join("keys.json");
+    let pin = |reader: &str, text: &str, further: &[&str]| {
+        std::fs::write(&handed, text).unwrap();
+        let reader = home.home.join(reader);
+        let pin = [&["pin", handed.to_str().unwrap()], further].concat();
+        let pinned = keys(&home, &reader, &pin);
+        pinned.is(0, "trusted  ");
+        (pinned, still(&home, &file, &reader))
+    };
+    let (_, checked) = pin("reader", &exported, &[]);
+    checked.is(0, "is still").is(0, "signed by ");
+
+    let two_hours_ago = (Utc::now() - TimeDelta::minutes(90)).to_rfc3339();
+    let ended = exported.replace("null", &format!("\"{two_hours_ago}\""));
+    let (pinned, checked) = pin("second", &ended, &[]);
+    pinned.is(0, " until ");
+    checked.is(1, "was not valid");
+    // The end that the first reader learns of counts, and an older file does not take it back.
+    pin("reader", &ended, &[]).1.is(1, "was not valid");
+    pin("reader", &exported, &[]).1.is(1, "was not valid");
+    let (_, checked) = pin("third", &exported, &["--from", &Utc::now().to_rfc3339()]);
+    checked.is(1, "was not valid");
+    keys(&home, &data, &["pin", handed.to_str().unwrap(), "--service", "gate"])
+        .is(1, "has no key for the gate");
+}
+
+#[test]
+fn a_verdict_whose_signature_was_taken_out_is_not_accepted_where_keys_are_trusted() {
+    let home = accepted();
+    let (file, data) = (home.verdict_file(), home.home.join(".local/share/surety"));
+    let key_id = home.verdict()["signature"].as_str().unwrap().to_owned();
+    let key_id =
+        serde_json::from_str::<serde_json::Value>(&key_id).unwrap()["signatures"][0]["keyid"]
+            .clone();
+    let key_id = key_id.as_str().unwrap();
+    still(&home, &file, &data).is(0, &format!("signed by {key_id}"));
+    let mut verdict = home.verdict();
+    verdict.as_object_mut().unwrap().remove("signature");
+    std::fs::write(&file, verdict.to_string()).unwrap();
+    still(&home, &file, &data).is(2, "unsigned, and a key of a user is trusted here");
+    // A reader without keys learns that nothing proves who wrote it.
+    still(&home, &file, &home.home.join("other")).is(0, "  unsigned");
+    let mut surety = home.surety(&["--still", file.to_str().unwrap(), "--json"]);
+    let said = Ended::of(&surety.env("SURETY_DATA_DIR", &data).output().unwrap());
+    said.is(2, "\"still\":false").is(2, "\"signed_by\":null");
 }

@@ -32,24 +32,25 @@ pub struct AnchorBatch {
 }
 
 impl AnchorBatch {
-    /// The verdicts since the last anchor, or, before the first one, since `started`. None without any, and while
-    /// another gate anchors.
+    /// The verdicts since the last anchor, or, before the first one, since anchoring was configured. None without any,
+    /// and while another gate anchors.
     ///
     /// # Errors
     /// [`StoreError`]
-    pub async fn take(pool: &PgPool, started: DateTime<Utc>) -> Result<Option<Self>, StoreError> {
+    pub async fn take(pool: &PgPool) -> Result<Option<Self>, StoreError> {
         within(async {
             let mut transaction = pool.begin().await?;
             if !lock(&mut transaction).await? {
                 return Ok(None);
             }
-            let through: Option<DateTime<Utc>> =
-                sqlx::query_scalar("select max(decided_through) from anchor")
+            let since: Option<DateTime<Utc>> =
+                sqlx::query_scalar(include_str!("sql/anchored_through.sql"))
                     .fetch_one(&mut *transaction)
                     .await?;
+            let Some(since) = since else { return Ok(None) };
             let rows: Vec<UnanchoredRow> =
                 sqlx::query_as(include_str!("sql/verdicts_to_anchor.sql"))
-                    .bind(through.unwrap_or(started) - LATE)
+                    .bind(since - LATE)
                     .bind(MOST_VERDICTS)
                     .fetch_all(&mut *transaction)
                     .await?;
@@ -116,6 +117,15 @@ fn nodes(proof: &RangeProof) -> Vec<u8> {
 async fn lock(connection: &mut PgConnection) -> Result<bool, StoreError> {
     let locking = sqlx::query_scalar("select pg_try_advisory_xact_lock($1)").bind(ANCHORING);
     Ok(locking.fetch_one(connection).await?)
+}
+
+/// Notes that verdicts are to be anchored from a time on, unless that was noted before.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn begin_anchoring(pool: &PgPool, started: DateTime<Utc>) -> Result<(), StoreError> {
+    let noting = sqlx::query(include_str!("sql/begin_anchoring.sql")).bind(started);
+    within(async { Ok(noting.execute(pool).await?) }).await.map(drop)
 }
 
 /// Deletes anchors that are older than `before` and whose verdicts are all deleted.

@@ -36,6 +36,11 @@ impl Hosts {
         Ok(Self(options))
     }
 
+    /// The role that logs in.
+    pub(super) fn role(&self) -> Option<&str> {
+        self.0.first().map(PgConnectOptions::get_username)
+    }
+
     /// The only address, or the first that accepts writes.
     ///
     /// # Errors

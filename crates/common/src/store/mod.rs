@@ -63,7 +63,7 @@ mod worker_tools;
 mod workspace_lock;
 
 pub use agent::{delete_agent, find_agent, find_agents, list_agents, put_agent};
-pub use anchor::{AnchorBatch, forget_anchors};
+pub use anchor::{AnchorBatch, begin_anchoring, forget_anchors};
 pub use apply::Outcome;
 pub use artifact::{Artifact, artifact_body, keep};
 pub use audit::{AuditRow, list_audit};
@@ -107,7 +107,7 @@ pub use request_outcome::{
 pub use retention::{
     Forgotten, Retention, forget_journals, forget_runs, forget_tasks, partitions_to_thin,
 };
-pub use roles::{SERVICE_ROLES, make_service_roles};
+pub use roles::{SERVICE_ROLES, make_service_roles, role_of};
 pub use run::{
     LIST_BYTES, RunFilter, RunOwner, RunPage, find_owner, find_run, find_wait, list_runs,
     listed_bytes,

@@ -1,11 +1,21 @@
 //! Database roles, one for each service: a stolen login can write only what its service writes.
 
 use super::StoreError;
+use super::hosts::Hosts;
 use super::pool::within_work;
 use sqlx::{AssertSqlSafe, PgPool};
 
 /// The roles of planner, executor and gate.
 pub const SERVICE_ROLES: [&str; 3] = ["surety_planner", "surety_executor", "surety_gate"];
+
+/// The role that an address of a database logs in as.
+///
+/// # Errors
+/// [`StoreError::Refused`] when it cannot be parsed.
+pub fn role_of(database_url: &str) -> Result<String, StoreError> {
+    let hosts = Hosts::read(database_url, 0)?;
+    Ok(hosts.role().unwrap_or_default().to_owned())
+}
 
 /// Makes the roles of the services where they are missing, and sets the rights of each. The caller's role owns the
 /// schema and may create roles.

@@ -128,6 +128,24 @@ impl Signing {
             .bind(clock::now());
         within(async { Ok(registering.execute(pool).await?) }).await.map(drop)
     }
+
+    /// Ends the registration of a key that this service signed with before, at a time.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn end_registration(
+        &self,
+        pool: &PgPool,
+        key: PublicKey,
+        at: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let Some((service, _)) = &self.0 else { return Ok(()) };
+        let ending = sqlx::query(include_str!("sql/end_key.sql"))
+            .bind(key.id().0)
+            .bind(service.as_str())
+            .bind(at);
+        within(async { Ok(ending.execute(pool).await?) }).await.map(drop)
+    }
 }
 
 /// A key that a service registered. That it stands in the database is no reason to trust it.
@@ -139,6 +157,16 @@ pub struct RegisteredKey {
     pub key: PublicKey,
     /// When it was registered.
     pub valid_from: DateTime<Utc>,
+    /// When it ends, because its service signs with another one; none while it is in use.
+    pub valid_until: Option<DateTime<Utc>>,
+}
+
+#[derive(sqlx::FromRow)]
+struct RegisteredRow {
+    service: String,
+    public_key: Vec<u8>,
+    valid_from: DateTime<Utc>,
+    valid_until: Option<DateTime<Utc>>,
 }
 
 /// The registered keys, by service and age.
@@ -147,14 +175,14 @@ pub struct RegisteredKey {
 /// [`StoreError`]
 pub async fn registered_keys(pool: &PgPool) -> Result<Vec<RegisteredKey>, StoreError> {
     let listing = sqlx::query_as(include_str!("sql/list_keys.sql"));
-    let rows: Vec<(String, Vec<u8>, DateTime<Utc>)> =
-        within(async { Ok(listing.fetch_all(pool).await?) }).await?;
-    let read = rows.into_iter().map(|(service, key, valid_from)| {
+    let rows: Vec<RegisteredRow> = within(async { Ok(listing.fetch_all(pool).await?) }).await?;
+    let read = rows.into_iter().map(|row| {
+        let RegisteredRow { service, public_key, valid_from, valid_until } = row;
         let known = Service::from_text(&service);
         let service = known.ok_or_else(|| StoreError::corrupt("signing_key.service", service))?;
-        let key = PublicKey::from_bytes(&key)
+        let key = PublicKey::from_bytes(&public_key)
             .ok_or_else(|| StoreError::corrupt("signing_key.public_key", "not 32 bytes"))?;
-        Ok(RegisteredKey { service, key, valid_from })
+        Ok(RegisteredKey { service, key, valid_from, valid_until })
     });
     read.collect()
 }

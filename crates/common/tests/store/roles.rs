@@ -1,7 +1,7 @@
 //! The database role of each service: what it may write.
 
 use crate::signatures::{done, signing, write};
-use crate::support::{find, remark};
+use crate::support::{find, make, remark};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use surety_common::domain::signature::Service;
@@ -45,6 +45,13 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
     let anchor = "insert into anchor values (gen_random_uuid(), now(), now(), 1, '')";
     let decided = "insert into verdict values (gen_random_uuid(), 1, 1, true, now(), null, null)";
     let planned = "insert into plan values (gen_random_uuid(), 1, '', '', '', '{}', now())";
+    let renamed = "update execution set run_id = gen_random_uuid()";
+    let artifact = "insert into artifact values (encode(sha256('x'), 'hex'), 1, 'x', now())";
+    let key = |service: &str| {
+        format!(
+            "insert into signing_key values (substring(sha256('x') for 16), '{service}', sha256('x'), now())"
+        )
+    };
     let cases: Vec<(&str, &PgPool, String, bool)> = vec![
         ("planner, verdict", &planner, decided.to_owned(), false),
         ("executor, verdict", &executor, decided.to_owned(), false),
@@ -137,6 +144,64 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         ("executor, roles", &executor, "update token set roles = '{approver}'".to_owned(), false),
         ("gate, use of a token", &gate, "update token set last_used_at = now()".to_owned(), true),
         ("executor, key", &executor, "delete from signing_key".to_owned(), false),
+        ("executor, own key", &executor, key("executor"), true),
+        ("executor, key of the gate", &executor, key("gate"), false),
+        ("planner, key of the gate", &planner, key("gate"), false),
+        ("gate, key of the planner", &gate, key("planner"), false),
+        ("gate, own key", &gate, key("gate"), true),
+        (
+            "executor, times of a key",
+            &executor,
+            "update signing_key set valid_from = now()".into(),
+            false,
+        ),
+        ("executor, id of a run", &executor, renamed.to_owned(), false),
+        ("gate, id of a run", &gate, renamed.to_owned(), false),
+        ("planner, id of a run", &planner, renamed.to_owned(), false),
+        ("executor, namespace", &executor, "update execution set namespace = 'x'".into(), false),
+        ("gate, namespace", &gate, "update execution set namespace = 'x'".into(), false),
+        ("planner, namespace", &planner, "update execution set namespace = 'x'".into(), false),
+        ("executor, row of a run", &executor, "delete from execution".into(), false),
+        ("gate, row of a run", &gate, "delete from execution".into(), false),
+        (
+            "executor, end of a task",
+            &executor,
+            "update execution set task_ended = true".into(),
+            false,
+        ),
+        ("gate, host", &gate, "update execution set host_label = 'x'".into(), false),
+        (
+            "executor, new run",
+            &executor,
+            "insert into execution select * from execution".into(),
+            false,
+        ),
+        ("executor, content", &executor, "update artifact set body = ''".into(), false),
+        ("executor, contents", &executor, "delete from artifact".into(), false),
+        ("executor, uses", &executor, "delete from artifact_use".into(), false),
+        ("planner, content", &planner, "update artifact set body = ''".into(), false),
+        ("gate, content", &gate, artifact.to_owned(), false),
+        ("executor, new content", &executor, artifact.to_owned(), true),
+        ("executor, run of a wait", &executor, "update wait set run_id = id".into(), false),
+        ("executor, kind of a wait", &executor, "update wait set kind = 'timer'".into(), false),
+        ("gate, lease of a wait", &gate, "update wait set lease_holder = 'x'".into(), false),
+        ("gate, kind of a wait", &gate, "update wait set kind = 'timer'".into(), false),
+        ("gate, lock", &gate, "delete from workspace_lock".into(), false),
+        ("executor, lock", &executor, "delete from workspace_lock".into(), false),
+        ("executor, responses", &executor, "delete from request_outcome".into(), false),
+        ("gate, responses", &gate, "delete from request_outcome".into(), false),
+        ("gate, tools", &gate, "delete from worker_tool".into(), false),
+        ("gate, start of anchoring", &gate, "insert into anchoring values (now())".into(), true),
+        ("gate, later start", &gate, "update anchoring set started_at = now()".into(), false),
+        (
+            "executor, start of anchoring",
+            &executor,
+            "insert into anchoring values (now())".into(),
+            false,
+        ),
+        ("executor, plans", &executor, "update plan set body = '{}'".into(), false),
+        ("planner, plans", &planner, "update plan set body = '{}'".into(), false),
+        ("planner, verdicts", &planner, "update verdict set accepted = true".into(), false),
     ];
     for (what, role, statement, allowed) in cases {
         let mut transaction = role.begin().await.unwrap();
@@ -159,6 +224,37 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
             .await
             .unwrap()
     );
+}
+
+/// No login of a service makes a run DONE that no verdict accepted, by whatever column.
+#[sqlx::test(migrations = "./migrations")]
+async fn no_role_makes_a_run_done_without_its_verdict(pool: PgPool) {
+    store::make_service_roles(&pool).await.unwrap();
+    let accepted = done(&pool, 1).await;
+    let open = make(&pool, 2, 1).await.run_id;
+    // As a run that is done says it, so that only the missing verdict is wrong.
+    let forged = "update execution as open
+                  set state = done.state, blocked_from = done.blocked_from, lease_owner = done.lease_owner,
+                      ready_at = done.ready_at, deadline_at = done.deadline_at, step_states = done.step_states,
+                      wait = done.wait, wait_ids = done.wait_ids, terminal = done.terminal, version = done.version,
+                      sequence = done.sequence, lease_epoch = done.lease_epoch
+                  from execution as done
+                  where open.run_id = $1 and done.run_id = $2";
+    for role in store::SERVICE_ROLES {
+        let role_pool = as_role(&pool, role).await;
+        let done = sqlx::query(forged).bind(open).bind(accepted).execute(&role_pool).await;
+        let refused = done.unwrap_err().to_string();
+        assert!(refused.contains("has no accepted verdict"), "{role}: {refused}");
+    }
+    // The owner, and every service where all share one role, is bound by the trigger alone.
+    for statement in [
+        format!("update execution set plan_revision = 2 where run_id = '{accepted}'"),
+        format!("update execution set run_id = gen_random_uuid() where run_id = '{accepted}'"),
+    ] {
+        let done = sqlx::query(sqlx::AssertSqlSafe(statement.clone())).execute(&pool).await;
+        let refused = done.unwrap_err().to_string();
+        assert!(refused.contains("has no accepted verdict"), "{statement}: {refused}");
+    }
 }
 
 /// The chain of a task's entries is written under the roles: the lock of the task, the entry and the report.

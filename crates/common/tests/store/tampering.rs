@@ -4,7 +4,7 @@ use crate::signatures::{all_keys, check, done, export, findings, keep, restore};
 use sqlx::PgPool;
 use surety_common::domain::signature::{SignatureStatus, check_export};
 use surety_common::domain::timestamp::read_response;
-use surety_common::store::AnchorBatch;
+use surety_common::store::{AnchorBatch, begin_anchoring};
 use uuid::Uuid;
 
 /// What the row of a run says that no receipt has, and what the gate counts: each is covered by the signature of the
@@ -104,16 +104,31 @@ async fn a_verdict_is_anchored_once_and_its_anchor_is_checked_with_the_run(pool:
     let response = include_bytes!("../../src/domain/timestamp/samples/p256.tsr");
     let token = read_response(response, &[7; 32], [1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
     let started = chrono::DateTime::UNIX_EPOCH + chrono::TimeDelta::days(1);
-    let batch = AnchorBatch::take(&pool, started).await.unwrap().unwrap();
+    assert!(AnchorBatch::take(&pool).await.unwrap().is_none(), "anchoring did not begin");
+    begin_anchoring(&pool, started).await.unwrap();
+    // A gate that starts after an outage begins where the first one did.
+    begin_anchoring(&pool, chrono::Utc::now()).await.unwrap();
+    let batch = AnchorBatch::take(&pool).await.unwrap().unwrap();
     assert_eq!((batch.count(), batch.is_full()), (1, false));
     assert!(batch.to_file(&token).contains(&run_id.to_string()));
-    assert!(AnchorBatch::take(&pool, started).await.unwrap().is_none(), "another gate anchors");
+    assert!(AnchorBatch::take(&pool).await.unwrap().is_none(), "another gate anchors");
     batch.store(Uuid::from_u128(5), &token).await.unwrap();
-    assert!(AnchorBatch::take(&pool, started).await.unwrap().is_none(), "nothing is left");
+    assert!(AnchorBatch::take(&pool).await.unwrap().is_none(), "nothing is left");
     let words =
         "the anchor of the verdict on plan revision 1: its time stamp is about something else";
     let online = findings(&check(&pool, run_id, &all_keys()).await);
     assert!(online.contains(words), "{online}");
     let offline = findings(&check_export(&export(&pool, run_id).await, Some(&all_keys())));
     assert!(offline.contains(words), "{offline}");
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn an_anchor_of_a_gate_whose_clock_is_ahead_leaves_the_verdicts_of_others(pool: PgPool) {
+    let started = chrono::DateTime::UNIX_EPOCH + chrono::TimeDelta::days(1);
+    let ahead =
+        "insert into anchor values (gen_random_uuid(), $1, $1 + interval '50 years', 1, '')";
+    sqlx::query(ahead).bind(started).execute(&pool).await.unwrap();
+    done(&pool, 1).await;
+    let batch = AnchorBatch::take(&pool).await.unwrap().expect("the verdict has no anchor");
+    assert_eq!(batch.count(), 1);
 }

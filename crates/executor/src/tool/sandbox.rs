@@ -143,8 +143,7 @@ impl Sandbox {
         let scratch = scratch.canonicalize().map_err(failed(&scratch))?;
         let wanted = Wanted::from_text(&config.sandbox).unwrap_or_default();
         let machine = machine(wanted, &scratch)?;
-        let mut hidden: Vec<_> =
-            hidden.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let mut hidden: Vec<_> = hidden.iter().map(|path| real_or_named(path)).collect();
         hidden.extend(data_dir.canonicalize());
         let folders = Folders {
             hidden,
@@ -398,6 +397,19 @@ impl Sandbox {
         let cpu_s = left.as_secs().saturating_add(1).saturating_mul(processors);
         Limits { cpu_s, ..self.limits }
     }
+}
+
+/// The real path. What does not exist, such as a key that its service makes later, has its name below the real path of the
+/// folder that does.
+fn real_or_named(path: &Path) -> PathBuf {
+    let named = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let real = named.ancestors().find_map(|folder| {
+        let below = named.strip_prefix(folder).ok()?;
+        // Joined with nothing, a path gets a slash at its end.
+        let real = folder.canonicalize().ok()?;
+        Some(if below.as_os_str().is_empty() { real } else { real.join(below) })
+    });
+    real.unwrap_or(named)
 }
 
 fn network(policy: &NetworkPolicy) -> Network {

@@ -1,3 +1,3 @@
-select service, public_key, valid_from
+select service, public_key, valid_from, valid_until
 from signing_key
 order by service, valid_from

@@ -26,12 +26,25 @@ grant usage on all sequences in schema public to surety_planner, surety_executor
 -- Only the planner stores tokens; the others note the times of their use. Each service registers the key that it signs with.
 grant insert, update on token to surety_planner;
 grant update (last_used_at) on token to surety_executor, surety_gate;
-grant insert on signing_key to surety_planner, surety_executor, surety_gate;
+grant insert, update (valid_until) on signing_key to surety_planner, surety_executor, surety_gate;
+
+-- The run of a row and its namespace are set once. Every service moves runs and takes their locks.
+do $$
+declare
+    moved constant text := 'state, blocked_from, version, sequence, priority, ready_at, lease_owner, lease_epoch, '
+        || 'plan_revision, step_states, progress, wait, wait_ids, terminal, deadline_at, updated_at';
+begin
+    execute format('grant update (%s) on execution to surety_planner, surety_executor, surety_gate', moved);
+end
+$$;
 
 -- The planner stores runs, plans, what persons say, and what is administered, and deletes what is kept no longer.
 grant insert, delete on run, plan to surety_planner;
-grant insert, update, delete on execution, artifact, artifact_use, wait, request_outcome, namespace_policy,
-    namespace_overlay, webhook, webhook_delivery, worker_tool, workspace_lock, executor to surety_planner;
+grant insert, delete, update (task_ended) on execution to surety_planner;
+grant insert, delete, update (stored_at) on artifact to surety_planner;
+grant insert, delete on artifact_use to surety_planner;
+grant insert, update, delete on wait, request_outcome, namespace_policy, namespace_overlay, webhook, webhook_delivery,
+    worker_tool, workspace_lock, executor to surety_planner;
 grant insert on audit to surety_planner;
 grant insert, update, delete on task, escalation, agent, agent_account, hook, forge_delivery, forge_withdrawal, mail
     to surety_planner;
@@ -39,19 +52,21 @@ grant insert, delete on task_entry to surety_planner;
 grant insert, delete on journal to surety_planner;
 grant delete on verdict, anchor, anchored_verdict to surety_planner;
 
--- The executor works on runs and records what it did.
-grant update on execution to surety_executor;
-grant insert on journal to surety_executor;
-grant insert, update, delete on artifact, artifact_use, wait, executor, workspace_lock, worker_tool, shown_tool,
-    shown_server_tool, request_outcome to surety_executor;
+-- The executor works on runs and records what it did. It changes no content: storing it again notes the time of use.
+grant update (host_label) on execution to surety_executor;
+grant insert on journal, artifact, artifact_use to surety_executor;
+grant update (stored_at) on artifact to surety_executor;
+grant insert, delete, update (answered_at, withheld, lease_holder, lease_epoch, lease_expires_at, lease_ms, free_since,
+    free_ms, offered_at, lost_at, progress, progress_percent) on wait to surety_executor;
+grant insert, update on workspace_lock, request_outcome to surety_executor;
+grant insert, update, delete on executor, worker_tool, shown_tool, shown_server_tool to surety_executor;
 -- The reports of tasks that are worked on in runs.
 grant insert on task_entry to surety_executor;
 grant update (reported_at, remind_at, waiting_for) on task to surety_executor;
 
 -- The gate moves runs by its verdicts, and asks persons.
-grant update on execution to surety_gate;
-grant insert on journal, verdict, anchor, anchored_verdict to surety_gate;
-grant insert, update, delete on wait to surety_gate;
+grant insert on journal, verdict, anchor, anchored_verdict, anchoring to surety_gate;
+grant insert, delete, update (answered_at, withheld, free_since, free_ms) on wait to surety_gate;
 
 -- Whether every receipt among entries is what a person said.
 create or replace function journal_receipts_are_said(entries text) returns boolean
@@ -84,6 +99,26 @@ language sql immutable parallel safe as $$
     select exists (
         select from json_array_elements(entries::json) as change, json_array_elements(change) as entry
         where json_typeof(entry) = 'object' and entry -> kind is not null)
+$$;
+
+-- A service registers and ends keys of its own only: a person who pins a key by its id trusts it for that service.
+alter table signing_key enable row level security;
+drop policy if exists signing_key_is_read on signing_key;
+create policy signing_key_is_read on signing_key for select
+    to surety_planner, surety_executor, surety_gate using (true);
+do $$
+declare
+    service text;
+begin
+    foreach service in array array['planner', 'executor', 'gate'] loop
+        execute format('drop policy if exists signing_key_of_%1$s on signing_key', service);
+        execute format('create policy signing_key_of_%1$s on signing_key for insert to surety_%1$s '
+            'with check (service = %1$L)', service);
+        execute format('drop policy if exists signing_key_ended_by_%1$s on signing_key', service);
+        execute format('create policy signing_key_ended_by_%1$s on signing_key for update to surety_%1$s '
+            'using (service = %1$L)', service);
+    end loop;
+end
 $$;
 
 -- Only the executor appends receipts, besides those of what persons said to the planner; only the gate verdicts. The

@@ -1,14 +1,15 @@
 //! Real processes: how they end, their environment, and what they leave behind.
 
-use super::{ToolFixture, eventually, output};
+use super::{ToolFixture, eventually, output, sandbox_config};
 use crate::tool::builtin::run_command::STDERR_MARK;
 use crate::tool::process::OUTPUT_LIMIT;
-use crate::tool::{Environment, ErrorCode, ToolOutcome};
+use crate::tool::{Environment, ErrorCode, Sandbox, ToolOutcome};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use surety_common::domain::receipt::{Command, Conditions, Fact};
+use surety_sandbox::InForce;
 
 fn sh(script: &str) -> serde_json::Value {
     json!({"argv": ["sh", "-c", script]})
@@ -55,6 +56,25 @@ async fn the_outcome_of_a_command_has_its_arguments_exit_code_and_output() {
     let command = Command::Argv(argv.map(str::to_owned).to_vec());
     assert_eq!(outcome.facts, [ran(command, 3)]);
     assert!(!outcome.timed_out);
+}
+
+#[tokio::test]
+async fn a_command_does_not_see_a_key_that_was_made_after_the_sandbox() {
+    let mut fixture = ToolFixture::new();
+    let key = fixture.outside.join("late.pem");
+    let mut config = sandbox_config();
+    config.sandbox_read_only = Some(fixture.outside.to_string_lossy().into_owned());
+    let data = fixture.outside.with_file_name("data");
+    let sandbox = Sandbox::probe(&config, &data, vec![key.clone()]).unwrap();
+    let is_confined = *sandbox.machine().in_force() != InForce::None;
+    fixture.ctx.sandbox = Arc::new(sandbox);
+    fs::write(&key, "private").unwrap();
+    let hidden = fixture.ctx.sandbox.parser_spec(&fixture.ctx, String::new()).unwrap().tree.hidden;
+    assert!(hidden.contains(&key), "{hidden:?}");
+    let script = format!("cat {0}/secret.txt; cat {0}/late.pem", fixture.outside.display());
+    let outcome = fixture.call("run_command", sh(&script)).await;
+    assert!(output(&outcome).contains("secret"), "{}", output(&outcome));
+    assert!(!is_confined || !output(&outcome).contains("private"), "{}", output(&outcome));
 }
 
 #[tokio::test]

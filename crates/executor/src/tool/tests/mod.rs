@@ -42,16 +42,7 @@ impl ToolFixture {
         fs::create_dir(&root).unwrap();
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("secret.txt"), "secret").unwrap();
-        let config = SandboxConfig {
-            sandbox: "auto".to_owned(),
-            sandbox_allow_none: false,
-            sandbox_read_only: None,
-            sandbox_writable: None,
-            sandbox_processes: None,
-            sandbox_memory_mib: None,
-            sandbox_disk_mib: 1024,
-        };
-        let sandbox = Sandbox::probe(&config, &base.join("data"), Vec::new()).unwrap();
+        let sandbox = Sandbox::probe(&sandbox_config(), &base.join("data"), Vec::new()).unwrap();
         let ctx = ToolContext {
             sandbox: Arc::new(sandbox),
             folder: Arc::new(Folder::given(root.clone())),
@@ -102,6 +93,18 @@ impl ToolFixture {
 
     fn intend(&self, name: &str, args: serde_json::Value) -> Result<Effect, ToolError> {
         self.registry.get(name).unwrap().intend(&self.ctx, &value(&args))
+    }
+}
+
+fn sandbox_config() -> SandboxConfig {
+    SandboxConfig {
+        sandbox: "auto".to_owned(),
+        sandbox_allow_none: false,
+        sandbox_read_only: None,
+        sandbox_writable: None,
+        sandbox_processes: None,
+        sandbox_memory_mib: None,
+        sandbox_disk_mib: 1024,
     }
 }
 

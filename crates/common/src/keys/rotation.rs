@@ -1,0 +1,162 @@
+//! A new key in the place of another one, without a gap.
+//!
+//! ```text
+//!   new key written beside -> new key trusted -> key file replaced -> old key ends after GRACE
+//! ```
+//!
+//! Where it stops, everything that is signed stays trusted: the old key ends only once the new one signs.
+
+use super::key_file::{random_key, read_secret_key, unusable, write_beside};
+use super::trusted::TrustedFileWriter;
+use crate::config::ConfigError;
+use crate::domain::signature::{PublicKey, Service, TrustedKey};
+use chrono::{DateTime, TimeDelta, Utc};
+use std::path::Path;
+use std::{fs, io};
+
+/// A new key is valid from a little before it is made: the clocks of two machines differ.
+const SKEW: TimeDelta = TimeDelta::minutes(5);
+/// How long a key stays valid after another one took its place: everything that it signed is stored by then.
+pub(super) const GRACE: TimeDelta = TimeDelta::minutes(10);
+
+/// The public keys of a rotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotated {
+    /// The key that was replaced, and ends.
+    pub old: PublicKey,
+    /// The key that signs now.
+    pub new: PublicKey,
+}
+
+/// Replaces the key of a file. The new key is trusted before it signs, and of the keys of the service only the replaced
+/// one ends: another host may have a key of its own. Other writers of the file of trusted keys wait.
+///
+/// # Errors
+/// One of the files cannot be read or written. As long as the key file has the old key, the old key does not end.
+pub fn rotate_key(
+    trusted: &Path,
+    (service, key_file): (Service, &Path),
+    now: DateTime<Utc>,
+) -> Result<Rotated, ConfigError> {
+    rotate_by(|from, to| fs::rename(from, to), trusted, (service, key_file), now)
+}
+
+fn rotate_by(
+    replace: impl FnOnce(&Path, &Path) -> io::Result<()>,
+    trusted: &Path,
+    (service, key_file): (Service, &Path),
+    now: DateTime<Utc>,
+) -> Result<Rotated, ConfigError> {
+    let mut file = TrustedFileWriter::lock(trusted)?;
+    let old = read_secret_key(key_file)?.public();
+    let key = random_key(key_file)?;
+    let new = key.public();
+    let beside = write_beside(key_file, &key.to_pem()).map_err(unusable(key_file))?;
+    file.add(TrustedKey { service, key: new, valid_from: now - SKEW, valid_until: None });
+    let stored = file.store();
+    let is_trusted = stored.is_ok();
+    let replaced = stored.and_then(|()| replace(&beside, key_file).map_err(unusable(key_file)));
+    if let Err(error) = replaced {
+        fs::remove_file(&beside).map_err(unusable(&beside))?;
+        if is_trusted {
+            file.remove(service, new);
+            file.store()?;
+        }
+        return Err(error);
+    }
+    file.end(service, old, now + GRACE);
+    file.store()?;
+    Ok(Rotated { old, new })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::key_file::KeyFile;
+    use super::super::trusted::{TrustedFile, read_trusted_keys, trust_key};
+    use super::*;
+    use crate::store::TrustSource;
+    use std::path::PathBuf;
+    use tempfile::TempDir;
+
+    fn now() -> DateTime<Utc> {
+        DateTime::from_timestamp(1_800_000_000, 0).unwrap()
+    }
+
+    /// A trusted key in a file of its own.
+    fn made(folder: &TempDir, name: &str, service: Service) -> (PathBuf, PublicKey) {
+        let path = folder.path().join(name);
+        let key = KeyFile::open_or_make(&path).unwrap().public();
+        trust_key(&folder.path().join("trusted.json"), (service, key), now()).unwrap();
+        (path, key)
+    }
+
+    #[test]
+    fn a_rotated_key_is_trusted_before_it_signs_and_only_the_replaced_one_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let trusted = folder.path().join("trusted.json");
+        let (path, old) = made(&folder, "a.pem", Service::Executor);
+        let (_, other_host) = made(&folder, "b.pem", Service::Executor);
+        let seen = TrustedFile::open(&trusted).unwrap();
+        let replace = |from: &Path, to: &Path| {
+            let keys = read_trusted_keys(&trusted).unwrap();
+            assert!(keys.keys().iter().all(|key| key.valid_until.is_none()), "{keys:?}");
+            assert_eq!(keys.keys().len(), 3, "the new key is trusted before it signs");
+            fs::rename(from, to)
+        };
+        let rotated = rotate_by(replace, &trusted, (Service::Executor, &path), now()).unwrap();
+        assert_eq!(rotated.old, old);
+        assert_eq!(read_secret_key(&path).unwrap().public(), rotated.new);
+        let keys = seen.trusted();
+        let found: Vec<_> = keys.keys().iter().map(|key| (key.key, key.valid_until)).collect();
+        let expected = [(old, Some(now() + GRACE)), (other_host, None), (rotated.new, None)];
+        assert_eq!(found, expected);
+        assert!(keys.keys().iter().all(|key| key.valid_from < now()));
+    }
+
+    #[test]
+    fn a_rotation_that_fails_or_is_killed_ends_no_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let trusted = folder.path().join("trusted.json");
+        let (path, old) = made(&folder, "a.pem", Service::Gate);
+        let before = fs::read_to_string(&trusted).unwrap();
+        let refuse = |_: &Path, _: &Path| Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem));
+        let failed = rotate_by(refuse, &trusted, (Service::Gate, &path), now()).unwrap_err();
+        assert!(failed.to_string().contains("a.pem cannot be used"), "{failed}");
+        assert_eq!(fs::read_to_string(&trusted).unwrap(), before);
+        assert_eq!(read_secret_key(&path).unwrap().public(), old);
+        let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        assert_eq!(names, [".trusted.json.lock", "a.pem", "trusted.json"]);
+
+        let killed = |_: &Path, _: &Path| panic!("killed");
+        let rotation = || rotate_by(killed, &trusted, (Service::Gate, &path), now());
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(rotation)).unwrap_err();
+        let keys = read_trusted_keys(&trusted).unwrap();
+        assert_eq!(keys.keys().len(), 2);
+        assert!(keys.keys().iter().all(|key| key.valid_until.is_none()), "{keys:?}");
+    }
+
+    #[test]
+    fn rotations_at_the_same_time_lose_no_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let trusted = folder.path().join("trusted.json");
+        let services = [Service::Planner, Service::Executor, Service::Gate];
+        let files = services.map(|service| (service, made(&folder, service.as_str(), service).0));
+        std::thread::scope(|scope| {
+            for (service, path) in &files {
+                scope.spawn(|| rotate_key(&trusted, (*service, path), now()).unwrap());
+            }
+        });
+        let keys = read_trusted_keys(&trusted).unwrap();
+        for (service, path) in &files {
+            let key = read_secret_key(path).unwrap().public();
+            let known = keys.keys().iter().find(|known| known.key == key);
+            assert_eq!(
+                known.map(|known| (known.service, known.valid_until)),
+                Some((*service, None))
+            );
+        }
+        assert_eq!(keys.keys().len(), 6);
+    }
+}
