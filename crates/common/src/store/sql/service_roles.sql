@@ -57,7 +57,7 @@ grant update (host_label) on execution to surety_executor;
 grant insert on journal, artifact, artifact_use to surety_executor;
 grant update (stored_at) on artifact to surety_executor;
 grant insert, delete, update (answered_at, withheld, lease_holder, lease_epoch, lease_expires_at, lease_ms, free_since,
-    free_ms, offered_at, lost_at, progress, progress_percent) on wait to surety_executor;
+    free_ms, offered_at, lost_at, progress, progress_percent, step_until) on wait to surety_executor;
 grant insert, update on workspace_lock, request_outcome to surety_executor;
 grant insert, update, delete on executor, worker_tool, shown_tool, shown_server_tool to surety_executor;
 -- The reports of tasks that are worked on in runs.
@@ -66,7 +66,7 @@ grant update (reported_at, remind_at, waiting_for) on task to surety_executor;
 
 -- The gate moves runs by its verdicts, and asks persons.
 grant insert on journal, verdict, anchor, anchored_verdict, anchoring to surety_gate;
-grant insert, delete, update (answered_at, withheld, free_since, free_ms) on wait to surety_gate;
+grant insert, delete, update (answered_at, withheld, free_since, free_ms, step_until) on wait to surety_gate;
 
 -- Whether every receipt among entries is what a person said.
 create or replace function journal_receipts_are_said(entries text) returns boolean
