@@ -32,14 +32,14 @@ def main() -> None:
     authority = Path(sys.argv[3]).read_text(encoding="utf-8") if len(sys.argv) > 3 else None
     envelopes, refused = 0, 0
     for path in sorted(folder.iterdir()):
-        text = path.read_bytes().decode()
-        found = problems(text, keys, authority)
+        export = path.read_bytes()
+        found = problems(export, keys, authority)
         if path.name.startswith("bad-"):
             assert found, f"{path.name} is accepted"
             refused += 1
             continue
         assert not found, f"{path.name}: {found}"
-        for line in filter(lambda line: line.startswith('{"payload"'), text.split("\n")):
+        for line in filter(lambda line: line.startswith('{"payload"'), export.decode().split("\n")):
             envelope = Envelope.from_dict(json.loads(line))
             verified = envelope.verify(known, 1)
             assert len(verified) == 1, line

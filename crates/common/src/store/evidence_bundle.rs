@@ -297,7 +297,7 @@ fn check_row(
         actor: stored.actor.to_owned(),
         entries_digest: sha256(&[stored.text.as_bytes()]),
         verdicts: extent.verdicts,
-        after: None,
+        change: None,
     };
     let read = signature.map(RowSignature::from_bytes);
     if let Some(None) = read {
@@ -305,7 +305,7 @@ fn check_row(
         check.find(0, format!("journal row {sequence}: its signature is in no known form"));
     }
     let signature = read.flatten();
-    line.after = signature.as_ref().map(|signature| signature.after);
+    line.change = signature.as_ref().map(|signature| signature.change);
     let receipts = receipts.iter().map(Ok).collect();
     check.commit(&Row { line: &line, receipts, signature: signature.as_ref() });
 }

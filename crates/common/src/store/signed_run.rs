@@ -1,7 +1,7 @@
 //! A run's rows with their signatures, read for a check or an export.
 
 use super::StoreError;
-use super::execution::Progress;
+use super::execution::{Progress, SignedPhase};
 use super::journal::JournalRow;
 use super::pages::Pages;
 use super::plan::StoredPlan;
@@ -41,6 +41,7 @@ struct SignedRunRow {
     sequence: i64,
     progress: sqlx::types::Json<Progress>,
     blocked_from: Option<String>,
+    step_states: String,
     terminal: Option<sqlx::types::Json<Terminal>>,
 }
 
@@ -184,7 +185,7 @@ impl SignedRun {
             actor: stored.actor.to_owned(),
             entries_digest: sha256(&[stored.text.as_bytes()]),
             verdicts: u32::try_from(records.len()).unwrap_or(u32::MAX),
-            after: None,
+            change: None,
         };
         let signature = match &row.signature {
             None => None,
@@ -198,7 +199,7 @@ impl SignedRun {
         });
         let verdicts = verdicts.collect();
         let line =
-            CommitLine { after: signature.as_ref().map(|signature| signature.after), ..line };
+            CommitLine { change: signature.as_ref().map(|signature| signature.change), ..line };
         Ok(SignedRow { commit: Commit { line, receipts, signature }, verdicts })
     }
 
@@ -279,15 +280,14 @@ impl SignedRunRow {
     }
 
     fn stored_state(&self) -> Result<StoredState, StoreError> {
+        let steps = || self.step_states.clone();
+        let phase = SignedPhase::of(&self.state, self.blocked_from.as_deref(), steps);
         Ok(StoredState {
             state: self.state.clone(),
             plan_revision: revision(self.plan_revision)?,
             sequence: self.sequence,
             history: self.progress.0.counters().history.as_deref().cloned(),
-            progress: self
-                .progress
-                .0
-                .digest(self.blocked_from.as_deref(), self.terminal.as_deref())?,
+            progress: self.progress.0.digest(phase, self.terminal.as_deref())?,
         })
     }
 }
@@ -311,8 +311,8 @@ impl VerdictRow {
         record.plan_revision = revision(plan_revision).unwrap_or_default();
         let key_id = key_id.and_then(|bytes| Some(KeyId(bytes.try_into().ok()?)));
         let signed = key_id.zip(signature).map(|(key_id, bytes)| {
-            let (signatures, _) = bytes.as_chunks::<64>();
-            (key_id, signatures.to_vec())
+            let (signatures, odd) = bytes.as_chunks::<SIGNATURE_BYTES>();
+            (key_id, if odd.is_empty() { signatures.to_vec() } else { Vec::new() })
         });
         SignedVerdict { at: decided_at, record, signed, anchor }
     }

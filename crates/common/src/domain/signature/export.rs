@@ -33,7 +33,7 @@ use crate::domain::receipt::{ChainEnd, EvidenceReceipt, check_plain, read_stored
 use chrono::DateTime;
 
 /// Names the form of the file; another form has another name.
-const FORM: &str = "surety receipts 4";
+const FORM: &str = "surety receipts 5";
 
 /// The first line of an export.
 pub fn header_line(run_id: &str) -> String {
@@ -329,15 +329,15 @@ impl<'f> Reader<'_, 'f> {
         let Group { first, lines, root, proof, receipts, columns } =
             std::mem::take(&mut self.group);
         let sequence = line.sequence;
-        let signature = match (root, proof, line.after) {
-            (Some((envelope, root)), Some(Some((place, nodes))), Some(after)) => {
+        let signature = match (root, proof, line.change) {
+            (Some((envelope, root)), Some(Some((place, nodes))), Some(change)) => {
                 Some(RowSignature {
                     key_id: envelope.key_id,
                     signed_at: root.signed_at,
                     proof: RangeProof { leaf_count: root.leaf_count, first: place, nodes },
                     signature: envelope.signature,
                     columns,
-                    after,
+                    change,
                 })
             }
             (None, Some(None), None) if columns.is_empty() => None,

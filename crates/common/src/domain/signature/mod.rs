@@ -39,7 +39,7 @@ pub use key::{
     KEY_BYTES, KeyError, KeyId, PublicKey, SIGNATURE_BYTES, SecretKey, from_hex, to_hex,
 };
 pub use merkle::{Digest, RangeProof, Tree, leaf};
-pub use progress::{SignedState, StateName, progress_digest};
+pub use progress::{SignedState, StateChange, StateName, progress_digest};
 pub use row::{RowLeaves, RowSignature, root_statement};
 pub use since::{is_about_a_verdict, missing_since};
 pub use summary::{SignedVerdict, verdict_statements};

@@ -3,16 +3,16 @@
 
 use super::anchor::{AnchoredVerdict, VerdictAnchor};
 use super::columns::{FoundColumns, PlanColumns, RunColumns, TaskColumns};
-use super::commit::Row;
+use super::commit::{CommitLine, Row};
 use super::entry::SignedEntry;
 use super::envelope::message_of;
 use super::history::HistoryCheck;
 use super::key::SIGNATURE_BYTES;
-use super::progress::SignedState;
+use super::progress::{SignedState, StateChange};
 use super::summary::SignedVerdict;
 use super::trust::{Service, TrustedKeys};
 use super::{Digest, to_hex};
-use crate::domain::confirmation::{is_expiry, is_told_to_planner};
+use crate::domain::confirmation::{has_words_only, is_expiry, is_told_to_planner};
 use crate::domain::journal::TaskHistory;
 use crate::domain::machine::run::RunState;
 use crate::domain::receipt::{ChainFinding, ChainReport, EvidenceReceipt, Place};
@@ -40,6 +40,16 @@ pub struct EvidenceReport {
     pub status: SignatureStatus,
     /// The verdicts with an anchor that fits them.
     pub anchors: Vec<AnchoredVerdict>,
+}
+
+impl EvidenceReport {
+    /// Adds what the caller found to be missing; the first such place breaks the evidence.
+    pub fn find(&mut self, message: String) {
+        if !matches!(self.status, SignatureStatus::Broken(_)) {
+            self.status = SignatureStatus::Broken(message.clone());
+        }
+        self.chain.findings.push(ChainFinding { seq: 0, message });
+    }
 }
 
 /// The run's mutable row, as far as its signed evidence contradicts it.
@@ -138,13 +148,43 @@ impl<'k> Verifier<'k> {
                 format!("journal row {sequence}: it stands behind the entries of the task"),
             );
         }
+        self.began_from(line);
         self.sequence = line.sequence;
         self.awaited = line.verdicts;
-        self.after = line.after.map(|after| (line.sequence, after));
+        self.after = line.change.map(|change| (line.sequence, change.after));
         commit.receipts.iter().for_each(|receipt| self.receipt(receipt));
         match commit.signature {
             Some(_) => self.signed(commit),
             None => self.unsigned(commit),
+        }
+    }
+
+    /// Compares the state that a row began from with the one that the row before left: a service signs what it makes of a
+    /// rewritten row of the run as of any other.
+    fn began_from(&mut self, line: &CommitLine) {
+        let Some(StateChange { before, .. }) = line.change else { return };
+        let sequence = line.sequence;
+        match (before, self.after) {
+            (Some(before), Some((row, after))) if before != after => {
+                let changed = if before.progress == after.progress {
+                    "execution.state"
+                } else {
+                    "execution.progress"
+                };
+                self.find(0, format!("{changed}: journal row {sequence} began from another one than was signed with journal row {row}; it was rewritten between them"));
+            }
+            (Some(_), None) if self.sequence == 0 => {
+                self.find(
+                    0,
+                    format!(
+                        "journal row {sequence}: it is the first, and began from an earlier one"
+                    ),
+                );
+            }
+            (None, _) if self.sequence > 0 => {
+                self.find(0, format!("journal row {sequence}: it began as the first, and is not"));
+            }
+            (Some(_) | None, _) => {}
         }
     }
 
@@ -397,7 +437,7 @@ impl<'k> Verifier<'k> {
         }
         if let Some((row, after)) = self.after {
             if after.progress != *progress {
-                self.find(0, format!("execution.progress: its todos, its grants, its verification round, its snapshot of the start, its verdict, its answer or its end are not what was signed with journal row {row}"));
+                self.find(0, format!("execution.progress: its todos, its grants, its steps, its verification round, its snapshot of the start, its verdict, its answer or its end are not what was signed with journal row {row}"));
             }
             if after.state.as_str() != state {
                 let signed = after.state.as_str();
@@ -467,9 +507,12 @@ fn status(
 /// runner's, and only the planner stores runs and plans.
 fn signers(commit: &Row<'_>) -> &'static [Service] {
     let stores = commit.signature.is_some_and(|signed| !signed.columns.is_empty());
+    let is_told =
+        |receipt: &EvidenceReceipt| is_told_to_planner(receipt) && has_words_only(receipt);
+    let is_expiry = |receipt: &EvidenceReceipt| is_expiry(receipt) && has_words_only(receipt);
     let receipts = || commit.receipts.iter().flatten().filter(|receipt| !is_expiry(receipt));
-    let of_planner = stores || receipts().any(|receipt| is_told_to_planner(receipt));
-    let of_executor = receipts().any(|receipt| !is_told_to_planner(receipt));
+    let of_planner = stores || receipts().any(|receipt| is_told(receipt));
+    let of_executor = receipts().any(|receipt| !is_told(receipt));
     match (of_planner, of_executor, commit.line.verdicts > 0) {
         (false, false, false) => &[Service::Planner, Service::Executor, Service::Gate],
         (true, false, false) => &[Service::Planner],
