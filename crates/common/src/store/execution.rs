@@ -122,6 +122,14 @@ impl ExecutionRow {
         &self.namespace
     }
 
+    /// The revision of the plan, the number of the newest event, and that of the last verdict.
+    pub(super) fn progress(&self) -> Result<(u32, i64, i64), StoreError> {
+        let revision = u32::try_from(self.plan_revision).map_err(|error| {
+            StoreError::corrupt(format!("execution {} column plan_revision", self.run_id), error)
+        })?;
+        Ok((revision, self.sequence, self.progress.0.counters.verdict_sequence))
+    }
+
     pub(super) fn into_execution(self) -> Result<Execution, StoreError> {
         let what = |column: &str| format!("execution {} column {column}", self.run_id);
         let state = read_state(self.run_id, &self.state, self.blocked_from.as_deref())?;

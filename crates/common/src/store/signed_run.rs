@@ -19,7 +19,7 @@ use crate::domain::signature::{
 };
 use crate::domain::stop::Terminal;
 use chrono::{DateTime, Utc};
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use std::collections::{BTreeMap, VecDeque};
 use uuid::Uuid;
 
@@ -73,14 +73,66 @@ struct VerdictRow {
 pub struct SignedRun {
     run_id: Uuid,
     run: RunColumns,
-    plans: Vec<PlanColumns>,
+    beside: PlansAndVerdicts,
     task: SignedTask,
-    verdicts: BTreeMap<i64, VerdictRow>,
     state: StoredState,
     /// The receipts that the run's own row counts, and the digest of the last.
     counted: ChainEnd,
     pages: Pages,
     rows: VecDeque<JournalRow>,
+}
+
+/// The rows of a run beside its journal.
+#[derive(Default)]
+pub(super) struct PlansAndVerdicts {
+    pub(super) plans: Vec<PlanColumns>,
+    /// By the number of their entry, until a journal row announces them.
+    verdicts: BTreeMap<i64, VerdictRow>,
+}
+
+impl PlansAndVerdicts {
+    pub(super) async fn read(
+        connection: &mut PgConnection,
+        run_id: Uuid,
+    ) -> Result<Self, StoreError> {
+        let plans = sqlx::query_as(include_str!("sql/signed_plans.sql")).bind(run_id);
+        let plans: Vec<SignedPlanRow> = plans.fetch_all(&mut *connection).await?;
+        let verdicts = sqlx::query_as(include_str!("sql/signed_verdicts.sql")).bind(run_id);
+        let verdicts: Vec<VerdictRow> = verdicts.fetch_all(connection).await?;
+        let plans = plans.into_iter().map(SignedPlanRow::columns);
+        let verdicts = verdicts.into_iter().map(|verdict| (verdict.sequence, verdict));
+        Ok(Self { plans: plans.collect::<Result<_, _>>()?, verdicts: verdicts.collect() })
+    }
+
+    /// Without what came behind an event and a revision of the plan.
+    pub(super) fn up_to(mut self, sequence: i64, revision: u32) -> Self {
+        self.plans.retain(|plan| plan.revision <= revision);
+        self.verdicts.retain(|number, _| *number <= sequence);
+        self
+    }
+
+    /// The verdicts that a journal row announces, by these numbers.
+    pub(super) fn take(
+        &mut self,
+        records: impl IntoIterator<Item = (i64, VerdictRecord)>,
+    ) -> Vec<SignedVerdict> {
+        let taken = records.into_iter().filter_map(|(sequence, record)| {
+            self.verdicts.remove(&sequence).map(|verdict| verdict.signed(record))
+        });
+        taken.collect()
+    }
+
+    /// Names the verdicts that no journal row announced.
+    pub(super) fn name_the_rest(&self, verifier: &mut Verifier<'_>) {
+        for sequence in self.verdicts.keys() {
+            verifier.find(
+                0,
+                format!(
+                    "verdict {sequence}: it is in the table of verdicts and not in the journal"
+                ),
+            );
+        }
+    }
 }
 
 /// A journal row, and the verdicts among its entries.
@@ -105,20 +157,15 @@ impl SignedRun {
             let Some(row): Option<SignedRunRow> = run.fetch_optional(&mut *snapshot).await? else {
                 return Ok(None);
             };
-            let plans = sqlx::query_as(include_str!("sql/signed_plans.sql")).bind(run_id);
-            let plans: Vec<SignedPlanRow> = plans.fetch_all(&mut *snapshot).await?;
-            let verdicts = sqlx::query_as(include_str!("sql/signed_verdicts.sql")).bind(run_id);
-            let verdicts: Vec<VerdictRow> = verdicts.fetch_all(&mut *snapshot).await?;
+            let beside = PlansAndVerdicts::read(&mut snapshot, run_id).await?;
             let task = SignedTask::find(&mut snapshot, run_id).await?;
             snapshot.commit().await?;
             let counted = counted(run_id, row.progress.0.counters());
-            let plans = plans.into_iter().map(SignedPlanRow::columns);
             let state = row.stored_state()?;
             Ok(Some(Self {
                 run_id,
                 task,
-                plans: plans.collect::<Result<_, _>>()?,
-                verdicts: verdicts.into_iter().map(|verdict| (verdict.sequence, verdict)).collect(),
+                beside,
                 pages: Pages::new(pool.clone(), run_id, 0, i64::MAX),
                 run: row.columns(),
                 state,
@@ -194,10 +241,7 @@ impl SignedRun {
                 StoreError::corrupt(what, "it is in no known form")
             })?),
         };
-        let verdicts = records.into_iter().filter_map(|(sequence, record)| {
-            self.verdicts.remove(&sequence).map(|verdict| verdict.signed(record))
-        });
-        let verdicts = verdicts.collect();
+        let verdicts = self.beside.take(records);
         let line =
             CommitLine { change: signature.as_ref().map(|signature| signature.change), ..line };
         Ok(SignedRow { commit: Commit { line, receipts, signature }, verdicts })
@@ -219,26 +263,13 @@ impl SignedRun {
             seen(&row);
         }
         self.task.entries.iter().for_each(|entry| verifier.entry(entry));
-        for verdict in self.verdicts.values() {
-            let sequence = verdict.sequence;
-            verifier.find(
-                0,
-                format!(
-                    "verdict {sequence}: it is in the table of verdicts and not in the journal"
-                ),
-            );
-        }
+        self.beside.name_the_rest(&mut verifier);
         Ok(verifier.finish(&self.state, (self.counted.receipt_count, &self.counted.chain_digest)))
     }
 
     fn found(&self) -> FoundColumns {
-        let (run, task, plans) = (&self.run, &self.task.columns, &self.plans);
+        let (run, task, plans) = (&self.run, &self.task.columns, &self.beside.plans);
         FoundColumns { run: run.clone(), task: task.clone(), plans: plans.clone() }
-    }
-
-    /// The same run with its task as a caller read it, so that what is checked is what the caller judges.
-    pub(super) fn with_task(self, task: SignedTask) -> Self {
-        Self { task, ..self }
     }
 
     /// The first lines of an export.

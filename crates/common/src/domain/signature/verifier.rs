@@ -9,63 +9,15 @@ use super::envelope::message_of;
 use super::history::HistoryCheck;
 use super::key::SIGNATURE_BYTES;
 use super::progress::{SignedState, StateChange};
+use super::report::{EvidenceReport, StoredState, status};
+use super::signers::signers;
 use super::summary::SignedVerdict;
 use super::trust::{Service, TrustedKeys};
 use super::{Digest, to_hex};
-use crate::domain::confirmation::{has_words_only, is_expiry, is_told_to_planner};
 use crate::domain::journal::TaskHistory;
 use crate::domain::machine::run::RunState;
 use crate::domain::receipt::{ChainFinding, ChainReport, EvidenceReceipt, Place};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What the signatures of a run say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SignatureStatus {
-    /// All of it was signed by trusted keys, and is what was signed.
-    Signed,
-    /// A part was not signed, or no key is trusted; the text says which.
-    Unsigned(String),
-    /// Something is not what was signed; the text names the first such place.
-    Broken(String),
-}
-
-/// The result of a check.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EvidenceReport {
-    /// The chain, with every finding.
-    pub chain: ChainReport,
-    /// The number of receipts under a signature of a trusted key.
-    pub signed_receipt_count: u64,
-    /// What the signatures say.
-    pub status: SignatureStatus,
-    /// The verdicts with an anchor that fits them.
-    pub anchors: Vec<AnchoredVerdict>,
-}
-
-impl EvidenceReport {
-    /// Adds what the caller found to be missing; the first such place breaks the evidence.
-    pub fn find(&mut self, message: String) {
-        if !matches!(self.status, SignatureStatus::Broken(_)) {
-            self.status = SignatureStatus::Broken(message.clone());
-        }
-        self.chain.findings.push(ChainFinding { seq: 0, message });
-    }
-}
-
-/// The run's mutable row, as far as its signed evidence contradicts it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredState {
-    /// The state, as the contract spells it.
-    pub state: String,
-    /// The revision of the current plan.
-    pub plan_revision: u32,
-    /// The number of the newest event.
-    pub sequence: i64,
-    /// The [`progress_digest`](super::progress_digest) of the row.
-    pub progress: Digest,
-    /// The history of the run's task when its report was taken. None in an export, whose digest of the row covers it.
-    pub history: Option<TaskHistory>,
-}
 
 /// Checks a run's rows in their order.
 #[derive(Debug)]
@@ -482,43 +434,6 @@ impl<'k> Verifier<'k> {
         let status = status(&chain, self.keys, self.unsigned);
         let (signed_receipt_count, anchors) = (self.signed_receipt_count, self.anchors);
         EvidenceReport { chain, signed_receipt_count, status, anchors }
-    }
-}
-
-fn status(
-    chain: &ChainReport,
-    keys: Option<&TrustedKeys>,
-    unsigned: Option<String>,
-) -> SignatureStatus {
-    if let Some(ChainFinding { seq, message }) = chain.findings.first() {
-        return SignatureStatus::Broken(match seq {
-            0 => message.clone(),
-            seq => format!("receipt {seq}: {message}"),
-        });
-    }
-    match (keys, unsigned) {
-        (None, _) => SignatureStatus::Unsigned("no trusted keys are named".to_owned()),
-        (Some(_), Some(why)) => SignatureStatus::Unsigned(why),
-        (Some(_), None) => SignatureStatus::Signed,
-    }
-}
-
-/// The services that may write a row: persons speak through the planner, everything else that is a receipt is the
-/// runner's, and only the planner stores runs and plans.
-fn signers(commit: &Row<'_>) -> &'static [Service] {
-    let stores = commit.signature.is_some_and(|signed| !signed.columns.is_empty());
-    let is_told =
-        |receipt: &EvidenceReceipt| is_told_to_planner(receipt) && has_words_only(receipt);
-    let is_expiry = |receipt: &EvidenceReceipt| is_expiry(receipt) && has_words_only(receipt);
-    let receipts = || commit.receipts.iter().flatten().filter(|receipt| !is_expiry(receipt));
-    let of_planner = stores || receipts().any(|receipt| is_told(receipt));
-    let of_executor = receipts().any(|receipt| !is_told(receipt));
-    match (of_planner, of_executor, commit.line.verdicts > 0) {
-        (false, false, false) => &[Service::Planner, Service::Executor, Service::Gate],
-        (true, false, false) => &[Service::Planner],
-        (false, true, false) => &[Service::Executor],
-        (false, false, true) => &[Service::Gate],
-        _ => &[],
     }
 }
 
