@@ -30,6 +30,8 @@ BAD_INPUT = (InvalidSignature, ValueError, LookupError, TypeError, AttributeErro
 def named(error: BaseException) -> str:
     if isinstance(error, InvalidSignature):
         return "it is not what was signed"
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
     return str(error) or type(error).__name__
 
 
