@@ -171,7 +171,7 @@ pub(crate) fn findings(report: &EvidenceReport) -> String {
 }
 
 /// Each column that feeds a verdict, and how it is rewritten; the list beside the schema names the same.
-const REWRITTEN: [(&str, &str, &str); 39] = [
+const REWRITTEN: [(&str, &str, &str); 41] = [
     ("run.created_at", "update run set created_at = created_at + interval '1 s'", "run.created_at"),
     ("run.driver", "update run set driver = 'remote'", "run.driver"),
     ("run.forked_from", "update run set forked_from = '{}'", "run.forked_from"),
@@ -230,7 +230,17 @@ const REWRITTEN: [(&str, &str, &str); 39] = [
     (
         "verdict.signature",
         "update verdict set signature = signature || '\\x00'::bytea",
-        "another number of signatures than statements",
+        "verdict on plan revision 1: it has",
+    ),
+    (
+        "verdict.signature",
+        "update verdict set signature = substring(signature for 64)",
+        "verdict on plan revision 1: it has",
+    ),
+    (
+        "verdict.signature",
+        "update verdict set signature = ''",
+        "verdict on plan revision 1: it has",
     ),
     ("execution.state", "update execution set state = 'FAILED'", "execution.state"),
     ("execution.step_states", "update execution set step_states = 'f'", "execution.progress: its"),
