@@ -216,6 +216,9 @@ impl EvidenceBundles {
                 entries.for_each(|entry| check.entry(entry));
                 beside.name_the_rest(&mut check);
                 let execution = &bundle.run.execution;
+                let plan = bundle.run.plan.iter().flat_map(|plan| &plan.steps);
+                let ids = plan.map(|step| step.id.as_str());
+                check.steps(ids.zip(execution.step_states()), &bundle.evidence.steps);
                 let after = signed_state(execution)?;
                 let state = StoredState {
                     state: after.state.as_str().to_owned(),

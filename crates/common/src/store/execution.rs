@@ -356,7 +356,8 @@ pub(super) const fn to_letter(state: StepState) -> char {
     }
 }
 
-fn from_letter(letter: char) -> Option<StepState> {
+/// The state of a step with this letter; none for another one.
+pub(super) fn from_letter(letter: char) -> Option<StepState> {
     StepState::ALL.into_iter().find(|state| to_letter(*state) == letter)
 }
 

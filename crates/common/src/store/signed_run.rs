@@ -1,26 +1,29 @@
 //! A run's rows with their signatures, read for a check or an export.
 
 use super::StoreError;
-use super::execution::{Progress, SignedPhase};
+use super::execution::{Progress, SignedPhase, from_letter};
 use super::journal::JournalRow;
 use super::pages::Pages;
-use super::plan::StoredPlan;
+use super::plan::{self, StoredPlan};
 use super::pool::within;
 use super::signing::plan_columns;
 use super::task::SignedTask;
 use crate::domain::execution::Counters;
-use crate::domain::journal::{Entry, VerdictRecord, Wanted, read_changes};
+use crate::domain::journal::{Entry, JournaledSteps, VerdictRecord, Wanted, read_changes};
 use crate::domain::json::sha256;
+use crate::domain::plan::Plan;
 use crate::domain::receipt::ChainEnd;
 use crate::domain::signature::{
     Commit, CommitLine, EvidenceReport, FoundColumns, KeyId, PlanColumns, RangeProof, RowSignature,
     RunColumns, SIGNATURE_BYTES, SignedVerdict, StoredState, TrustedKeys, VerdictAnchor, Verifier,
     header_line, instant, state_line, stored_line,
 };
+use crate::domain::step::StepState;
 use crate::domain::stop::Terminal;
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The columns of a run as they are signed.
@@ -80,12 +83,17 @@ pub struct SignedRun {
     counted: ChainEnd,
     pages: Pages,
     rows: VecDeque<JournalRow>,
+    /// The ids of the plan's steps, with their states.
+    steps: Vec<(String, StepState)>,
+    journaled: JournaledSteps,
 }
 
 /// The rows of a run beside its journal.
 #[derive(Default)]
 pub(super) struct PlansAndVerdicts {
     pub(super) plans: Vec<PlanColumns>,
+    /// The last plan.
+    last: Option<Arc<Plan>>,
     /// By the number of their entry, until a journal row announces them.
     verdicts: BTreeMap<i64, VerdictRow>,
 }
@@ -99,9 +107,13 @@ impl PlansAndVerdicts {
         let plans: Vec<SignedPlanRow> = plans.fetch_all(&mut *connection).await?;
         let verdicts = sqlx::query_as(include_str!("sql/signed_verdicts.sql")).bind(run_id);
         let verdicts: Vec<VerdictRow> = verdicts.fetch_all(connection).await?;
+        // A plan that does not read was rewritten, which its digests name.
+        let last = plans
+            .last()
+            .and_then(|plan| plan::recall(&plan.digest, plan.body.clone(), run_id).ok());
         let plans = plans.into_iter().map(SignedPlanRow::columns);
         let verdicts = verdicts.into_iter().map(|verdict| (verdict.sequence, verdict));
-        Ok(Self { plans: plans.collect::<Result<_, _>>()?, verdicts: verdicts.collect() })
+        Ok(Self { plans: plans.collect::<Result<_, _>>()?, last, verdicts: verdicts.collect() })
     }
 
     /// Without what came behind an event and a revision of the plan.
@@ -162,7 +174,12 @@ impl SignedRun {
             snapshot.commit().await?;
             let counted = counted(run_id, row.progress.0.counters());
             let state = row.stored_state()?;
+            let ids = beside.last.iter().flat_map(|plan| &plan.steps).map(|step| step.id.clone());
+            // A letter that is no state of a step is a change, which the digest of the row names.
+            let letters = row.step_states.chars().map_while(from_letter);
             Ok(Some(Self {
+                steps: ids.zip(letters).collect(),
+                journaled: JournaledSteps::default(),
                 run_id,
                 task,
                 beside,
@@ -216,8 +233,8 @@ impl SignedRun {
             match event.entry {
                 Entry::Receipt(receipt) => receipts.push(Ok(*receipt)),
                 Entry::Verdict(record) => records.push((event.sequence, *record)),
-                Entry::Transition(_)
-                | Entry::Plan(_)
+                Entry::Transition(transition) => self.journaled.take(&transition),
+                Entry::Plan(_)
                 | Entry::Turn(_)
                 | Entry::Intent(_)
                 | Entry::Output(_)
@@ -264,6 +281,8 @@ impl SignedRun {
         }
         self.task.entries.iter().for_each(|entry| verifier.entry(entry));
         self.beside.name_the_rest(&mut verifier);
+        let steps = self.steps.iter().map(|(id, state)| (id.as_str(), *state));
+        verifier.steps(steps, &self.journaled);
         Ok(verifier.finish(&self.state, (self.counted.receipt_count, &self.counted.chain_digest)))
     }
 

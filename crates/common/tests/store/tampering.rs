@@ -4,14 +4,14 @@ use crate::signatures::{
     all_keys, check, decided, done, export, findings, keep, restore, signing, verdict, worked,
     write,
 };
-use crate::support::{change, find, order, spec, until};
+use crate::support::{change, find, graph, order, receipt, spec, until};
 use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::domain::journal::VerdictRecord;
-use surety_common::domain::machine::run::RunState;
+use surety_common::domain::machine::run::{RunEvent, RunState};
 use surety_common::domain::signature::{Service, SignatureStatus, TrustedKeys, check_export};
 use surety_common::domain::timestamp::read_response;
-use surety_common::store::{AnchorBatch, EvidenceBundles, Outcome, TrustSource};
+use surety_common::store::{AnchorBatch, Creator, EvidenceBundles, Outcome, TrustSource, Waker};
 use uuid::Uuid;
 
 /// What the row of a run says that no receipt has, and what the gate counts: each is covered by the signature of the
@@ -150,6 +150,47 @@ async fn what_the_gate_judges_is_what_it_checks_also_of_a_run_with_an_earlier_ve
     assert!(found.evidence.receipts.iter().any(|receipt| receipt.name == "read_file_"));
     let status = found.signatures.unwrap().status;
     assert!(matches!(status, SignatureStatus::Broken(_)), "{status:?}");
+}
+
+/// While steps run, no digest has their states: the journal has each transition.
+#[sqlx::test(migrations = "./migrations")]
+async fn a_step_that_is_set_to_done_while_the_run_is_at_work_is_named(pool: PgPool) {
+    let new = order(spec(1), 2, spec(1).created_at);
+    let run_id = new.spec.id;
+    let creator =
+        Creator::start(pool.clone(), Waker::start(pool.clone()), signing(Service::Planner, 1));
+    creator.create(Arc::new(new), None).await.unwrap();
+    let executor = || signing(Service::Executor, 2);
+    let row = find(&pool, run_id).await.execution;
+    let working = change(&row, |draft| {
+        draft.lease(Uuid::from_u128(9));
+        draft.lease_steps(&graph(2), 1)?;
+        draft.receipt(receipt("write_file"));
+        draft.finish_step(&graph(2), 0, "done")
+    });
+    assert_eq!(write(&pool, executor(), working).await.unwrap(), Outcome::Applied);
+    assert_eq!(check(&pool, run_id, &all_keys()).await.status, SignatureStatus::Signed);
+    sqlx::query("update execution set step_states = 'dd' where run_id = $1")
+        .bind(run_id)
+        .execute(&pool)
+        .await
+        .unwrap();
+    let words = "execution.step_states: the step \"s1\" is done, and no journal row says so";
+    let found = findings(&check(&pool, run_id, &all_keys()).await);
+    assert!(found.contains(words), "{found}");
+
+    // The executor goes on from there: the gate gives no verdict.
+    let row = find(&pool, run_id).await.execution;
+    let over = change(&row, |draft| {
+        draft.receipt(receipt("noop"));
+        draft.run_event(RunEvent::StepsFinished, "every step is done")
+    });
+    assert_eq!(write(&pool, executor(), over).await.unwrap(), Outcome::Applied);
+    let trust: Arc<dyn TrustSource> = Arc::new(Trusted(Arc::new(all_keys())));
+    let bundles = EvidenceBundles::start(pool).checked_against(Some(trust));
+    let bundle = bundles.find(run_id, |_| true).await.unwrap().unwrap();
+    assert_eq!(bundle.run.execution.state, RunState::Verifying);
+    assert_eq!(bundle.signatures.unwrap().status, SignatureStatus::Broken(words.to_owned()));
 }
 
 /// Each of two runs with the other's row: both are named.

@@ -14,9 +14,10 @@ use super::signers::signers;
 use super::summary::SignedVerdict;
 use super::trust::{Service, TrustedKeys};
 use super::{Digest, to_hex};
-use crate::domain::journal::TaskHistory;
+use crate::domain::journal::{JournaledSteps, TaskHistory};
 use crate::domain::machine::run::RunState;
 use crate::domain::receipt::{ChainFinding, ChainReport, EvidenceReceipt, Place};
+use crate::domain::step::StepState;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Checks a run's rows in their order.
@@ -358,6 +359,28 @@ impl<'k> Verifier<'k> {
         if std::mem::take(&mut self.awaited) > 0 {
             let sequence = self.sequence;
             self.find(0, format!("journal row {sequence}: the verdict that it announces is missing from the table of verdicts"));
+        }
+    }
+
+    /// Compares the steps of the run's mutable row with the transitions in its journal, which its rows sign.
+    pub fn steps<'s>(
+        &mut self,
+        stored: impl IntoIterator<Item = (&'s str, StepState)>,
+        journaled: &JournaledSteps,
+    ) {
+        if self.keys.is_none() {
+            return;
+        }
+        for (id, state) in stored {
+            if !journaled.agree(id, state) {
+                self.find(
+                    0,
+                    format!(
+                        "execution.step_states: the step {id:?} is {}, and no journal row says so",
+                        state.as_str()
+                    ),
+                );
+            }
         }
     }
 
