@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding
 
-from verify_rules import canonical, need, sha256
+from verify_rules import BAD_INPUT, canonical, named, need, sha256
 
 CONTENT_TYPE, MESSAGE_DIGEST = "2a864886f70d010903", "2a864886f70d010904"
 CERTIFICATE, CERTIFICATE_V2 = "2a864886f70d010910020c", "2a864886f70d010910022f"
@@ -143,18 +143,27 @@ def check(line: Any, run: str, signature: str, certificate: str | None, tree: Ca
     return time_stamp(token, root, certificate)
 
 
-def main() -> None:
+def verified(anchor: Path, authority: Path) -> list[str]:
+    """What the anchor says of each of its verdicts."""
     from verify_receipts import tree
 
-    head, *lines = Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
+    head, *lines = anchor.read_text(encoding="utf-8").splitlines()
     anchors = json.loads(head)["anchors"]
     need(anchors["form"] == "surety anchor 1" and lines, "it is no anchor")
     leaves = [sha256(b"\0", line) for line in lines]
-    certificate = Path(sys.argv[2]).read_text(encoding="utf-8")
+    certificate = authority.read_text(encoding="utf-8")
     token = base64.b64decode(anchors["token"])
     said = time_stamp(token, tree(leaves, [], 0, 0, len(leaves)), certificate)
-    for line in lines:
-        print(f"a verdict of the run {json.loads(line)['anchored']['run_id']} was {said}")
+    return [f"a verdict of the run {json.loads(line)['anchored']['run_id']} was {said}" for line in lines]
+
+
+def main() -> None:
+    if len(sys.argv) != 3:
+        sys.exit("usage: verify_anchor.py FILE TSA_CERTIFICATE")
+    try:
+        print("\n".join(verified(Path(sys.argv[1]), Path(sys.argv[2]))))
+    except (OSError, *BAD_INPUT) as error:
+        sys.exit(f"the anchor does not hold: {named(error)}")
 
 
 if __name__ == "__main__":

@@ -10,14 +10,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
-
 import verify_anchor
-from verify_rules import STATES, Lines, canonical, compare_columns, may_sign, need, opened, owners, sha256
+from verify_rules import (
+    BAD_INPUT,
+    STATES,
+    Lines,
+    canonical,
+    compare_columns,
+    may_sign,
+    named,
+    need,
+    opened,
+    owners,
+    sha256,
+)
 
-FORM, ROOT = "surety receipts 4", "urn:surety:predicate:receipts-root:v1"
+FORM, ROOT = "surety receipts 5", "urn:surety:predicate:receipts-root:v1"
 VSA = "https://slsa.dev/verification_summary/v1"
 TESTS = "https://in-toto.io/attestation/test-result/v0.1"
+NEW: dict[str, str] = {}  # the state of a run before its first row
 
 
 def tree(leaves: list[bytes], nodes: list[bytes], lo: int, first: int, count: int) -> bytes:
@@ -36,7 +47,7 @@ class Check:
 
     def __init__(self, text: str, keys: Any, authority: str | None) -> None:
         self.lines, self.keys, self.authority = Lines(text), keys, authority
-        self.receipts, self.last, self.event, self.after = 0, "", 0, {"state": ""}
+        self.receipts, self.last, self.event, self.after = 0, "", 0, NEW
         self.columns: dict[Any, Any] = {}  # by "run", "task", or the revision of a plan
         self.verdict: dict[str, Any] = {}
         self.entries: list[str] = []  # the digests of the task's entries
@@ -56,6 +67,7 @@ class Check:
                 continue
             need(kind == "commit" and not self.entries, "it is not in the canonical form")
             need(said["sequence"] - said["entries"] == self.event, "rows are missing, added or moved")
+            need(said.get("before", NEW) == self.after, "it began from a state that was not signed")
             self.event, self.after = said["sequence"], {key: said[key] for key in ("progress", "state")}
             for _ in range(said["verdicts"]):
                 self.gave_verdict()
@@ -132,7 +144,7 @@ class Check:
         last = plans[-1] if plans else 0
         state = {"plan_revision": last, "sequence": self.event, **self.after}
         self.lines.must_be(
-            {"state": state}, "state, todos, grants, round, start, answer or end are not what was signed"
+            {"state": state}, "state, todos, grants, steps, round, start, answer or end are not what was signed"
         )
         accepted = self.verdict.get("accepted", False)
         fits = state["state"] in STATES and (state["state"] == "DONE") == accepted
@@ -150,28 +162,29 @@ class Check:
         need(self.lines.is_at_end(), "there are more lines after the chain's end")
 
 
-def problems(text: str, keys: Any, authority: str | None = None) -> list[str]:
+def problems(export: bytes, keys: Any, authority: str | None = None) -> list[str]:
     number = 0
     try:
-        check = Check(text, keys, authority)
+        check = Check(export.decode(), keys, authority)
         try:
             check.file()
         finally:
             number = check.lines.number
-    except InvalidSignature:
-        return [f"line {number}: it is not what was signed"]
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        return [f"line {number}: {error or type(error).__name__}"]
+    except BAD_INPUT as error:
+        return [f"line {number}: {named(error)}"]
     return []
 
 
 def main() -> None:
-    with (
-        open(sys.argv[1], encoding="utf-8", newline="") as export,
-        open(sys.argv[2], encoding="utf-8") as trusted,
-    ):
-        certificate = Path(sys.argv[3]).read_text(encoding="utf-8") if len(sys.argv) > 3 else None
-        found = problems(export.read(), json.load(trusted)["keys"], certificate)
+    paths = list(map(Path, sys.argv[1:]))
+    if len(paths) not in (2, 3):
+        sys.exit("usage: verify_receipts.py FILE KEYS [TSA_CERTIFICATE]")
+    try:
+        keys = json.loads(paths[1].read_text(encoding="utf-8"))["keys"]
+        certificate = paths[2].read_text(encoding="utf-8") if len(paths) > 2 else None
+        found = problems(paths[0].read_bytes(), keys, certificate)
+    except (OSError, *BAD_INPUT) as error:
+        sys.exit(f"a file cannot be read: {named(error)}")
     print("\n".join(found) or "signed")
     sys.exit(1 if found else 0)
 

@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 KIND, STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
@@ -21,6 +22,17 @@ STATES = {
     "FAILED",
     "CANCELLED",
 }
+
+
+BAD_INPUT = (InvalidSignature, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+
+
+def named(error: BaseException) -> str:
+    if isinstance(error, InvalidSignature):
+        return "it is not what was signed"
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    return str(error) or type(error).__name__
 
 
 def need(holds: object, otherwise: str) -> None:
@@ -100,9 +112,10 @@ def owners(kind: str, said: Any) -> set[str]:
 
 def recorded_by(receipt: Any) -> set[str]:
     """What persons say, the planner records; that time has passed, any service; the rest, the executor."""
-    name, by = receipt.get("name"), any(fact.get("key") == "by" for fact in receipt.get("facts", []))
+    name, facts = receipt.get("name"), receipt.get("facts", [])
+    by = any(fact.get("key") == "by" for fact in facts)
     said = receipt["source"] == "approval" or (receipt["source"], name) == ("user_reply", "ask_user")
-    if not said or name == "use_grant":
+    if not said or name == "use_grant" or any(fact["fact"] != "output" for fact in facts):
         return {"executor"}
     return {"planner"} if by else set() if not receipt.get("success") else {"executor"}
 

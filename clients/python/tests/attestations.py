@@ -7,7 +7,9 @@ good files are verified by securesystemslib, and their statements read by in-tot
 
 import base64
 import json
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -26,27 +28,52 @@ def public(key: dict[str, Any]) -> SSlibKey:
     return SSlibKey(key["key_id"], "ed25519", "ed25519", {"public": text})
 
 
+def is_named(program: str, *arguments: str | Path) -> None:
+    """The program refuses these files, and says why."""
+    script = Path(__file__).resolve().parent.parent / program
+    ran = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, check=False)
+    said = ran.stdout + ran.stderr
+    assert ran.returncode == 1 and said and "Traceback" not in said, f"{program} {arguments}: {said}"
+
+
+def refuse_other_files(good: Path, keys: Path) -> None:
+    bad = [b"", b"{}", b"[]", b"\xff", b'{"keys":[{}]}', b'{"anchors":{}}', b'{"anchors":{"form":1}}\n{}']
+    with tempfile.TemporaryDirectory() as folder:
+        for content in bad:
+            other = Path(folder) / "other"
+            other.write_bytes(content)
+            is_named("verify_receipts.py", other, keys)
+            is_named("verify_receipts.py", good, other)
+            is_named("verify_anchor.py", other, keys)
+        is_named("verify_receipts.py", good)
+        is_named("verify_receipts.py", good, Path(folder) / "missing")
+        is_named("verify_anchor.py", good)
+
+
 def main() -> None:
     folder, keys = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))["keys"]
     known = [public(key) for key in keys]
     authority = Path(sys.argv[3]).read_text(encoding="utf-8") if len(sys.argv) > 3 else None
     envelopes, refused = 0, 0
     for path in sorted(folder.iterdir()):
-        text = path.read_bytes().decode()
-        found = problems(text, keys, authority)
+        export = path.read_bytes()
+        found = problems(export, keys, authority)
         if path.name.startswith("bad-"):
             assert found, f"{path.name} is accepted"
             refused += 1
             continue
         assert not found, f"{path.name}: {found}"
-        for line in filter(lambda line: line.startswith('{"payload"'), text.split("\n")):
+        for line in filter(lambda line: line.startswith('{"payload"'), export.decode().split("\n")):
             envelope = Envelope.from_dict(json.loads(line))
             verified = envelope.verify(known, 1)
             assert len(verified) == 1, line
             parsed = json_format.Parse(envelope.payload.decode(), statement_pb2.Statement())
             Statement.copy_from_pb(parsed).validate()
             envelopes += 1
+        if path.name.startswith("good-"):
+            good = path
     assert envelopes and refused, "the folder has no envelope, or no bad file"
+    refuse_other_files(good, Path(sys.argv[2]))
     print(f"{envelopes} envelopes hold, {refused} changed files are refused")
 
 

@@ -106,6 +106,41 @@ async fn the_gate_gives_no_verdict_on_evidence_that_was_rewritten() -> Result<()
 }
 
 #[tokio::test]
+async fn a_run_that_was_rewritten_while_it_waited_gets_no_verdict_although_services_went_on()
+-> Result<()> {
+    let files = Files::new()?;
+    let authority = TimestampAuthority::start(&[]).await?;
+    let deployment = start(&files, &authority).await?;
+    let pool = deployment.database.pool().await?;
+    let (run, wait) = asking(&deployment).await?;
+    let report = signatures(&deployment, &run.id).await?;
+    ensure!(report.state() == v1::SignatureState::Signed, "{report:#?}");
+
+    let granted = "update execution set progress = (progress::jsonb || '{\"grants\":[{
+            \"id\":\"00000000-0000-0000-0000-000000000007\",\"tool\":\"run_command\",\"uses\":9,\"used\":1,
+            \"by\":\"m\",\"made_at\":\"2026-01-01T00:00:00Z\",\"expires_at\":\"2099-01-01T00:00:00Z\"}]}'
+        )::text::json where run_id = $1";
+    rewrite(&pool, granted, &run.id).await?;
+    // The planner signs the answer, and the executor its work, over the rewritten row.
+    deployment.runs()?.resolve_confirmation(approval(&wait)).await?;
+    let on_operator = |run: &v1::Run| {
+        let blocked = run.blocked.as_ref();
+        run.terminal.is_some()
+            || blocked.is_some_and(|it| it.waiting_on() == v1::WaitingOn::Operator)
+    };
+    let paused = deployment.wait_for(&run.id, "refused by the gate", on_operator).await?;
+    let why = paused.blocked.as_ref().context("a wait for the operator")?;
+    let names = ["receipts_invalid", "execution.progress: journal row"];
+    ensure!(names.iter().all(|name| why.unblocks.contains(name)), "{why:#?}");
+    ensure!(paused.verdict.is_none(), "{paused:#?}");
+    let report = signatures(&deployment, &run.id).await?;
+    ensure!(report.state() == v1::SignatureState::Broken, "{report:#?}");
+    ensure!(report.detail.contains("it was rewritten between them"), "{report:#?}");
+    ensure!(report == verified(&deployment, &run.id).await?, "{report:#?}");
+    deployment.finish().await
+}
+
+#[tokio::test]
 async fn another_call_than_was_asked_cannot_be_approved() -> Result<()> {
     let files = Files::new()?;
     let authority = TimestampAuthority::start(&[]).await?;

@@ -90,8 +90,7 @@ impl Receipts {
                     let earlier = read_text_within(&path, MOST_BYTES)?;
                     let missing = missing_since(&lines, &earlier, keys.as_ref());
                     let missing = missing.map_err(|why| unusable_since(&path, &why))?.into_iter();
-                    let found = missing.map(|message| ChainFinding { seq: 0, message });
-                    report.chain.findings.extend(found);
+                    missing.for_each(|message| report.find(message));
                 }
                 verify(&report, keys.is_some(), output)
             }

@@ -300,6 +300,11 @@ pub fn is_told_to_planner(receipt: &EvidenceReceipt) -> bool {
     is_said(receipt) && receipt.name != GRANT_USED && receipt.outputs("by").next().is_some()
 }
 
+/// Whether what a person said is all that a receipt states: another fact would count as an observation of the runner's.
+pub fn has_words_only(receipt: &EvidenceReceipt) -> bool {
+    receipt.facts.iter().all(|fact| matches!(fact, Fact::Output { .. }))
+}
+
 /// Whether a receipt records that an answer did not come in time, which any service may find.
 pub fn is_expiry(receipt: &EvidenceReceipt) -> bool {
     is_said(receipt) && !receipt.success && receipt.outputs("by").next().is_none()

@@ -2,7 +2,7 @@
 
 use super::StoreError;
 use super::execution::{
-    blocked_from, letters, plan_revision, progress, signed_state, to_text, wait_ids,
+    blocked_from, letters, plan_revision, progress, state_change, to_text, wait_ids,
 };
 use super::plan::StoredPlan;
 use super::signing::{RowToSign, Signing, plan_columns};
@@ -390,7 +390,7 @@ impl Columns {
                     plans: chain.plan.map(plan_columns).into_iter().collect(),
                     ..SignedColumns::default()
                 },
-                after: signed_state(chain.row())?,
+                change: state_change(chain.first.write, chain.row())?,
             })
         });
         self.signature = signing.rows(rows.collect::<Result<_, StoreError>>()?);

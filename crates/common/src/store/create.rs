@@ -3,7 +3,7 @@
 use super::StoreError;
 use super::apply::{Change, Columns, WaitColumns};
 use super::dedicated_connection::DedicatedConnection;
-use super::execution::{plan_revision, signed_state, to_text};
+use super::execution::{plan_revision, state_change, to_text};
 use super::group::{self, Writer};
 use super::plan::StoredPlan;
 use super::pool::within;
@@ -320,7 +320,7 @@ impl NewColumns {
                     task: task.clone(),
                     plans: first.into_iter().collect(),
                 },
-                after: signed_state(&write.execution)?,
+                change: state_change(write, &write.execution)?,
             })
         });
         self.signature = signing.rows(rows.collect::<Result<_, StoreError>>()?);

@@ -4,12 +4,15 @@ use super::StoreError;
 use super::execution::signed_state;
 use super::pages::{MAX_HELD, Pages};
 use super::plan::StoredPlan;
+use super::pool::within;
 use super::query_batcher::QueryBatcher;
 use super::run_row::RunRow;
-use super::signed_run::{SignedRun, counted};
+use super::signed_run::{PlansAndVerdicts, SignedRun, counted};
 use super::signing::plan_columns;
-use super::task::{JudgedTask, SignedTask, judged_task};
-use crate::domain::journal::{Evidence, Extent, StoredError, StoredRow, Turn};
+use super::task::{JudgedTask, judged_task};
+use crate::domain::journal::{
+    Entry, Evidence, Extent, StoredError, StoredRow, Turn, VerdictRecord, Wanted, read_changes,
+};
 use crate::domain::json::sha256;
 use crate::domain::machine::run::RunState;
 use crate::domain::receipt::EvidenceReceipt;
@@ -50,17 +53,25 @@ struct CaseRow {
     plan_reason: Option<String>,
 }
 
+/// A check of what a bundle has, as it is read.
+struct Check<'k> {
+    verifier: Verifier<'k>,
+    beside: PlansAndVerdicts,
+}
+
 impl CaseRow {
-    /// A check of the signatures of a run with at most one plan, whose rows are all in the bundle.
+    /// A check of the signatures of the rows in the bundle, with the plans and the verdicts beside them.
     fn verifier<'k>(
         &self,
         keys: &'k TrustedKeys,
-        run_id: Uuid,
+        revision: u32,
+        beside: PlansAndVerdicts,
         task: Option<TaskColumns>,
-    ) -> Verifier<'k> {
+    ) -> Check<'k> {
+        // What is judged is the plan in the bundle.
         let plan = self.run.plan().and_then(|(body, digest)| {
             Some(plan_columns(&StoredPlan {
-                revision: 1,
+                revision,
                 digest: digest.to_owned(),
                 parent_digest: self.plan_parent_digest.clone()?,
                 reason: self.plan_reason.clone()?,
@@ -69,8 +80,10 @@ impl CaseRow {
             }))
         });
         let run = self.run.signed_columns(&self.submitter);
-        let plans = plan.into_iter().collect();
-        Verifier::new(Some(keys), run_id.to_string(), FoundColumns { run, task, plans })
+        let earlier = beside.plans.iter().filter(|earlier| earlier.revision != revision);
+        let plans = earlier.cloned().chain(plan).collect();
+        let found = FoundColumns { run, task, plans };
+        Check { verifier: Verifier::new(Some(keys), self.run.id().to_string(), found), beside }
     }
 
     fn rows(&self) -> impl Iterator<Item = StoredRow<'_>> {
@@ -170,7 +183,13 @@ impl EvidenceBundles {
             false => (None, None),
         };
         let columns = || task.as_ref().and_then(|task| task.signed.columns.clone());
-        let mut check = keys.as_deref().map(|keys| row.verifier(keys, run_id, columns()));
+        let (revision, sequence, last_verdict) = row.run.progress()?;
+        // Most runs have one plan and no verdict yet: they make no further query.
+        let beside = match keys.is_some() && (revision > 1 || last_verdict > 0) {
+            true => Box::pin(self.beside(run_id)).await?.up_to(sequence, revision),
+            false => PlansAndVerdicts::default(),
+        };
+        let mut check = keys.as_deref().map(|keys| row.verifier(keys, revision, beside, columns()));
         let mut evidence = Evidence::default();
         let mut signatures = row.signatures.iter();
         let bytes = evidence.read_on(row.rows(), wanted, |stored, extent, receipts| {
@@ -188,19 +207,18 @@ impl EvidenceBundles {
         let counters = &bundle.run.execution.counters;
         let counted = counted(run_id, counters);
         bundle.signatures = match (check, keys.as_deref()) {
-            // Earlier plans and verdicts are rows of their own.
-            (Some(_), Some(keys))
-                if bundle.run.execution.plan_revision > 1
-                    || counters.verdict_sequence > 0
-                    || unreadable.is_some() =>
-            {
-                let task = bundle.task.as_ref().map(|task| task.signed.clone());
-                Box::pin(checked_as_a_whole(&self.pool, run_id, task, keys)).await?
+            // No verdict follows: the check only says what was rewritten.
+            (Some(_), Some(keys)) if unreadable.is_some() => {
+                Box::pin(checked_as_a_whole(&self.pool, run_id, keys)).await?
             }
-            (Some(mut check), Some(_)) => {
+            (Some(Check { verifier: mut check, beside }), Some(_)) => {
                 let entries = bundle.task.iter().flat_map(|task| &task.signed.entries);
                 entries.for_each(|entry| check.entry(entry));
+                beside.name_the_rest(&mut check);
                 let execution = &bundle.run.execution;
+                let plan = bundle.run.plan.iter().flat_map(|plan| &plan.steps);
+                let ids = plan.map(|step| step.id.as_str());
+                check.steps(ids.zip(execution.step_states()), &bundle.evidence.steps);
                 let after = signed_state(execution)?;
                 let state = StoredState {
                     state: after.state.as_str().to_owned(),
@@ -218,6 +236,18 @@ impl EvidenceBundles {
             Some(error) => Err(error),
             None => Ok(Some(bundle)),
         }
+    }
+
+    async fn beside(&self, run_id: Uuid) -> Result<PlansAndVerdicts, StoreError> {
+        within(async {
+            // One snapshot: a verdict that is stored meanwhile is read with no plan that is not.
+            let mut snapshot =
+                self.pool.begin_with("begin isolation level repeatable read").await?;
+            let beside = PlansAndVerdicts::read(&mut snapshot, run_id).await?;
+            snapshot.commit().await?;
+            Ok(beside)
+        })
+        .await
     }
 
     /// The task of a run, or why its rows do not read.
@@ -239,7 +269,7 @@ impl EvidenceBundles {
         bundle: &mut EvidenceBundle,
         (read, mut bytes): (i64, usize),
         wanted: fn(&Turn) -> bool,
-        check: &mut Option<Verifier<'_>>,
+        check: &mut Option<Check<'_>>,
     ) -> Result<(), StoreError> {
         let run_id = bundle.run.spec.id;
         // The journal only grows: this is its end when the run was read.
@@ -267,29 +297,24 @@ impl EvidenceBundles {
     }
 }
 
-/// Checks all rows of a run, with its task as it was read.
+/// Checks all rows of a run as they are stored now.
 async fn checked_as_a_whole(
     pool: &PgPool,
     run_id: Uuid,
-    task: Option<SignedTask>,
     keys: &TrustedKeys,
 ) -> Result<Option<EvidenceReport>, StoreError> {
     let Some(signed) = SignedRun::find(pool, run_id).await? else { return Ok(None) };
-    let signed = match task {
-        Some(task) => signed.with_task(task),
-        None => signed,
-    };
     signed.check(Some(keys), |_| ()).await.map(Some)
 }
 
 /// Checks the signature of one row.
 fn check_row(
-    check: &mut Option<Verifier<'_>>,
+    check: &mut Option<Check<'_>>,
     (stored, extent): (StoredRow<'_>, Extent),
     receipts: &[EvidenceReceipt],
     signature: Option<&[u8]>,
 ) {
-    let Some(check) = check else { return };
+    let Some(Check { verifier: check, beside }) = check else { return };
     let mut line = CommitLine {
         sequence: stored.sequence,
         entries: extent.entries,
@@ -297,7 +322,7 @@ fn check_row(
         actor: stored.actor.to_owned(),
         entries_digest: sha256(&[stored.text.as_bytes()]),
         verdicts: extent.verdicts,
-        after: None,
+        change: None,
     };
     let read = signature.map(RowSignature::from_bytes);
     if let Some(None) = read {
@@ -305,9 +330,36 @@ fn check_row(
         check.find(0, format!("journal row {sequence}: its signature is in no known form"));
     }
     let signature = read.flatten();
-    line.after = signature.as_ref().map(|signature| signature.after);
+    line.change = signature.as_ref().map(|signature| signature.change);
     let receipts = receipts.iter().map(Ok).collect();
     check.commit(&Row { line: &line, receipts, signature: signature.as_ref() });
+    if extent.verdicts > 0 {
+        match verdicts(stored) {
+            Ok(verdicts) => beside.take(verdicts).iter().for_each(|it| check.verdict(it)),
+            Err(error) => {
+                let sequence = line.sequence;
+                check
+                    .find(0, format!("journal row {sequence}: its verdict does not read: {error}"));
+            }
+        }
+    }
+}
+
+/// The verdicts of a row, by the numbers of their entries.
+fn verdicts(row: StoredRow<'_>) -> Result<Vec<(i64, VerdictRecord)>, StoredError> {
+    let events = read_changes(row, Wanted::Everything)?;
+    let verdicts = events.into_iter().filter_map(|event| match event.entry {
+        Entry::Verdict(record) => Some((event.sequence, *record)),
+        Entry::Transition(_)
+        | Entry::Plan(_)
+        | Entry::Turn(_)
+        | Entry::Receipt(_)
+        | Entry::Intent(_)
+        | Entry::Output(_)
+        | Entry::Answer(_)
+        | Entry::Forked(_) => None,
+    });
+    Ok(verdicts.collect())
 }
 
 fn unread(run_id: Uuid, error: StoredError) -> StoreError {

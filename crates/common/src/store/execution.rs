@@ -2,11 +2,12 @@
 
 use super::StoreError;
 use super::partition::time_of;
+use crate::domain::execution::draft::Write;
 use crate::domain::execution::{Counters, Execution, Paused, StepProgress};
 use crate::domain::grant::CallGrant;
 use crate::domain::journal::TaskHistory;
 use crate::domain::machine::run::RunState;
-use crate::domain::signature::{Digest, SignedState, StateName, progress_digest};
+use crate::domain::signature::{Digest, SignedState, StateChange, StateName, progress_digest};
 use crate::domain::step::StepState;
 use crate::domain::stop::Terminal;
 use crate::domain::todo::RunTodos;
@@ -66,10 +67,11 @@ impl Progress {
     /// The digest in [`signed_state`], for a row with these other columns.
     pub(super) fn digest(
         &self,
-        blocked_from: Option<&str>,
+        phase: SignedPhase<'_>,
         terminal: Option<&Terminal>,
     ) -> Result<Digest, StoreError> {
-        digest_of(&self.counters, (&self.todos, &self.grants), (blocked_from, terminal))
+        let parts = (&self.todos, self.grants.as_slice());
+        SignedProgress::of(&self.counters, parts, (phase, terminal)).digest()
     }
 }
 
@@ -118,6 +120,14 @@ impl FinishedStep {
 impl ExecutionRow {
     pub(super) fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// The revision of the plan, the number of the newest event, and that of the last verdict.
+    pub(super) fn progress(&self) -> Result<(u32, i64, i64), StoreError> {
+        let revision = u32::try_from(self.plan_revision).map_err(|error| {
+            StoreError::corrupt(format!("execution {} column plan_revision", self.run_id), error)
+        })?;
+        Ok((revision, self.sequence, self.progress.0.counters.verdict_sequence))
     }
 
     pub(super) fn into_execution(self) -> Result<Execution, StoreError> {
@@ -192,7 +202,7 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
 }
 
 /// What of a run's row is signed besides its todos, its grants and its verification round. All is empty in a new run.
-#[derive(Serialize)]
+#[derive(Serialize, PartialEq)]
 struct SignedRest<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     base_snapshot: &'a str,
@@ -202,8 +212,12 @@ struct SignedRest<'a> {
     final_answer: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<&'a TaskHistory>,
+    #[serde(skip_serializing_if = "is_false")]
+    observed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<(&'a str, &'a str)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     terminal: Option<&'a Terminal>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -218,33 +232,97 @@ const fn is_zero(value: &i64) -> bool {
     *value == 0
 }
 
-/// What is signed of a run's row.
-pub(super) fn signed_state(execution: &Execution) -> Result<SignedState, StoreError> {
-    let Execution { counters, todos, grants, terminal, state, .. } = execution;
-    let progress = digest_of(counters, (todos, grants), (blocked_from(*state), terminal.as_ref()))?;
-    Ok(SignedState { state: StateName::from(*state), progress })
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde's skip_serializing_if passes a reference"
+)]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
-fn digest_of(
-    counters: &Counters,
-    (todos, grants): (&RunTodos, &[CallGrant]),
-    (blocked_from, terminal): (Option<&str>, Option<&Terminal>),
-) -> Result<Digest, StoreError> {
-    let Counters { base_snapshot, final_answer, repository, verdict_sequence, history, .. } =
-        counters;
-    // The commit is resolved before anything is journaled, and it counts from the snapshot of its files on.
-    let start = repository.as_deref().filter(|_| !base_snapshot.is_empty());
-    let rest = to_text(&SignedRest {
-        base_snapshot,
-        blocked_from,
-        final_answer,
-        history: history.as_deref(),
-        start: start.map(|start| (start.commit.as_str(), start.branch.as_str())),
-        terminal,
-        verdict_sequence: *verdict_sequence,
-    })?;
-    let (todos, grants) = (to_text(todos)?, to_text(&grants)?);
-    Ok(progress_digest(counters.verification_round, [&todos, &grants, &rest]))
+/// Where a run is.
+pub(super) struct SignedPhase<'a> {
+    blocked_from: Option<&'a str>,
+    steps: Option<String>,
+}
+
+impl<'a> SignedPhase<'a> {
+    /// Of the columns `state`, `blocked_from` and `step_states`. The states of the steps are signed where they count or are
+    /// final. While steps run, each change of them has a row of its own, and a digest in each would lengthen the
+    /// signature by a third.
+    pub(super) fn of(
+        state: &str,
+        blocked_from: Option<&'a str>,
+        steps: impl FnOnce() -> String,
+    ) -> Self {
+        let is_under_way = matches!(state, "INTAKE" | "PLANNING" | "EXECUTING");
+        Self { blocked_from, steps: (!is_under_way).then(steps) }
+    }
+}
+
+/// What of a run's row is signed beside its state.
+#[derive(PartialEq)]
+struct SignedProgress<'a> {
+    round: u32,
+    todos: &'a RunTodos,
+    grants: &'a [CallGrant],
+    rest: SignedRest<'a>,
+}
+
+impl<'a> SignedProgress<'a> {
+    fn of(
+        counters: &'a Counters,
+        (todos, grants): (&'a RunTodos, &'a [CallGrant]),
+        (phase, terminal): (SignedPhase<'a>, Option<&'a Terminal>),
+    ) -> Self {
+        let Counters { base_snapshot, final_answer, repository, history, .. } = counters;
+        // The commit is resolved before anything is journaled, and it counts from the snapshot of its files on.
+        let start = repository.as_deref().filter(|_| !base_snapshot.is_empty());
+        let rest = SignedRest {
+            base_snapshot,
+            blocked_from: phase.blocked_from,
+            final_answer,
+            history: history.as_deref(),
+            observed: counters.observed,
+            start: start.map(|start| (start.commit.as_str(), start.branch.as_str())),
+            steps: phase.steps,
+            terminal,
+            verdict_sequence: counters.verdict_sequence,
+        };
+        Self { round: counters.verification_round, todos, grants, rest }
+    }
+
+    fn of_row(row: &'a Execution) -> Self {
+        let Execution { counters, todos, grants, terminal, state, .. } = row;
+        let phase = SignedPhase::of(state.as_str(), blocked_from(*state), || letters(row));
+        Self::of(counters, (todos, grants), (phase, terminal.as_ref()))
+    }
+
+    fn digest(&self) -> Result<Digest, StoreError> {
+        let Self { round, todos, grants, rest } = self;
+        let (todos, grants, rest) = (to_text(todos)?, to_text(grants)?, to_text(rest)?);
+        Ok(progress_digest(*round, [&todos, &grants, &rest]))
+    }
+}
+
+/// What is signed of a run's row.
+pub(super) fn signed_state(row: &Execution) -> Result<SignedState, StoreError> {
+    let progress = SignedProgress::of_row(row).digest()?;
+    Ok(SignedState { state: StateName::from(row.state), progress })
+}
+
+/// What is signed of a run's row as it was read for the first of some changes, and behind the last.
+pub(super) fn state_change(first: &Write, row: &Execution) -> Result<StateChange, StoreError> {
+    let (read, after) = (&*first.read, signed_state(row)?);
+    if first.fence.version == 0 {
+        return Ok(StateChange { before: None, after });
+    }
+    let found = SignedProgress::of_row(read);
+    // Most rows change nothing of it.
+    let progress =
+        if found == SignedProgress::of_row(row) { after.progress } else { found.digest()? };
+    let before = Some(SignedState { state: StateName::from(read.state), progress });
+    Ok(StateChange { before, after })
 }
 
 /// The column `wait_ids` of an execution, as an array literal. An answer names one of these ids.
@@ -278,7 +356,8 @@ pub(super) const fn to_letter(state: StepState) -> char {
     }
 }
 
-fn from_letter(letter: char) -> Option<StepState> {
+/// The state of a step with this letter; none for another one.
+pub(super) fn from_letter(letter: char) -> Option<StepState> {
     StepState::ALL.into_iter().find(|state| to_letter(*state) == letter)
 }
 

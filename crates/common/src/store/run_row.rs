@@ -6,6 +6,7 @@ use super::plan;
 use crate::domain::run::{DriverKind, RunRecord, RunSpec};
 use crate::domain::signature::{RunColumns, instant};
 use chrono::{DateTime, Utc};
+use uuid::Uuid;
 
 /// One row of a statement that reads whole runs, such as `load.sql`, `list.sql` or `claim.sql`. The
 /// lists omit the plan.
@@ -46,9 +47,19 @@ impl RunRow {
         ])
     }
 
+    /// The id of the run.
+    pub(super) fn id(&self) -> Uuid {
+        self.execution.run_id
+    }
+
     /// The namespace, which the signed columns contain.
     pub(super) fn namespace(&self) -> &str {
         self.execution.namespace()
+    }
+
+    /// The revision of the plan, the number of the newest event, and that of the last verdict.
+    pub(super) fn progress(&self) -> Result<(u32, i64, i64), StoreError> {
+        self.execution.progress()
     }
 
     /// The plan's text and its digest.

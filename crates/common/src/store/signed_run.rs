@@ -1,26 +1,29 @@
 //! A run's rows with their signatures, read for a check or an export.
 
 use super::StoreError;
-use super::execution::Progress;
+use super::execution::{Progress, SignedPhase, from_letter};
 use super::journal::JournalRow;
 use super::pages::Pages;
-use super::plan::StoredPlan;
+use super::plan::{self, StoredPlan};
 use super::pool::within;
 use super::signing::plan_columns;
 use super::task::SignedTask;
 use crate::domain::execution::Counters;
-use crate::domain::journal::{Entry, VerdictRecord, Wanted, read_changes};
+use crate::domain::journal::{Entry, JournaledSteps, VerdictRecord, Wanted, read_changes};
 use crate::domain::json::sha256;
+use crate::domain::plan::Plan;
 use crate::domain::receipt::ChainEnd;
 use crate::domain::signature::{
     Commit, CommitLine, EvidenceReport, FoundColumns, KeyId, PlanColumns, RangeProof, RowSignature,
     RunColumns, SIGNATURE_BYTES, SignedVerdict, StoredState, TrustedKeys, VerdictAnchor, Verifier,
     header_line, instant, state_line, stored_line,
 };
+use crate::domain::step::StepState;
 use crate::domain::stop::Terminal;
 use chrono::{DateTime, Utc};
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The columns of a run as they are signed.
@@ -41,6 +44,7 @@ struct SignedRunRow {
     sequence: i64,
     progress: sqlx::types::Json<Progress>,
     blocked_from: Option<String>,
+    step_states: String,
     terminal: Option<sqlx::types::Json<Terminal>>,
 }
 
@@ -72,14 +76,75 @@ struct VerdictRow {
 pub struct SignedRun {
     run_id: Uuid,
     run: RunColumns,
-    plans: Vec<PlanColumns>,
+    beside: PlansAndVerdicts,
     task: SignedTask,
-    verdicts: BTreeMap<i64, VerdictRow>,
     state: StoredState,
     /// The receipts that the run's own row counts, and the digest of the last.
     counted: ChainEnd,
     pages: Pages,
     rows: VecDeque<JournalRow>,
+    /// The ids of the plan's steps, with their states.
+    steps: Vec<(String, StepState)>,
+    journaled: JournaledSteps,
+}
+
+/// The rows of a run beside its journal.
+#[derive(Default)]
+pub(super) struct PlansAndVerdicts {
+    pub(super) plans: Vec<PlanColumns>,
+    /// The last plan.
+    last: Option<Arc<Plan>>,
+    /// By the number of their entry, until a journal row announces them.
+    verdicts: BTreeMap<i64, VerdictRow>,
+}
+
+impl PlansAndVerdicts {
+    pub(super) async fn read(
+        connection: &mut PgConnection,
+        run_id: Uuid,
+    ) -> Result<Self, StoreError> {
+        let plans = sqlx::query_as(include_str!("sql/signed_plans.sql")).bind(run_id);
+        let plans: Vec<SignedPlanRow> = plans.fetch_all(&mut *connection).await?;
+        let verdicts = sqlx::query_as(include_str!("sql/signed_verdicts.sql")).bind(run_id);
+        let verdicts: Vec<VerdictRow> = verdicts.fetch_all(connection).await?;
+        // A plan that does not read was rewritten, which its digests name.
+        let last = plans
+            .last()
+            .and_then(|plan| plan::recall(&plan.digest, plan.body.clone(), run_id).ok());
+        let plans = plans.into_iter().map(SignedPlanRow::columns);
+        let verdicts = verdicts.into_iter().map(|verdict| (verdict.sequence, verdict));
+        Ok(Self { plans: plans.collect::<Result<_, _>>()?, last, verdicts: verdicts.collect() })
+    }
+
+    /// Without what came behind an event and a revision of the plan.
+    pub(super) fn up_to(mut self, sequence: i64, revision: u32) -> Self {
+        self.plans.retain(|plan| plan.revision <= revision);
+        self.verdicts.retain(|number, _| *number <= sequence);
+        self
+    }
+
+    /// The verdicts that a journal row announces, by these numbers.
+    pub(super) fn take(
+        &mut self,
+        records: impl IntoIterator<Item = (i64, VerdictRecord)>,
+    ) -> Vec<SignedVerdict> {
+        let taken = records.into_iter().filter_map(|(sequence, record)| {
+            self.verdicts.remove(&sequence).map(|verdict| verdict.signed(record))
+        });
+        taken.collect()
+    }
+
+    /// Names the verdicts that no journal row announced.
+    pub(super) fn name_the_rest(&self, verifier: &mut Verifier<'_>) {
+        for sequence in self.verdicts.keys() {
+            verifier.find(
+                0,
+                format!(
+                    "verdict {sequence}: it is in the table of verdicts and not in the journal"
+                ),
+            );
+        }
+    }
 }
 
 /// A journal row, and the verdicts among its entries.
@@ -104,20 +169,20 @@ impl SignedRun {
             let Some(row): Option<SignedRunRow> = run.fetch_optional(&mut *snapshot).await? else {
                 return Ok(None);
             };
-            let plans = sqlx::query_as(include_str!("sql/signed_plans.sql")).bind(run_id);
-            let plans: Vec<SignedPlanRow> = plans.fetch_all(&mut *snapshot).await?;
-            let verdicts = sqlx::query_as(include_str!("sql/signed_verdicts.sql")).bind(run_id);
-            let verdicts: Vec<VerdictRow> = verdicts.fetch_all(&mut *snapshot).await?;
+            let beside = PlansAndVerdicts::read(&mut snapshot, run_id).await?;
             let task = SignedTask::find(&mut snapshot, run_id).await?;
             snapshot.commit().await?;
             let counted = counted(run_id, row.progress.0.counters());
-            let plans = plans.into_iter().map(SignedPlanRow::columns);
             let state = row.stored_state()?;
+            let ids = beside.last.iter().flat_map(|plan| &plan.steps).map(|step| step.id.clone());
+            // A letter that is no state of a step is a change, which the digest of the row names.
+            let letters = row.step_states.chars().map_while(from_letter);
             Ok(Some(Self {
+                steps: ids.zip(letters).collect(),
+                journaled: JournaledSteps::default(),
                 run_id,
                 task,
-                plans: plans.collect::<Result<_, _>>()?,
-                verdicts: verdicts.into_iter().map(|verdict| (verdict.sequence, verdict)).collect(),
+                beside,
                 pages: Pages::new(pool.clone(), run_id, 0, i64::MAX),
                 run: row.columns(),
                 state,
@@ -168,8 +233,8 @@ impl SignedRun {
             match event.entry {
                 Entry::Receipt(receipt) => receipts.push(Ok(*receipt)),
                 Entry::Verdict(record) => records.push((event.sequence, *record)),
-                Entry::Transition(_)
-                | Entry::Plan(_)
+                Entry::Transition(transition) => self.journaled.take(&transition),
+                Entry::Plan(_)
                 | Entry::Turn(_)
                 | Entry::Intent(_)
                 | Entry::Output(_)
@@ -184,7 +249,7 @@ impl SignedRun {
             actor: stored.actor.to_owned(),
             entries_digest: sha256(&[stored.text.as_bytes()]),
             verdicts: u32::try_from(records.len()).unwrap_or(u32::MAX),
-            after: None,
+            change: None,
         };
         let signature = match &row.signature {
             None => None,
@@ -193,12 +258,9 @@ impl SignedRun {
                 StoreError::corrupt(what, "it is in no known form")
             })?),
         };
-        let verdicts = records.into_iter().filter_map(|(sequence, record)| {
-            self.verdicts.remove(&sequence).map(|verdict| verdict.signed(record))
-        });
-        let verdicts = verdicts.collect();
+        let verdicts = self.beside.take(records);
         let line =
-            CommitLine { after: signature.as_ref().map(|signature| signature.after), ..line };
+            CommitLine { change: signature.as_ref().map(|signature| signature.change), ..line };
         Ok(SignedRow { commit: Commit { line, receipts, signature }, verdicts })
     }
 
@@ -218,26 +280,15 @@ impl SignedRun {
             seen(&row);
         }
         self.task.entries.iter().for_each(|entry| verifier.entry(entry));
-        for verdict in self.verdicts.values() {
-            let sequence = verdict.sequence;
-            verifier.find(
-                0,
-                format!(
-                    "verdict {sequence}: it is in the table of verdicts and not in the journal"
-                ),
-            );
-        }
+        self.beside.name_the_rest(&mut verifier);
+        let steps = self.steps.iter().map(|(id, state)| (id.as_str(), *state));
+        verifier.steps(steps, &self.journaled);
         Ok(verifier.finish(&self.state, (self.counted.receipt_count, &self.counted.chain_digest)))
     }
 
     fn found(&self) -> FoundColumns {
-        let (run, task, plans) = (&self.run, &self.task.columns, &self.plans);
+        let (run, task, plans) = (&self.run, &self.task.columns, &self.beside.plans);
         FoundColumns { run: run.clone(), task: task.clone(), plans: plans.clone() }
-    }
-
-    /// The same run with its task as a caller read it, so that what is checked is what the caller judges.
-    pub(super) fn with_task(self, task: SignedTask) -> Self {
-        Self { task, ..self }
     }
 
     /// The first lines of an export.
@@ -279,15 +330,14 @@ impl SignedRunRow {
     }
 
     fn stored_state(&self) -> Result<StoredState, StoreError> {
+        let steps = || self.step_states.clone();
+        let phase = SignedPhase::of(&self.state, self.blocked_from.as_deref(), steps);
         Ok(StoredState {
             state: self.state.clone(),
             plan_revision: revision(self.plan_revision)?,
             sequence: self.sequence,
             history: self.progress.0.counters().history.as_deref().cloned(),
-            progress: self
-                .progress
-                .0
-                .digest(self.blocked_from.as_deref(), self.terminal.as_deref())?,
+            progress: self.progress.0.digest(phase, self.terminal.as_deref())?,
         })
     }
 }
@@ -311,8 +361,8 @@ impl VerdictRow {
         record.plan_revision = revision(plan_revision).unwrap_or_default();
         let key_id = key_id.and_then(|bytes| Some(KeyId(bytes.try_into().ok()?)));
         let signed = key_id.zip(signature).map(|(key_id, bytes)| {
-            let (signatures, _) = bytes.as_chunks::<64>();
-            (key_id, signatures.to_vec())
+            let (signatures, odd) = bytes.as_chunks::<SIGNATURE_BYTES>();
+            (key_id, if odd.is_empty() { signatures.to_vec() } else { Vec::new() })
         });
         SignedVerdict { at: decided_at, record, signed, anchor }
     }

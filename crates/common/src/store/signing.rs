@@ -9,7 +9,7 @@ use crate::domain::journal::{Entry, VerdictRecord};
 use crate::domain::json::sha256;
 use crate::domain::signature::{
     CommitLine, EntryLine, EntrySignature, KeyId, PlanColumns, PublicKey, RowLeaves, RowSignature,
-    SecretKey, Service, SignedColumns, SignedState, SignedVerdict, instant,
+    SecretKey, Service, SignedColumns, SignedVerdict, StateChange, instant,
 };
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -35,14 +35,14 @@ pub(super) struct RowToSign<'a> {
     pub(super) text: &'a str,
     pub(super) entries: Vec<&'a Entry>,
     pub(super) columns: SignedColumns,
-    /// The run's mutable row behind the row.
-    pub(super) after: SignedState,
+    /// What the row makes of the run's mutable row.
+    pub(super) change: StateChange,
 }
 
 impl RowToSign<'_> {
     /// A row without entries is not stored, and has no leaves.
     fn leaves(self) -> RowLeaves {
-        let Self { run_id, sequence, at, actor, text, entries, columns, after } = self;
+        let Self { run_id, sequence, at, actor, text, entries, columns, change } = self;
         if text.is_empty() {
             return RowLeaves::default();
         }
@@ -54,7 +54,7 @@ impl RowToSign<'_> {
             actor: actor.to_owned(),
             entries_digest: sha256(&[text.as_bytes()]),
             verdicts: u32::try_from(verdicts).unwrap_or(u32::MAX),
-            after: Some(after),
+            change: Some(change),
         };
         let receipts = entries.into_iter().filter_map(|entry| match entry {
             Entry::Receipt(receipt) => Some(&**receipt),

@@ -171,7 +171,7 @@ pub(crate) fn findings(report: &EvidenceReport) -> String {
 }
 
 /// Each column that feeds a verdict, and how it is rewritten; the list beside the schema names the same.
-const REWRITTEN: [(&str, &str, &str); 36] = [
+const REWRITTEN: [(&str, &str, &str); 41] = [
     ("run.created_at", "update run set created_at = created_at + interval '1 s'", "run.created_at"),
     ("run.driver", "update run set driver = 'remote'", "run.driver"),
     ("run.forked_from", "update run set forked_from = '{}'", "run.forked_from"),
@@ -227,7 +227,28 @@ const REWRITTEN: [(&str, &str, &str); 36] = [
         "update verdict set signature = set_byte(signature, 3, 7)",
         "verdict on plan revision 1",
     ),
+    (
+        "verdict.signature",
+        "update verdict set signature = signature || '\\x00'::bytea",
+        "verdict on plan revision 1: it has",
+    ),
+    (
+        "verdict.signature",
+        "update verdict set signature = substring(signature for 64)",
+        "verdict on plan revision 1: it has",
+    ),
+    (
+        "verdict.signature",
+        "update verdict set signature = ''",
+        "verdict on plan revision 1: it has",
+    ),
     ("execution.state", "update execution set state = 'FAILED'", "execution.state"),
+    ("execution.step_states", "update execution set step_states = 'f'", "execution.progress: its"),
+    (
+        "execution.progress",
+        "update execution set progress = (progress::jsonb || '{\"observed\":true}')::text::json",
+        "execution.progress: its todos",
+    ),
     (
         "execution.state",
         "update execution set state = 'VERIFYING'",
@@ -292,6 +313,7 @@ pub(crate) async fn all_are_named(
         for off in [
             "set local session_replication_role = replica",
             "alter table execution drop constraint if exists execution_keeps_its_rules",
+            "alter table verdict drop constraint if exists verdict_signatures_whole",
         ] {
             sqlx::query(off).execute(&mut *transaction).await.unwrap();
         }

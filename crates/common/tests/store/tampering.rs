@@ -1,10 +1,19 @@
 //! Further ways to rewrite signed rows as a superuser, and anchors.
 
-use crate::signatures::{all_keys, check, done, export, findings, keep, restore};
+use crate::signatures::{
+    all_keys, check, decided, done, export, findings, keep, restore, signing, verdict, worked,
+    write,
+};
+use crate::support::{change, find, graph, order, receipt, spec, until};
 use sqlx::PgPool;
-use surety_common::domain::signature::{SignatureStatus, check_export};
+use std::sync::Arc;
+use surety_common::domain::journal::VerdictRecord;
+use surety_common::domain::machine::run::{RunEvent, RunState};
+use surety_common::domain::signature::{Service, SignatureStatus, TrustedKeys, check_export};
 use surety_common::domain::timestamp::read_response;
-use surety_common::store::{AnchorBatch, begin_anchoring};
+use surety_common::store::{
+    AnchorBatch, Creator, EvidenceBundles, Outcome, TrustSource, Waker, begin_anchoring,
+};
 use uuid::Uuid;
 
 /// What the row of a run says that no receipt has, and what the gate counts: each is covered by the signature of the
@@ -51,6 +60,139 @@ async fn todos_grants_and_rounds_of_a_row_that_are_rewritten_are_named(pool: PgP
             .unwrap();
     }
     assert_eq!(check(&pool, run_id, &all_keys()).await.status, SignatureStatus::Signed);
+}
+
+/// The next service signs what it makes of a rewritten row, also where the row is as before afterwards.
+#[sqlx::test(migrations = "./migrations")]
+async fn a_run_that_was_rewritten_at_work_is_named_although_the_gate_signed_what_came_of_it(
+    pool: PgPool,
+) {
+    let grant = r#"{"grants":[{"id":"00000000-0000-0000-0000-000000000007","tool":"run_command","uses":9,"used":1,"by":"m","made_at":"2026-01-01T00:00:00Z","expires_at":"2099-01-01T00:00:00Z"}]}"#;
+    let cases = [
+        r#"{"todos":{"moved":{"t1":"completed"}}}"#,
+        grant,
+        r#"{"base_snapshot":"00"}"#,
+        r#"{"verification_round":9}"#,
+        r#"{"observed":true}"#,
+    ];
+    for (id, members) in (1..).zip(cases) {
+        let new = order(spec(id), 1, spec(id).created_at);
+        let digest = new.plan.as_ref().unwrap().digest.clone();
+        let run_id = worked(&pool, new).await.run_id;
+        assert_eq!(check(&pool, run_id, &all_keys()).await.status, SignatureStatus::Signed);
+        let rewritten = "update execution set progress = (progress::jsonb || $2::jsonb)::text::json
+             where run_id = $1";
+        sqlx::query(rewritten).bind(run_id).bind(members).execute(&pool).await.unwrap();
+        let row = find(&pool, run_id).await.execution;
+        decided(&pool, &row, verdict(&row, &digest)).await;
+        let words = "execution.progress: journal row";
+        let online = findings(&check(&pool, run_id, &all_keys()).await);
+        assert!(online.contains(words), "{members}: {online}");
+        assert_eq!(online.lines().count(), 1, "{members}: {online}");
+        let offline = findings(&check_export(&export(&pool, run_id).await, Some(&all_keys())));
+        assert_eq!(online, offline, "{members}");
+    }
+    // A row of the run that says nothing else than it did is as good.
+    let run_id = done(&pool, 99).await;
+    assert_eq!(check(&pool, run_id, &all_keys()).await.status, SignatureStatus::Signed);
+}
+
+struct Trusted(Arc<TrustedKeys>);
+
+impl TrustSource for Trusted {
+    fn trusted(&self) -> Arc<TrustedKeys> {
+        Arc::clone(&self.0)
+    }
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn what_the_gate_judges_is_what_it_checks_also_of_a_run_with_an_earlier_verdict(
+    pool: PgPool,
+) {
+    let new = order(spec(1), 1, spec(1).created_at);
+    let digest = new.plan.as_ref().unwrap().digest.clone();
+    let row = worked(&pool, new).await;
+    assert_eq!(row.state, RunState::Verifying);
+    let given = verdict(&row, &digest);
+    let verdict = surety_common::domain::verdict::Verdict { accepted: false, ..given.verdict };
+    let refused = VerdictRecord { verdict, ..given };
+    let refusing = change(&row, |draft| {
+        draft.record_verdict(refused);
+        Ok(())
+    });
+    let written = write(&pool, signing(Service::Gate, 3), refusing).await.unwrap();
+    assert_eq!(written, Outcome::Applied);
+    let trust: Arc<dyn TrustSource> = Arc::new(Trusted(Arc::new(all_keys())));
+    let bundles = EvidenceBundles::start(pool.clone()).checked_against(Some(trust));
+    let found = bundles.find(row.run_id, |_| true).await.unwrap().unwrap();
+    assert_eq!(found.signatures.unwrap().status, SignatureStatus::Signed);
+
+    // The rows are rewritten while the journal is read, and are as before when the verdicts are.
+    let rename = |from: &str, to: &str| {
+        let rename = "update journal set entries = replace(entries, $2, $3) where run_id = $1";
+        sqlx::query(rename).bind(row.run_id).bind(from.to_owned()).bind(to.to_owned())
+    };
+    rename("write_file", "read_file_").execute(&pool).await.unwrap();
+    let mut locked = pool.begin().await.unwrap();
+    let lock = "lock table verdict in access exclusive mode";
+    sqlx::query(lock).execute(&mut *locked).await.unwrap();
+    let reading = tokio::spawn({
+        let (bundles, run_id) = (bundles.clone(), row.run_id);
+        async move { bundles.find(run_id, |_| true).await }
+    });
+    until(|| async {
+        let waiting = "select exists (select from pg_locks join pg_class on pg_class.oid = relation
+             where relname = 'verdict' and not granted)";
+        sqlx::query_scalar(waiting).fetch_one(&pool).await.unwrap()
+    })
+    .await;
+    rename("read_file_", "write_file").execute(&pool).await.unwrap();
+    locked.commit().await.unwrap();
+    let found = reading.await.unwrap().unwrap().unwrap();
+    assert!(found.evidence.receipts.iter().any(|receipt| receipt.name == "read_file_"));
+    let status = found.signatures.unwrap().status;
+    assert!(matches!(status, SignatureStatus::Broken(_)), "{status:?}");
+}
+
+/// While steps run, no digest has their states: the journal has each transition.
+#[sqlx::test(migrations = "./migrations")]
+async fn a_step_that_is_set_to_done_while_the_run_is_at_work_is_named(pool: PgPool) {
+    let new = order(spec(1), 2, spec(1).created_at);
+    let run_id = new.spec.id;
+    let creator =
+        Creator::start(pool.clone(), Waker::start(pool.clone()), signing(Service::Planner, 1));
+    creator.create(Arc::new(new), None).await.unwrap();
+    let executor = || signing(Service::Executor, 2);
+    let row = find(&pool, run_id).await.execution;
+    let working = change(&row, |draft| {
+        draft.lease(Uuid::from_u128(9));
+        draft.lease_steps(&graph(2), 1)?;
+        draft.receipt(receipt("write_file"));
+        draft.finish_step(&graph(2), 0, "done")
+    });
+    assert_eq!(write(&pool, executor(), working).await.unwrap(), Outcome::Applied);
+    assert_eq!(check(&pool, run_id, &all_keys()).await.status, SignatureStatus::Signed);
+    sqlx::query("update execution set step_states = 'dd' where run_id = $1")
+        .bind(run_id)
+        .execute(&pool)
+        .await
+        .unwrap();
+    let words = "execution.step_states: the step \"s1\" is done, and no journal row says so";
+    let found = findings(&check(&pool, run_id, &all_keys()).await);
+    assert!(found.contains(words), "{found}");
+
+    // The executor goes on from there: the gate gives no verdict.
+    let row = find(&pool, run_id).await.execution;
+    let over = change(&row, |draft| {
+        draft.receipt(receipt("noop"));
+        draft.run_event(RunEvent::StepsFinished, "every step is done")
+    });
+    assert_eq!(write(&pool, executor(), over).await.unwrap(), Outcome::Applied);
+    let trust: Arc<dyn TrustSource> = Arc::new(Trusted(Arc::new(all_keys())));
+    let bundles = EvidenceBundles::start(pool).checked_against(Some(trust));
+    let bundle = bundles.find(run_id, |_| true).await.unwrap().unwrap();
+    assert_eq!(bundle.run.execution.state, RunState::Verifying);
+    assert_eq!(bundle.signatures.unwrap().status, SignatureStatus::Broken(words.to_owned()));
 }
 
 /// Each of two runs with the other's row: both are named.

@@ -158,7 +158,7 @@ impl LeasedRun {
         state: &PendingState,
         change: impl FnOnce(&mut Draft) -> Result<T, Refusal>,
     ) -> Result<(T, Commit), Ended> {
-        let execution = Execution::clone(&state.execution);
+        let execution = Arc::clone(&state.execution);
         let mut draft = Draft::new(execution, self.engine.actor(), self.engine.now());
         let answer = change(&mut draft)?;
         if let Some(commit) = repository::before_release(self, &draft).await {

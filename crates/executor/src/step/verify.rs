@@ -165,10 +165,13 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
         records.push(record_of_repository(run, outcome, number).await?);
         commit = Some(of);
     }
+    // The change is journaled, and so signed, by what it records.
+    if records.is_empty() {
+        return Ok(whole);
+    }
     let base = snapshots::known_base(run);
     run.insist(|draft| {
-        // The row names the start in a change that is journaled, and signed.
-        base.iter().filter(|_| !records.is_empty()).for_each(|base| base.refer(draft));
+        base.iter().for_each(|base| base.refer(draft));
         for record in &records {
             draft.receipt(record.receipt.clone());
             record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));

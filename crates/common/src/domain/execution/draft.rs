@@ -17,6 +17,7 @@ use uuid::Uuid;
 #[derive(Debug, Clone)]
 pub struct Draft {
     fence: Fence,
+    read: Arc<Execution>,
     /// The time since when the run had been waiting for an executor; none when it was not.
     queued_at: Option<DateTime<Utc>>,
     /// Whether no ready step may start before a participant answers.
@@ -45,6 +46,8 @@ pub struct Fence {
 pub struct Write {
     /// The condition of the write.
     pub fence: Fence,
+    /// The row as it was read, or as the change before left it.
+    pub read: Arc<Execution>,
     /// The new row. Shared, so that the next change can be derived from it before this one is
     /// committed.
     pub execution: Arc<Execution>,
@@ -65,7 +68,9 @@ impl Write {
 
 impl Draft {
     /// Begins a change of `execution` by `actor` at `now`.
-    pub fn new(execution: Execution, actor: Actor, now: DateTime<Utc>) -> Self {
+    pub fn new(read: impl Into<Arc<Execution>>, actor: Actor, now: DateTime<Utc>) -> Self {
+        let read = read.into();
+        let execution = Execution::clone(&read);
         let fence = Fence { version: execution.version, lease_epoch: execution.lease_epoch };
         let queued_at = execution.ready_at.filter(|_| execution.lease_owner.is_none());
         let (before, answered) = (Before::of(&execution), None);
@@ -73,6 +78,7 @@ impl Draft {
         let is_held_up = false;
         Self {
             fence,
+            read,
             queued_at,
             is_held_up,
             before,
@@ -333,6 +339,7 @@ impl Draft {
         Write {
             waits: WaitChanges { answered: self.answered, ..changed },
             fence: self.fence,
+            read: self.read,
             execution: Arc::new(self.execution),
             entries: self.entries,
             actor: self.actor,

@@ -1,8 +1,10 @@
 //! The evidence for a verdict. A journal consists mostly of turns, of which only the last one
 //! counts, so the others are skipped without decoding.
 
-use super::stored::{RECEIPT, StoredError, StoredRow, TURN, VERDICT, kind_of, read_entry};
-use super::{Actor, Entry, Turn};
+use super::stored::{
+    RECEIPT, StoredError, StoredRow, TRANSITION, TURN, VERDICT, kind_of, read_entry,
+};
+use super::{Actor, Entry, JournaledSteps, Turn};
 use crate::domain::receipt::EvidenceReceipt;
 use serde_json::value::RawValue;
 
@@ -13,6 +15,8 @@ pub struct Evidence {
     pub receipts: Vec<EvidenceReceipt>,
     /// The last turn of the requested kind.
     pub last_turn: Option<Turn>,
+    /// The last transition of each step.
+    pub steps: JournaledSteps,
 }
 
 impl Evidence {
@@ -31,8 +35,8 @@ impl Evidence {
         let mut turns = Vec::new();
         for row in rows {
             let before = self.receipts.len();
-            let (read, extent) = read_row(row, &mut self.receipts, &mut turns)
-                .map_err(|error| error.at(row.sequence))?;
+            let (read, extent) =
+                read_row(row, self, &mut turns).map_err(|error| error.at(row.sequence))?;
             bytes += read;
             seen(row, extent, self.receipts.get(before..).unwrap_or_default());
         }
@@ -57,10 +61,10 @@ pub struct Extent {
     pub verdicts: u32,
 }
 
-/// Reads the receipts of a row, and keeps the text of its turns with the row's number.
+/// Reads the receipts and the steps of a row, and keeps the text of its turns with the row's number.
 fn read_row<'a>(
     row: StoredRow<'a>,
-    receipts: &mut Vec<EvidenceReceipt>,
+    evidence: &mut Evidence,
     turns: &mut Vec<(i64, &'a str)>,
 ) -> Result<(usize, Extent), StoredError> {
     let changes: Vec<Vec<&'a RawValue>> =
@@ -74,9 +78,10 @@ fn read_row<'a>(
                 let read = read(entry.get())?;
                 let Entry::Receipt(receipt) = read else { return Err(unexpected(entry.get())) };
                 bytes += entry.get().len();
-                receipts.push(*receipt);
+                evidence.receipts.push(*receipt);
             }
             TURN => turns.push((row.sequence, entry.get())),
+            TRANSITION => evidence.steps.read(entry.get())?,
             VERDICT => extent.verdicts = extent.verdicts.saturating_add(1),
             _ => {}
         }

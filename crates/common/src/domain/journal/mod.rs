@@ -1,12 +1,14 @@
 //! The journal: the events of a run, numbered without gaps.
 
 mod evidence;
+mod steps;
 mod stored;
 
 #[cfg(test)]
 mod tests;
 
 pub use evidence::{Evidence, Extent};
+pub use steps::JournaledSteps;
 pub use stored::{
     Recorded, StoredError, StoredRow, Wanted, read_changes, read_measured, read_verdict_text,
     verdict_text, write_changes,

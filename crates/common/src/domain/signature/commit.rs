@@ -4,7 +4,7 @@ use super::columns::{SignedColumns, digest};
 use super::envelope::{number, object, text};
 use super::key::to_hex;
 use super::merkle::{Digest, leaf};
-use super::progress::{SignedState, StateName};
+use super::progress::{SignedState, StateChange, StateName};
 use super::row::{RowLeaves, RowSignature};
 use crate::domain::json::Value;
 use crate::domain::receipt::EvidenceReceipt;
@@ -56,14 +56,14 @@ pub struct CommitLine {
     pub entries_digest: Digest,
     /// How many verdicts are among its entries.
     pub verdicts: u32,
-    /// The run's mutable row behind the row; none for a row without a signature.
-    pub after: Option<SignedState>,
+    /// What it makes of the run's mutable row; none for a row without a signature.
+    pub change: Option<StateChange>,
 }
 
 impl CommitLine {
     /// The canonical line of an export.
     pub fn to_line(&self) -> String {
-        let Self { sequence, entries, at, actor, entries_digest, verdicts, after } = self;
+        let Self { sequence, entries, at, actor, entries_digest, verdicts, change } = self;
         let mut commit = vec![
             ("actor", text(actor)),
             ("at", text(instant(*at))),
@@ -72,9 +72,9 @@ impl CommitLine {
             ("sequence", number(sequence)),
             ("verdicts", number(verdicts)),
         ];
-        if let Some(SignedState { state, progress }) = after {
-            commit.push(("progress", text(to_hex(progress))));
-            commit.push(("state", text(state.as_str())));
+        if let Some(StateChange { before, after }) = change {
+            commit.extend(before.map(|before| ("before", object(state_members(before)))));
+            commit.extend(state_members(*after));
         }
         let members = commit.into_iter().map(|(name, value)| (name.to_owned(), value));
         object([("commit", Value::Object(members.collect()))]).to_canonical()
@@ -90,16 +90,27 @@ impl CommitLine {
             actor: value.get("actor")?.as_str()?.to_owned(),
             entries_digest: digest(value.get("entries_digest")?)?,
             verdicts: value.get("verdicts")?.as_number()?.parse().ok()?,
-            after: match (value.get("progress"), value.get("state")) {
-                (None, None) => None,
-                (progress, state) => {
-                    let (progress, state) =
-                        (digest(progress?)?, StateName::from_text(state?.as_str()?)?);
-                    Some(SignedState { state, progress })
+            change: match (value.get("before"), value.get("progress"), value.get("state")) {
+                (None, None, None) => None,
+                (before, _, _) => {
+                    let before = match before {
+                        Some(before) => Some(read_state(before)?),
+                        None => None,
+                    };
+                    Some(StateChange { before, after: read_state(value)? })
                 }
             },
         })
     }
+}
+
+fn state_members(SignedState { state, progress }: SignedState) -> [(&'static str, Value); 2] {
+    [("progress", text(to_hex(&progress))), ("state", text(state.as_str()))]
+}
+
+fn read_state(value: &Value) -> Option<SignedState> {
+    let state = StateName::from_text(value.get("state")?.as_str()?)?;
+    Some(SignedState { state, progress: digest(value.get("progress")?)? })
 }
 
 /// An instant as every signed text has it: RFC 3339 in UTC with microseconds.
@@ -130,7 +141,7 @@ impl RowLeaves {
         let mut leaves: Vec<Digest> = receipts.collect();
         leaves.extend(columns.to_lines().map(|line| line_leaf(run_id, &line)));
         leaves.push(line_leaf(run_id, &line.to_line()));
-        Self { leaves, columns, after: line.after }
+        Self { leaves, columns, change: line.change }
     }
 }
 

@@ -23,17 +23,18 @@ use super::entry::{EntryLine, EntrySignature, SignedEntry};
 use super::envelope::{Envelope, Statement, number, object, text};
 use super::key::{SIGNATURE_BYTES, to_hex};
 use super::merkle::{Digest, RangeProof};
+use super::report::{EvidenceReport, SignatureStatus, StoredState};
 use super::row::{ROOT, RowSignature};
 use super::summary::{SUMMARY, SignedVerdict, TEST_RESULT, verdict_statements};
 use super::trust::TrustedKeys;
-use super::verifier::{EvidenceReport, SignatureStatus, StoredState, Verifier};
+use super::verifier::Verifier;
 use crate::domain::journal::{read_verdict_text, verdict_text};
 use crate::domain::json::{Value, parse_stored};
 use crate::domain::receipt::{ChainEnd, EvidenceReceipt, check_plain, read_stored};
 use chrono::DateTime;
 
 /// Names the form of the file; another form has another name.
-const FORM: &str = "surety receipts 4";
+const FORM: &str = "surety receipts 5";
 
 /// The first line of an export.
 pub fn header_line(run_id: &str) -> String {
@@ -329,15 +330,15 @@ impl<'f> Reader<'_, 'f> {
         let Group { first, lines, root, proof, receipts, columns } =
             std::mem::take(&mut self.group);
         let sequence = line.sequence;
-        let signature = match (root, proof, line.after) {
-            (Some((envelope, root)), Some(Some((place, nodes))), Some(after)) => {
+        let signature = match (root, proof, line.change) {
+            (Some((envelope, root)), Some(Some((place, nodes))), Some(change)) => {
                 Some(RowSignature {
                     key_id: envelope.key_id,
                     signed_at: root.signed_at,
                     proof: RangeProof { leaf_count: root.leaf_count, first: place, nodes },
                     signature: envelope.signature,
                     columns,
-                    after,
+                    change,
                 })
             }
             (None, Some(None), None) if columns.is_empty() => None,

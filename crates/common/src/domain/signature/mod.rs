@@ -22,7 +22,9 @@ mod history;
 mod key;
 mod merkle;
 mod progress;
+mod report;
 mod row;
+mod signers;
 mod since;
 mod summary;
 mod trust;
@@ -39,10 +41,11 @@ pub use key::{
     KEY_BYTES, KeyError, KeyId, PublicKey, SIGNATURE_BYTES, SecretKey, from_hex, to_hex,
 };
 pub use merkle::{Digest, RangeProof, Tree, leaf};
-pub use progress::{SignedState, StateName, progress_digest};
+pub use progress::{SignedState, StateChange, StateName, progress_digest};
+pub use report::{EvidenceReport, SignatureStatus, StoredState};
 pub use row::{RowLeaves, RowSignature, root_statement};
 pub use since::{is_about_a_verdict, missing_since};
 pub use summary::{SignedVerdict, verdict_statements};
 pub use trust::{Service, TrustError, TrustedKey, TrustedKeys};
 pub use user::{sign_document, verify_document};
-pub use verifier::{EvidenceReport, SignatureStatus, StoredState, Verifier};
+pub use verifier::Verifier;

@@ -31,34 +31,44 @@ impl StateName {
         known.map(Self::from)
     }
 
-    /// Its letter in a signature's column.
-    pub(super) const fn letter(self) -> u8 {
+    /// Its number in a signature's column, from 1; four bits have room for it.
+    pub(super) const fn number(self) -> u8 {
         match self.0 {
-            RunState::Intake => b'i',
-            RunState::Planning => b'p',
-            RunState::Executing => b'e',
-            RunState::Verifying => b'v',
-            RunState::Recovering => b'r',
-            RunState::Blocked(_) => b'b',
-            RunState::Done => b'd',
-            RunState::Failed => b'f',
-            RunState::Cancelled => b'c',
+            RunState::Intake => 1,
+            RunState::Planning => 2,
+            RunState::Executing => 3,
+            RunState::Verifying => 4,
+            RunState::Recovering => 5,
+            RunState::Blocked(_) => 6,
+            RunState::Done => 7,
+            RunState::Failed => 8,
+            RunState::Cancelled => 9,
         }
     }
 
-    /// The state with this letter; none for another one.
-    pub(super) fn from_letter(letter: u8) -> Option<Self> {
-        RunState::ALL.into_iter().map(Self::from).find(|known| known.letter() == letter)
+    /// The state with this number; none for another one.
+    pub(super) fn from_number(number: u8) -> Option<Self> {
+        RunState::ALL.into_iter().map(Self::from).find(|known| known.number() == number)
     }
 }
 
-/// What a run's mutable row says behind a journal row.
+/// What a run's mutable row says before or behind a journal row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignedState {
     /// The state.
     pub state: StateName,
     /// The [`progress_digest`].
     pub progress: Digest,
+}
+
+/// What a journal row makes of the run's mutable row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateChange {
+    /// The row as its writer found it; none for a new run. A verifier compares it with what the journal row before left, so
+    /// that a rewritten row is named also where a service went on from it.
+    pub before: Option<SignedState>,
+    /// The row behind the journal row.
+    pub after: SignedState,
 }
 
 /// Of a new run. Rows with it store no digest.
@@ -82,16 +92,17 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn each_state_has_a_letter_of_its_own_and_is_read_from_it() {
+    fn each_state_has_a_number_of_its_own_and_is_read_from_it() {
         for state in RunState::ALL {
             let name = StateName::from(state);
             assert_eq!(name.as_str(), state.as_str());
-            assert_eq!(StateName::from_letter(name.letter()), Some(name));
+            assert_eq!(StateName::from_number(name.number()), Some(name));
             assert_eq!(StateName::from_text(state.as_str()), Some(name));
         }
-        let letters: BTreeSet<u8> =
-            RunState::ALL.into_iter().map(|state| StateName::from(state).letter()).collect();
-        assert_eq!(letters.len(), 9, "the phases of BLOCKED share a letter");
-        assert_eq!((StateName::from_letter(0), StateName::from_text("")), (None, None));
+        let numbers: BTreeSet<u8> =
+            RunState::ALL.into_iter().map(|state| StateName::from(state).number()).collect();
+        assert_eq!(numbers.len(), 9, "the phases of BLOCKED share a number");
+        assert!(numbers.iter().all(|number| *number < 16), "two numbers share a byte");
+        assert_eq!((StateName::from_number(0), StateName::from_text("")), (None, None));
     }
 }

@@ -1,25 +1,31 @@
 //! The signature of a journal row, as its column keeps it.
 //!
 //! ```text
-//!   form 1 | key id 16 | signed at 8 | leaves 4 | first 4 | signature 64 | state 1 | flags 1 | plans 1
+//!   form 1 | key id 16 | signed at 8 | leaves 4 | first 4 | signature 64 | states 1 | flags 1 | plans 1
 //!     | columns of the run 32 each, if flagged | columns of its task 32 each, if flagged | progress 32, if flagged
-//!     | (revision 4, columns 32 each) of each plan | nodes 32 each
+//!     | progress before 32, if flagged | (revision 4, columns 32 each) of each plan | nodes 32 each
 //! ```
+//!
+//! `states` has the state before in its upper four bits, 0 in the first row of a run, and the state behind in the lower ones.
 
 use super::columns::{PlanColumns, RunColumns, SignedColumns, TaskColumns};
 use super::envelope::{Envelope, Statement, message_of, number, object, subject, text};
 use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
 use super::merkle::{Digest, RangeProof, Tree};
-use super::progress::{SignedState, StateName, initial};
+use super::progress::{SignedState, StateChange, StateName, initial};
 use chrono::{DateTime, SecondsFormat, Utc};
 
 /// The predicate of a signed root.
 pub(super) const ROOT: &str = "urn:surety:predicate:receipts-root:v1";
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 const HAS_RUN: u8 = 1;
 /// The progress differs from that of a new run.
 const HAS_PROGRESS: u8 = 2;
 const HAS_TASK: u8 = 4;
+/// The progress before is that of a new run, and the one behind is not.
+const CHANGES_INITIAL: u8 = 8;
+/// The progress before is neither the one behind nor that of a new run.
+const CHANGES_PROGRESS: u8 = 16;
 
 /// What signs the leaves of one journal row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +40,8 @@ pub struct RowSignature {
     pub signature: [u8; SIGNATURE_BYTES],
     /// The columns that were stored with the row, as they were signed.
     pub columns: SignedColumns,
-    /// The run's mutable row behind the row.
-    pub after: SignedState,
+    /// What the row makes of the run's mutable row.
+    pub change: StateChange,
 }
 
 /// The statement that is signed for a group commit.
@@ -56,8 +62,8 @@ pub struct RowLeaves {
     pub leaves: Vec<Digest>,
     /// The columns that are stored with the row.
     pub columns: SignedColumns,
-    /// The run's mutable row behind the row; none for a row that is not stored.
-    pub after: Option<SignedState>,
+    /// What the row makes of the run's mutable row; none for a row that is not stored.
+    pub change: Option<StateChange>,
 }
 
 impl RowSignature {
@@ -74,10 +80,10 @@ impl RowSignature {
             (root_statement(&tree.root(), leaf_count, signed_at), key.public().id());
         let signature = key.sign(&message_of(&statement));
         let mut from = 0;
-        let signed = rows.into_iter().map(|RowLeaves { leaves, columns, after }| {
+        let signed = rows.into_iter().map(|RowLeaves { leaves, columns, change }| {
             let (first, to) = (from, from + leaves.len());
             from = to;
-            after.filter(|_| first < to).map(|after| Self {
+            change.filter(|_| first < to).map(|change| Self {
                 key_id,
                 signed_at,
                 proof: RangeProof {
@@ -87,7 +93,7 @@ impl RowSignature {
                 },
                 signature,
                 columns,
-                after,
+                change,
             })
         });
         signed.collect()
@@ -102,7 +108,7 @@ impl RowSignature {
 
     /// The column.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Self { key_id, signed_at, proof, signature, columns, after } = self;
+        let Self { key_id, signed_at, proof, signature, columns, change } = self;
         let SignedColumns { run, task, plans } = columns;
         let mut bytes = Vec::with_capacity(128 + 32 * proof.nodes.len());
         bytes.push(VERSION);
@@ -111,15 +117,25 @@ impl RowSignature {
         bytes.extend(proof.leaf_count.to_be_bytes());
         bytes.extend(proof.first.to_be_bytes());
         bytes.extend(signature);
-        bytes.push(after.state.letter());
-        let changed = Some(after.progress).filter(|progress| *progress != initial());
+        let StateChange { before, after } = change;
+        let state_before = before.map_or(0, |before| before.state.number());
+        bytes.push(state_before << 4 | after.state.number());
+        let progress = Some(after.progress).filter(|progress| *progress != initial());
+        let other = before.map(|before| before.progress).filter(|it| *it != after.progress);
+        let is_from_initial = other == Some(initial());
+        let other = other.filter(|progress| *progress != initial());
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-        let flags = flag(run.is_some(), HAS_RUN) | flag(task.is_some(), HAS_TASK);
-        bytes.push(flags | flag(changed.is_some(), HAS_PROGRESS));
+        bytes.push(
+            flag(run.is_some(), HAS_RUN)
+                | flag(task.is_some(), HAS_TASK)
+                | flag(progress.is_some(), HAS_PROGRESS)
+                | flag(is_from_initial, CHANGES_INITIAL)
+                | flag(other.is_some(), CHANGES_PROGRESS),
+        );
         bytes.push(u8::try_from(plans.len()).unwrap_or(u8::MAX));
         run.iter().for_each(|run| bytes.extend(run.0.as_flattened()));
         task.iter().for_each(|task| bytes.extend(task.0.as_flattened()));
-        changed.iter().for_each(|progress| bytes.extend(progress));
+        progress.iter().chain(&other).for_each(|progress| bytes.extend(progress));
         for PlanColumns { revision, columns } in plans {
             bytes.extend(revision.to_be_bytes());
             bytes.extend(columns.as_flattened());
@@ -128,7 +144,7 @@ impl RowSignature {
         bytes
     }
 
-    /// Reads the column; none for other bytes.
+    /// Reads the column; none for bytes that [`RowSignature::to_bytes`] does not write.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes.strip_prefix(&[VERSION])?;
         let key_id = KeyId(take(&mut rest)?);
@@ -136,15 +152,18 @@ impl RowSignature {
         let leaf_count = u32::from_be_bytes(take(&mut rest)?);
         let first = u32::from_be_bytes(take(&mut rest)?);
         let signature = take(&mut rest)?;
-        let [state, flags, plan_count] = take(&mut rest)?;
-        let state = StateName::from_letter(state)?;
-        (flags & !(HAS_RUN | HAS_PROGRESS | HAS_TASK) == 0).then_some(())?;
+        let [states, flags, plan_count] = take(&mut rest)?;
         let has_run = flags & HAS_RUN != 0;
         let run = if has_run { Some(RunColumns(digests(&mut rest)?)) } else { None };
         let has_task = flags & HAS_TASK != 0;
         let task = if has_task { Some(TaskColumns(digests(&mut rest)?)) } else { None };
         let has_progress = flags & HAS_PROGRESS != 0;
         let progress = if has_progress { take(&mut rest)? } else { initial() };
+        let progress_before = match (flags & CHANGES_INITIAL != 0, flags & CHANGES_PROGRESS != 0) {
+            (_, true) => take(&mut rest)?,
+            (true, false) => initial(),
+            (false, false) => progress,
+        };
         let mut plans = Vec::new();
         for _ in 0..plan_count {
             let revision = u32::from_be_bytes(take(&mut rest)?);
@@ -152,10 +171,18 @@ impl RowSignature {
         }
         let (nodes, odd) = rest.as_chunks::<32>();
         let proof = RangeProof { leaf_count, first, nodes: nodes.to_vec() };
-        let after = SignedState { state, progress };
-        let columns = SignedColumns { run, task, plans };
-        let read = Self { key_id, signed_at, proof, signature, columns, after };
-        odd.is_empty().then_some(read)
+        let after = SignedState { state: StateName::from_number(states & 0xf)?, progress };
+        let before = match states >> 4 {
+            0 => None,
+            state => Some(SignedState {
+                state: StateName::from_number(state)?,
+                progress: progress_before,
+            }),
+        };
+        let (change, columns) = (StateChange { before, after }, SignedColumns { run, task, plans });
+        let read = Self { key_id, signed_at, proof, signature, columns, change };
+        // Each signature has one form, so that no second one of the same row goes unnoticed.
+        (odd.is_empty() && read.to_bytes() == bytes).then_some(read)
     }
 }
 

@@ -119,11 +119,13 @@ impl SignedVerdict {
     pub fn envelopes(&self, run_id: &str) -> Option<Vec<Envelope>> {
         let (key_id, signatures) = self.signed.as_ref()?;
         let statements = verdict_statements(run_id, self.at, &self.record);
+        if statements.len() != signatures.len() {
+            return None;
+        }
         let pairs = statements.into_iter().zip(signatures.iter().copied());
         let envelopes =
             pairs.map(|(payload, signature)| Envelope { payload, key_id: *key_id, signature });
-        let envelopes: Vec<Envelope> = envelopes.collect();
-        (envelopes.len() == signatures.len()).then_some(envelopes)
+        Some(envelopes.collect())
     }
 
     /// Reads the verdict in a summary.

@@ -165,16 +165,21 @@ impl TrustedKeys {
         let Some(first) = known.first() else {
             return Err(format!("it is signed by the key {key_id}, which is not trusted"));
         };
-        let Some(key) = known.iter().find(|key| services.contains(&key.service)) else {
+        // A key may be named for several services, and with several times for one.
+        let mut may_sign = known.iter().filter(|key| services.contains(&key.service)).peekable();
+        if may_sign.peek().is_none() {
             let service = first.service;
             return Err(format!(
                 "it is signed by the key {key_id} of the {service}, which may not sign it"
             ));
+        }
+        let is_valid = |key: &&&TrustedKey| {
+            key.valid_from <= at && key.valid_until.is_none_or(|until| at < until)
         };
-        if at < key.valid_from || key.valid_until.is_some_and(|until| until <= at) {
+        let Some(key) = may_sign.find(is_valid) else {
             let at = instant(at);
             return Err(format!("it is signed at {at}, when the key {key_id} was not valid"));
-        }
+        };
         self.holds(key.key, signature, message)
             .then_some(())
             .ok_or_else(|| "it is not what was signed".to_owned())
@@ -271,6 +276,23 @@ mod tests {
         let found =
             foreign.check((key.public().id(), &signature), &[Service::Gate], Utc::now(), b"m");
         assert!(found.unwrap_err().contains("not trusted"));
+    }
+
+    #[test]
+    fn a_key_that_is_named_with_several_times_counts_in_each_of_them() {
+        let (key, keys) = trusted(Service::Gate, Some(200));
+        let at = |seconds| DateTime::from_timestamp(seconds, 0).unwrap();
+        let first = keys.keys()[0];
+        let again = TrustedKey { valid_from: at(300), valid_until: None, ..first };
+        let signature = key.sign(b"m");
+        for keys in [vec![first, again], vec![again, first]] {
+            let keys = TrustedKeys::new(keys);
+            let check = |seconds| {
+                keys.check((key.public().id(), &signature), &[Service::Gate], at(seconds), b"m")
+            };
+            assert_eq!((check(150), check(300)), (Ok(()), Ok(())));
+            assert!(check(250).unwrap_err().contains("not valid"));
+        }
     }
 
     #[test]

@@ -3,59 +3,22 @@
 
 use super::anchor::{AnchoredVerdict, VerdictAnchor};
 use super::columns::{FoundColumns, PlanColumns, RunColumns, TaskColumns};
-use super::commit::Row;
+use super::commit::{CommitLine, Row};
 use super::entry::SignedEntry;
 use super::envelope::message_of;
 use super::history::HistoryCheck;
 use super::key::SIGNATURE_BYTES;
-use super::progress::SignedState;
+use super::progress::{SignedState, StateChange};
+use super::report::{EvidenceReport, StoredState, status};
+use super::signers::signers;
 use super::summary::SignedVerdict;
 use super::trust::{Service, TrustedKeys};
 use super::{Digest, to_hex};
-use crate::domain::confirmation::{is_expiry, is_told_to_planner};
-use crate::domain::journal::TaskHistory;
+use crate::domain::journal::{JournaledSteps, TaskHistory};
 use crate::domain::machine::run::RunState;
 use crate::domain::receipt::{ChainFinding, ChainReport, EvidenceReceipt, Place};
+use crate::domain::step::StepState;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What the signatures of a run say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SignatureStatus {
-    /// All of it was signed by trusted keys, and is what was signed.
-    Signed,
-    /// A part was not signed, or no key is trusted; the text says which.
-    Unsigned(String),
-    /// Something is not what was signed; the text names the first such place.
-    Broken(String),
-}
-
-/// The result of a check.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EvidenceReport {
-    /// The chain, with every finding.
-    pub chain: ChainReport,
-    /// The number of receipts under a signature of a trusted key.
-    pub signed_receipt_count: u64,
-    /// What the signatures say.
-    pub status: SignatureStatus,
-    /// The verdicts with an anchor that fits them.
-    pub anchors: Vec<AnchoredVerdict>,
-}
-
-/// The run's mutable row, as far as its signed evidence contradicts it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredState {
-    /// The state, as the contract spells it.
-    pub state: String,
-    /// The revision of the current plan.
-    pub plan_revision: u32,
-    /// The number of the newest event.
-    pub sequence: i64,
-    /// The [`progress_digest`](super::progress_digest) of the row.
-    pub progress: Digest,
-    /// The history of the run's task when its report was taken. None in an export, whose digest of the row covers it.
-    pub history: Option<TaskHistory>,
-}
 
 /// Checks a run's rows in their order.
 #[derive(Debug)]
@@ -138,13 +101,43 @@ impl<'k> Verifier<'k> {
                 format!("journal row {sequence}: it stands behind the entries of the task"),
             );
         }
+        self.began_from(line);
         self.sequence = line.sequence;
         self.awaited = line.verdicts;
-        self.after = line.after.map(|after| (line.sequence, after));
+        self.after = line.change.map(|change| (line.sequence, change.after));
         commit.receipts.iter().for_each(|receipt| self.receipt(receipt));
         match commit.signature {
             Some(_) => self.signed(commit),
             None => self.unsigned(commit),
+        }
+    }
+
+    /// Compares the state that a row began from with the one that the row before left: a service signs what it makes of a
+    /// rewritten row of the run as of any other.
+    fn began_from(&mut self, line: &CommitLine) {
+        let Some(StateChange { before, .. }) = line.change else { return };
+        let sequence = line.sequence;
+        match (before, self.after) {
+            (Some(before), Some((row, after))) if before != after => {
+                let changed = if before.progress == after.progress {
+                    "execution.state"
+                } else {
+                    "execution.progress"
+                };
+                self.find(0, format!("{changed}: journal row {sequence} began from another one than was signed with journal row {row}; it was rewritten between them"));
+            }
+            (Some(_), None) if self.sequence == 0 => {
+                self.find(
+                    0,
+                    format!(
+                        "journal row {sequence}: it is the first, and began from an earlier one"
+                    ),
+                );
+            }
+            (None, _) if self.sequence > 0 => {
+                self.find(0, format!("journal row {sequence}: it began as the first, and is not"));
+            }
+            (Some(_) | None, _) => {}
         }
     }
 
@@ -369,6 +362,28 @@ impl<'k> Verifier<'k> {
         }
     }
 
+    /// Compares the steps of the run's mutable row with the transitions in its journal, which its rows sign.
+    pub fn steps<'s>(
+        &mut self,
+        stored: impl IntoIterator<Item = (&'s str, StepState)>,
+        journaled: &JournaledSteps,
+    ) {
+        if self.keys.is_none() {
+            return;
+        }
+        for (id, state) in stored {
+            if !journaled.agree(id, state) {
+                self.find(
+                    0,
+                    format!(
+                        "execution.step_states: the step {id:?} is {}, and no journal row says so",
+                        state.as_str()
+                    ),
+                );
+            }
+        }
+    }
+
     /// The number of receipts so far.
     pub const fn receipt_count(&self) -> u64 {
         self.report.receipt_count
@@ -397,7 +412,7 @@ impl<'k> Verifier<'k> {
         }
         if let Some((row, after)) = self.after {
             if after.progress != *progress {
-                self.find(0, format!("execution.progress: its todos, its grants, its verification round, its snapshot of the start, its verdict, its answer or its end are not what was signed with journal row {row}"));
+                self.find(0, format!("execution.progress: its todos, its grants, its steps, its verification round, its snapshot of the start, its verdict, its answer or its end are not what was signed with journal row {row}"));
             }
             if after.state.as_str() != state {
                 let signed = after.state.as_str();
@@ -442,40 +457,6 @@ impl<'k> Verifier<'k> {
         let status = status(&chain, self.keys, self.unsigned);
         let (signed_receipt_count, anchors) = (self.signed_receipt_count, self.anchors);
         EvidenceReport { chain, signed_receipt_count, status, anchors }
-    }
-}
-
-fn status(
-    chain: &ChainReport,
-    keys: Option<&TrustedKeys>,
-    unsigned: Option<String>,
-) -> SignatureStatus {
-    if let Some(ChainFinding { seq, message }) = chain.findings.first() {
-        return SignatureStatus::Broken(match seq {
-            0 => message.clone(),
-            seq => format!("receipt {seq}: {message}"),
-        });
-    }
-    match (keys, unsigned) {
-        (None, _) => SignatureStatus::Unsigned("no trusted keys are named".to_owned()),
-        (Some(_), Some(why)) => SignatureStatus::Unsigned(why),
-        (Some(_), None) => SignatureStatus::Signed,
-    }
-}
-
-/// The services that may write a row: persons speak through the planner, everything else that is a receipt is the
-/// runner's, and only the planner stores runs and plans.
-fn signers(commit: &Row<'_>) -> &'static [Service] {
-    let stores = commit.signature.is_some_and(|signed| !signed.columns.is_empty());
-    let receipts = || commit.receipts.iter().flatten().filter(|receipt| !is_expiry(receipt));
-    let of_planner = stores || receipts().any(|receipt| is_told_to_planner(receipt));
-    let of_executor = receipts().any(|receipt| !is_told_to_planner(receipt));
-    match (of_planner, of_executor, commit.line.verdicts > 0) {
-        (false, false, false) => &[Service::Planner, Service::Executor, Service::Gate],
-        (true, false, false) => &[Service::Planner],
-        (false, true, false) => &[Service::Executor],
-        (false, false, true) => &[Service::Gate],
-        _ => &[],
     }
 }
 

@@ -2,7 +2,7 @@
 select run.created_at, run.driver, run.forked_from::text as forked_from, run.goal, run.limits::text as limits,
        run.namespace, run.policy::text as policy, run.repository::text as repository, run.submitter, run.workspace,
        execution.state, execution.blocked_from, execution.plan_revision, execution.sequence, execution.progress,
-       execution.terminal
+       execution.terminal, execution.step_states
 from run
 join execution on execution.run_id = run.id
 where run.id = $1

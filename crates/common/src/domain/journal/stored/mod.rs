@@ -81,6 +81,7 @@ impl Wanted {
 pub(super) const RECEIPT: &str = "receipt";
 pub(super) const TURN: &str = "turn";
 pub(super) const VERDICT: &str = "verdict";
+pub(super) const TRANSITION: &str = "transition";
 const OUTPUT: &str = "output";
 
 /// A row of the journal as it is stored.
@@ -167,7 +168,7 @@ fn write_entry(out: &mut String, entry: &Entry, actor: &Actor) {
     let object = ObjectText::begin(out);
     match entry {
         Entry::Transition(transition) => {
-            object.with("transition", |out| write_transition(out, transition, actor))
+            object.with(TRANSITION, |out| write_transition(out, transition, actor))
         }
         Entry::Plan(plan) => object.with("plan", |out| write_plan(out, plan)),
         Entry::Turn(turn) => object.with(TURN, |out| write_turn(out, turn)),
@@ -189,7 +190,7 @@ pub(super) fn read_entry(text: &str, actor: &Actor) -> Result<Entry, StoredError
     };
     let body = Fields::of(body)?;
     Ok(match kind.as_str() {
-        "transition" => Entry::Transition(read_transition(&body, actor)?),
+        TRANSITION => Entry::Transition(read_transition(&body, actor)?),
         "plan" => Entry::Plan(read_plan(&body)?),
         TURN => Entry::Turn(Box::new(read_turn(&body)?)),
         "intent" => Entry::Intent(read_intent(&body)?),

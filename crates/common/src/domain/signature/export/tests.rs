@@ -1,7 +1,7 @@
 use super::super::commit::instant;
 use super::super::row::RowLeaves;
 use super::super::{SecretKey, Service, TrustedKey};
-use super::super::{SignedState, VerdictAnchor, links_digest, progress_digest};
+use super::super::{SignedState, StateChange, VerdictAnchor, links_digest, progress_digest};
 use super::*;
 use crate::domain::journal::{TaskHistory, VerdictRecord};
 use crate::domain::json::sha256;

@@ -94,6 +94,9 @@ fn verifiers_that_others_wrote_agree_on_good_and_changed_files() {
             write(&format!("bad-{name}-{number}"), text.as_bytes());
         });
         assert!(count > 400, "{name}: {count}");
+        // Cut inside a character.
+        let place = file.find('写').unwrap() + 1;
+        write(&format!("bad-{name}-no-text"), &file.as_bytes()[..place]);
         for count in [1, 3, 9, file.lines().count() - 1] {
             let cut: String = file.lines().take(count).map(|line| format!("{line}\n")).collect();
             write(&format!("bad-{name}-cut-{count}"), cut.as_bytes());

@@ -1,5 +1,6 @@
 //! Each way to rewrite rows, and each signature of a service that may not make it, is named.
 
+use super::story::line;
 use super::*;
 
 /// The column, or what was done, the change, and words of a finding.
@@ -20,7 +21,7 @@ fn each_way_to_rewrite_rows_is_named() {
             }
         }
     }
-    let rows: [Row; 24] = [
+    let rows: [Row; 25] = [
         ("run.policy", |story| story.found.run.0[6] = [1; 32], "run.policy: it is not what"),
         ("run.workspace", |story| story.found.run.0[9] = [1; 32], "run.workspace: it is not what"),
         (
@@ -123,9 +124,18 @@ fn each_way_to_rewrite_rows_is_named() {
         (
             "state of a row",
             |story| {
-                let after = story.commits[2].line.after.as_mut().unwrap();
-                after.state = RunState::Verifying.into();
-                story.commits[2].signature.as_mut().unwrap().after = *after;
+                let change = story.commits[2].line.change.as_mut().unwrap();
+                change.after.state = RunState::Verifying.into();
+                story.commits[2].signature.as_mut().unwrap().change = *change;
+            },
+            "journal row 10 with receipt 3: it is not",
+        ),
+        (
+            "state before a row",
+            |story| {
+                let change = story.commits[2].line.change.as_mut().unwrap();
+                change.before.as_mut().unwrap().progress = [1; 32];
+                story.commits[2].signature.as_mut().unwrap().change = *change;
             },
             "journal row 10 with receipt 3: it is not",
         ),
@@ -203,6 +213,86 @@ fn task(story: &mut Story) -> &mut TaskColumns {
     story.found.task.as_mut().unwrap()
 }
 
+/// The findings where the third row was signed from this state, and the fourth from what it left.
+fn found_from(before: Option<SignedState>, after: Option<SignedState>) -> String {
+    let mut story = story(RUN);
+    let mut commit = Commit { signature: None, ..story.commits[2].clone() };
+    let change = commit.line.change.as_mut().unwrap();
+    change.before = before;
+    change.after = after.unwrap_or(change.after);
+    story.commits[2] = signed(Service::Executor, RUN, commit, SignedColumns::default());
+    story.found()
+}
+
+#[test]
+fn a_row_that_went_on_from_a_rewritten_run_is_named_although_its_service_signed_it() {
+    let state = |state: RunState, progress| Some(SignedState { state: state.into(), progress });
+    let executing = |progress| state(RunState::Executing, progress);
+    assert_eq!(found_from(executing(progress()), None), "");
+    let todo_added = progress_digest(1, ["{\"added\":[]}", "[]", "{}"]);
+    for (before, after, words) in [
+        (executing(todo_added), None, "execution.progress: journal row 10 began from another one"),
+        (
+            executing(progress_digest(0, ["{}", "[]", "{}"])),
+            None,
+            "execution.progress: journal row 10 began from another one",
+        ),
+        (
+            state(RunState::Verifying, progress()),
+            None,
+            "execution.state: journal row 10 began from another one",
+        ),
+        (
+            executing(progress()),
+            executing(todo_added),
+            "execution.progress: journal row 12 began from another one",
+        ),
+        (None, None, "journal row 10: it began as the first, and is not"),
+    ] {
+        let found = found_from(before, after);
+        assert!(found.contains(words), "{words}: {found}");
+        assert_eq!(found.lines().count(), 1, "{words}: {found}");
+    }
+    let mut first = story(RUN);
+    let mut commit = Commit { signature: None, ..first.commits[0].clone() };
+    commit.line.change.as_mut().unwrap().before = executing(progress());
+    let columns = first.commits[0].signature.as_ref().unwrap().columns.clone();
+    first.commits[0] = signed(Service::Planner, RUN, commit, columns);
+    assert!(first.found().contains("journal row 3: it is the first"), "{}", first.found());
+}
+
+#[test]
+fn a_signature_has_one_form_in_its_column_for_each_state_that_a_row_began_from() {
+    let new = progress_digest(0, ["{}", "[]", "{}"]);
+    let at_work = |progress| SignedState { state: RunState::Executing.into(), progress };
+    for (before, after, more) in [
+        (None, new, 0),
+        (None, progress(), 32),
+        (Some(new), new, 0),
+        (Some(progress()), progress(), 32),
+        (Some(new), progress(), 32),
+        (Some(progress()), new, 32),
+        (Some([7; 32]), progress(), 64),
+    ] {
+        let change = StateChange { before: before.map(at_work), after: at_work(after) };
+        let mut line = line(3, 3, (0, RunState::Executing));
+        line.change = Some(change);
+        let row = RowLeaves::of(RUN, &[], SignedColumns::default(), &line);
+        let signature = RowSignature::sign(&key(Service::Executor), at(5), vec![row]).remove(0);
+        let bytes = signature.as_ref().unwrap().to_bytes();
+        assert_eq!(bytes.len(), 100 + more, "{before:?}");
+        assert_eq!(RowSignature::from_bytes(&bytes), signature, "{before:?}");
+        // The same with other flags, or with a digest that the flags say without it, is no form.
+        for bit in 0..8 {
+            let mut other = bytes.clone();
+            other[98] ^= 1 << bit;
+            assert_ne!(RowSignature::from_bytes(&other), signature, "{before:?}, bit {bit}");
+            other.splice(100..100, new);
+            assert_ne!(RowSignature::from_bytes(&other), signature, "{before:?}, bit {bit}");
+        }
+    }
+}
+
 #[test]
 fn only_the_planner_signs_entries_beside_reports() {
     for (kind, service, is_refused) in [
@@ -276,6 +366,23 @@ fn what_a_person_says_is_signed_by_the_planner_only() {
         assert!(found(Service::Executor).contains(refused), "{name}");
         assert!(found(Service::Gate).contains(refused), "{name}");
     }
+    // A fact beside the words of a person would count as an observation of the runner's.
+    let observing = |by: Option<&str>| {
+        let mut story = story(RUN);
+        let mut commit = Commit { signature: None, ..story.commits[2].clone() };
+        let told = commit.receipts[0].as_mut().unwrap();
+        (told.source, told.name) = (Approval, "confirm_call".to_owned());
+        let by = by.map(|by| Fact::Output { key: "by".to_owned(), value: by.to_owned() });
+        told.success = by.is_some();
+        let seen = Fact::FileObserved { path: "a".to_owned(), exists: true };
+        told.facts = by.into_iter().chain([seen]).collect();
+        let prev = told.prev_digest.clone();
+        told.seal(prev);
+        story.commits[2] = signed(Service::Planner, RUN, commit, SignedColumns::default());
+        story.found()
+    };
+    assert!(observing(Some("alice")).contains(refused), "{}", observing(Some("alice")));
+    assert!(observing(None).contains(refused), "{}", observing(None));
     // What the executor records: a use of a grant, and a person's word about its own call.
     for (source, name) in [(Approval, "use_grant"), (UserReply, "write_file")] {
         let found = |service| found_for(service, source, name, Some("alice"));

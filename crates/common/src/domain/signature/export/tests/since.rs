@@ -48,3 +48,15 @@ fn a_rolled_back_file_is_named_against_the_verdicts_of_the_run() {
         assert!(said.contains(words), "{said}");
     }
 }
+
+#[test]
+fn evidence_that_lacks_what_there_was_earlier_is_broken() {
+    let mut report = check_export(&story(RUN).file(), Some(&trusted()));
+    assert_eq!(report.status, SignatureStatus::Signed);
+    for missing in ["a row is missing", "a verdict is missing"] {
+        report.find(missing.to_owned());
+    }
+    assert_eq!(report.status, SignatureStatus::Broken("a row is missing".to_owned()));
+    assert_eq!(report.chain.findings.len(), 2);
+    assert!(!report.chain.is_whole());
+}

@@ -84,8 +84,9 @@ pub(super) fn receipt(number: u64, prev: &str) -> EvidenceReceipt {
 pub(super) fn line(sequence: i64, entries: u32, (verdicts, state): (u32, RunState)) -> CommitLine {
     let actor = "executor/1".to_owned();
     let entries_digest = sha256(&[&sequence.to_be_bytes()]);
-    let after = Some(SignedState { state: state.into(), progress: progress() });
-    CommitLine { sequence, entries, at: at(sequence), actor, entries_digest, verdicts, after }
+    let after = SignedState { state: state.into(), progress: progress() };
+    let change = Some(StateChange { before: None, after });
+    CommitLine { sequence, entries, at: at(sequence), actor, entries_digest, verdicts, change }
 }
 
 /// Of a run in its first verification round, without todos and grants.
@@ -109,6 +110,13 @@ pub(super) fn signed(
     // As the column keeps it.
     commit.signature = Some(RowSignature::from_bytes(&signature.to_bytes()).unwrap());
     commit
+}
+
+/// The row, begun from what the last of these rows left.
+pub(super) fn behind(rows: &[Commit], mut row: Commit) -> Commit {
+    let before = rows.last().and_then(|last| last.line.change).map(|change| change.after);
+    row.line.change = row.line.change.map(|change| StateChange { before, ..change });
+    row
 }
 
 /// The entries of a task: a note, a report by the tool of the runner, and the end.
@@ -197,20 +205,22 @@ pub(super) fn told(run_id: &'static str, told: Told) -> Story {
     let first = SignedColumns { run: Some(run.clone()), task: task.clone(), plans: vec![plan(1)] };
     let at_work = (0, RunState::Executing);
     let mut found = FoundColumns { run, task, plans: vec![plan(1)] };
-    let mut commits = vec![
-        signed(Service::Planner, run_id, row(3, 3, &[], at_work), first),
-        signed(Service::Executor, run_id, row(8, 5, &[&one, &two], at_work), none()),
-        signed(Service::Executor, run_id, row(10, 2, &[&three], at_work), none()),
-    ];
+    let mut commits: Vec<Commit> = Vec::new();
+    let mut add = |service, made: Commit, columns| {
+        let made = behind(&commits, made);
+        commits.push(signed(service, run_id, made, columns));
+    };
+    add(Service::Planner, row(3, 3, &[], at_work), first);
+    add(Service::Executor, row(8, 5, &[&one, &two], at_work), none());
+    add(Service::Executor, row(10, 2, &[&three], at_work), none());
     let (mut records, mut sequence, mut last) = (Vec::new(), 12, three);
     if told.is_replanned {
-        let refused = row(12, 2, &[], (1, RunState::Recovering));
-        commits.push(signed(Service::Gate, run_id, refused, none()));
+        add(Service::Gate, row(12, 2, &[], (1, RunState::Recovering)), none());
         records.push((3, 12, record(false, 1, &last)));
         let second = SignedColumns { plans: vec![plan(2)], ..none() };
-        commits.push(signed(Service::Planner, run_id, row(14, 2, &[], at_work), second));
+        add(Service::Planner, row(14, 2, &[], at_work), second);
         let four = receipt(4, &last.digest);
-        commits.push(signed(Service::Executor, run_id, row(16, 2, &[&four], at_work), none()));
+        add(Service::Executor, row(16, 2, &[&four], at_work), none());
         found.plans.push(plan(2));
         (last, sequence) = (four, 18);
     }
@@ -218,8 +228,7 @@ pub(super) fn told(run_id: &'static str, told: Told) -> Story {
     let history = entries
         .get(1)
         .map(|report| TaskHistory { entries: 2, last_digest: to_hex(&report.line.digest(run_id)) });
-    let accepting = row(sequence, 2, &[], (1, RunState::Done));
-    commits.push(signed(Service::Gate, run_id, accepting, none()));
+    add(Service::Gate, row(sequence, 2, &[], (1, RunState::Done)), none());
     records.push((
         commits.len() - 1,
         sequence,
@@ -242,7 +251,7 @@ pub(super) fn told(run_id: &'static str, told: Told) -> Story {
     if told.is_unsigned {
         for commit in &mut story.commits {
             commit.signature = None;
-            commit.line.after = None;
+            commit.line.change = None;
         }
         story.verdicts.iter_mut().for_each(|(_, verdict)| verdict.signed = None);
         story.entries.iter_mut().for_each(|entry| entry.signature = None);
