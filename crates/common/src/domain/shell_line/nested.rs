@@ -186,7 +186,7 @@ mod tests {
         ] {
             assert_eq!(texts(words), expected, "{words:?}");
         }
-        assert_eq!(substitutions("$(./a.sh $(b)) `"), Vec::<&str>::new());
+        assert_eq!(substitutions("x`./a.sh`y"), ["./a.sh"]);
         assert_eq!(substitutions("x$(./a.sh $(b))y"), ["./a.sh $(b)"]);
     }
 }
