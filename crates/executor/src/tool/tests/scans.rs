@@ -198,9 +198,7 @@ fn the_runner_finds_the_type_that_a_check_asks_for_and_the_matches_of_a_glob() {
     for (path, needle, expected) in
         [("a/**", "one", true), ("a/*", "two", true), ("a/*", "one", false)]
     {
-        let Fact::Content { found, .. } = found(path, needle) else {
-            panic!("a content fact")
-        };
+        let Fact::Content { found, .. } = found(path, needle) else { panic!("a content fact") };
         assert_eq!(found, expected, "{path} {needle}");
     }
 }
