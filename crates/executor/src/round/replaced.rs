@@ -34,15 +34,14 @@ impl Round {
             now.is_ok_and(|now| blake3::hash(&now).as_bytes() == digest)
         };
         let is_same = |change: &Change<'_>| match (change.before, change.after) {
-            (Some(before), Some(after)) if before.kind == after.kind => match before.kind {
-                Kind::Folder => true,
-                Kind::File => {
-                    let digest = originals.package_digest(change.path());
-                    let is_known = digest.is_none_or(|digest| has_digest(change.path(), digest));
-                    before.size == after.size && is_known
-                }
-                _ => before.content == after.content,
-            },
+            (Some(before), Some(after)) if before.kind == after.kind => {
+                let digest = originals.package_digest(change.path());
+                let is_known = digest.is_none_or(|digest| has_digest(change.path(), digest));
+                let is_file = before.kind == Kind::File;
+                let same_file = before.size == after.size && is_known;
+                // The content of a link is what it leads to.
+                if is_file { same_file } else { before.content == after.content }
+            }
             (_, _) => false,
         };
         let mut found = BTreeSet::new();

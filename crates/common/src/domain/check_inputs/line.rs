@@ -146,10 +146,7 @@ fn started<'a>(name: &str, arguments: &[&'a str], input: &'a Option<String>) -> 
             None => None,
         }
     } else {
-        match script_of(name, arguments) {
-            Some(found) => found,
-            None => return None,
-        }
+        script_of(name, arguments)?
     };
     script.filter(|script| !is_input(script)).or(input.as_deref())
 }
