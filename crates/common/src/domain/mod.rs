@@ -40,6 +40,7 @@ pub mod repository;
 pub mod run;
 pub mod scope;
 pub mod secret;
+pub mod shell_line;
 pub mod shown_call;
 pub mod signature;
 pub mod source_tests;

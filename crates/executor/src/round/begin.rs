@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::check_inputs::{
     Assumed, Exam, InputRules, StartInputs, added_dependencies, ecosystem_of, installs,
-    is_installed, is_mixed, language_of, replaced_package,
+    is_installed, is_mixed, language_of,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::verification::{Observation, Probe};
@@ -108,9 +108,11 @@ impl Round {
         blocking(move || {
             let merged = round.merge(&originals)?;
             let (added, named) = round.added_dependencies(&originals, &merged)?;
-            let replaced = round.replaced_packages(&named)?;
+            let replaced = round.replaced_packages(&originals, &named)?;
             let ignored = &round.opening()?.ignored;
-            let kept = |path: &&PathBuf| !replaced.iter().any(|folder| path.starts_with(folder));
+            let is_of =
+                |path: &Path, folder: &Path| path.starts_with(folder) || folder.starts_with(path);
+            let kept = |path: &&PathBuf| !replaced.iter().any(|it| is_of(path, Path::new(it)));
             let kept: Vec<PathBuf> = ignored.iter().filter(kept).cloned().collect();
             let installed = installed(&kept, &added);
             drop(round.originals.set(Given { originals, merged, added, installed }));
@@ -185,28 +187,6 @@ impl Round {
             named.extend(found);
         }
         Ok((manifests, named))
-    }
-
-    /// The folders of packages of tests that were installed at the start, have files of another size now, and that no
-    /// manifest names anew. A package that is only installed again has the sizes that it had.
-    fn replaced_packages(&self, named: &[String]) -> Result<BTreeSet<String>, ToolError> {
-        let (Some(start), Some(now)) = (self.start()?, &self.opening()?.now) else {
-            return Ok(BTreeSet::new());
-        };
-        let root = self.setup.folder.workspace()?.root().to_owned();
-        let root = root.as_os_str().as_bytes();
-        let inputs =
-            StartInputs::new(&self.setup.rules, &start.facts.imports, &start.manifest, root);
-        let is_of_tests = |ecosystem: &str, name: &str| inputs.origin_of(ecosystem, name).is_some();
-        let is_other = |change: &Change<'_>| {
-            let is_file = |entry: &&Entry| entry.kind == Kind::File;
-            let sizes = [change.before, change.after]
-                .map(|entry| entry.filter(is_file).map(|entry| entry.size));
-            matches!(sizes, [Some(before), Some(after)] if before != after)
-        };
-        let changed = changes(&start.manifest, now).filter(|it| it.is_ignored() && is_other(it));
-        let paths = changed.map(|change| String::from_utf8_lossy(change.path()).into_owned());
-        Ok(paths.filter_map(|path| replaced_package(&path, named, is_of_tests)).collect())
     }
 
     /// Changed manifests that name further dependencies, and what was installed by them.

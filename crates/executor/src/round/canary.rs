@@ -5,7 +5,7 @@ use super::additions::ViewOrder;
 use super::canary_memory::{Canary, LONGEST, Memory, base_of};
 use super::opening::Opening;
 use crate::blocking::blocking;
-use crate::tool::{ErrorCode, RelPath, ToolError, ToolOutcome, Workspace, project};
+use crate::tool::{ErrorCode, RelPath, ToolError, ToolOutcome, Workspace};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -92,7 +92,7 @@ impl Round {
         if is_never && base != Inputs::OriginalWithIgnored {
             return Ok(is_not_run("policy.canary is never"));
         }
-        let line = self.line_of(probe, call_id).await?;
+        let line = self.line_of(probe).await?;
         let canary = match inputs {
             Inputs::Canary => {
                 let only = self.only_command(&line, &ViewOrder::beside(probe, base)).await?;
@@ -145,7 +145,7 @@ impl Round {
     }
 
     /// The line of a check; the words of their command for the project's own tests.
-    pub(super) async fn line_of(&self, probe: &Probe, call_id: Uuid) -> Result<String, ToolError> {
+    pub(super) async fn line_of(&self, probe: &Probe) -> Result<String, ToolError> {
         match &probe.observation {
             Observation::Command(line) => return Ok(line.clone()),
             Observation::Verification(verification) => return Ok(verification.line.clone()),
@@ -155,10 +155,7 @@ impl Round {
             | Observation::File { .. }
             | Observation::Content { .. } => {}
         }
-        let context = self.context(call_id);
-        let (workspace, environment) = (context.workspace()?, Arc::clone(&context.environment));
-        let found = blocking(move || project::test_command(&workspace, &environment)).await?;
-        Ok(found.unwrap_or_default().join(" "))
+        Ok(self.project_tests(Inputs::Original).await?.unwrap_or_default().join(" "))
     }
 
     /// Chooses the files that get failing tests, or says why there is no canary. It blocks.

@@ -7,14 +7,15 @@ use super::{Round, may_use_shell};
 use crate::blocking::blocking;
 use crate::tool::builtin::run_command::outcome;
 use crate::tool::process::{self, CommandRequest};
-use crate::tool::{Environment, ErrorCode, RelPath, ToolContext, ToolError, ToolOutcome, project};
+use crate::tool::project::TestCommand;
+use crate::tool::{Environment, ErrorCode, RelPath, ToolContext, ToolError, ToolOutcome};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Instant;
 use surety_common::domain::check::Owner;
 use surety_common::domain::check_inputs::{
-    Notes, Role, StartInputs, facts_of_overwritten, scripts,
+    Notes, Role, StartInputs, facts_of_overwritten, scripts_in,
 };
 use surety_common::domain::command::{Program, needs_shell, programs};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
@@ -52,15 +53,9 @@ impl Round {
         order: ViewOrder,
         call_id: Uuid,
     ) -> Result<ToolOutcome, ToolError> {
-        let context = self.context(call_id);
-        let (workspace, environment) = (context.workspace()?, Arc::clone(&context.environment));
-        let found = blocking(move || project::test_command(&workspace, &environment)).await?;
-        let Some(argv) = found else {
-            let mut outcome = ToolOutcome::done(
-                "skipped: the project names no test command",
-                Vec::new(),
-                vec![ProjectTests::skipped()],
-            );
+        let Some(argv) = self.project_tests(order.inputs).await? else {
+            let summary = "skipped: the project names no test command";
+            let mut outcome = ToolOutcome::done(summary, Vec::new(), vec![ProjectTests::skipped()]);
             // No test ran, so nothing is proven.
             outcome.success = false;
             return Ok(outcome);
@@ -77,6 +72,27 @@ impl Round {
         let mut outcome = self.leave_view(prepared, "", order.inputs, ran).await?;
         self.note_tests(probe, order.inputs, (took, runs), &mut outcome).await?;
         Ok(outcome)
+    }
+
+    /// The project's own test command: that of the start, where it had one, so that no step chooses what it is
+    /// held to. On the workspace as steps left it they chose.
+    pub(super) async fn project_tests(
+        &self,
+        inputs: Inputs,
+    ) -> Result<Option<Vec<String>>, ToolError> {
+        let start = self.start()?.filter(|_| inputs != Inputs::AsLeft);
+        let at_start = start.and_then(|start| start.facts.imports.project_tests());
+        let (folder, environment) =
+            (Arc::clone(&self.setup.folder), Arc::clone(&self.setup.environment));
+        let at_start = at_start.and_then(TestCommand::of_line);
+        blocking(move || {
+            let found = match at_start {
+                Some(command) => Some(command),
+                None => TestCommand::of(folder.workspace()?.as_ref()),
+            };
+            Ok(found.map(|command| command.argv(&environment)))
+        })
+        .await?
     }
 
     /// Runs a line in a view of which nothing is kept.
@@ -170,7 +186,8 @@ impl Round {
             });
             differs && !put_back.iter().any(|difference| difference.path == path.as_bytes())
         };
-        let programs = scripts(line).into_iter().filter(|it| it.role == Role::Program);
+        let root = self.setup.folder.workspace()?.root().to_string_lossy().into_owned();
+        let programs = scripts_in(line, &root).into_iter().filter(|it| it.role == Role::Program);
         let programs = programs.map(|script| script.path);
         let (ignored, dependencies) = match self.installed() {
             (_, []) => (opening.ignored.as_slice(), &[][..]),

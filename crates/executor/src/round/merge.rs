@@ -116,6 +116,10 @@ impl Files<'_> {
         if is_merged(&name) {
             return self.manifest(path, &name);
         }
+        if self.originals.is_left_out(path) {
+            let notes = vec![format!("changed {name} (tests)")];
+            return Some(Merged { put: Put::Unknown, notes });
+        }
         let before = self.originals.text(path)?;
         if self.is_gone(path) {
             return None;

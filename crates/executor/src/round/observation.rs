@@ -2,7 +2,8 @@
 
 use super::Round;
 use crate::blocking::blocking;
-use crate::tool::{ToolError, ToolOutcome, Workspace, observe};
+use crate::tool::observe::Counts;
+use crate::tool::{RelPath, ToolError, ToolOutcome, Workspace, observe};
 use std::sync::Arc;
 use surety_common::domain::check::{FileType, Owner};
 use surety_common::domain::receipt::Fact;
@@ -18,7 +19,9 @@ impl Round {
         owner: Owner,
     ) -> Result<ToolOutcome, ToolError> {
         let path = path.to_owned();
-        let look = move |workspace: &Workspace| observe::observe_file(workspace, &path, file_type);
+        let look = move |workspace: &Workspace, counts: Counts<'_>| {
+            observe::observe_file(workspace, &path, file_type, counts)
+        };
         self.observe(owner, look).await
     }
 
@@ -29,23 +32,26 @@ impl Round {
         owner: Owner,
     ) -> Result<ToolOutcome, ToolError> {
         let (path, needle) = (path.to_owned(), needle.to_owned());
-        let look = move |workspace: &Workspace| observe::observe_content(workspace, &path, &needle);
+        let look = move |workspace: &Workspace, counts: Counts<'_>| {
+            observe::observe_content(workspace, &path, &needle, counts)
+        };
         self.observe(owner, look).await
     }
 
     /// Looks in the workspace, and where that has nothing at what commands of this owner class, and of those
-    /// with more trust, wrote in their views.
+    /// with more trust, wrote in their views. The originals that a view put there itself are written by none.
     async fn observe(
         &self,
         owner: Owner,
-        look: impl Fn(&Workspace) -> Result<Fact, ToolError> + Send + 'static,
+        look: impl Fn(&Workspace, Counts<'_>) -> Result<Fact, ToolError> + Send + 'static,
     ) -> Result<ToolOutcome, ToolError> {
         let (folder, made) = (Arc::clone(&self.setup.folder), self.made_for(owner));
         let facts = blocking(move || {
-            let fact = look(folder.workspace()?.as_ref())?;
+            let fact = look(folder.workspace()?.as_ref(), &observe::every)?;
             if let Some(path) = absent(&fact) {
-                for made in made.iter().filter(|made| !made.is_placed(path)) {
-                    let in_view = look(&Workspace::open(&made.folder)?)?;
+                for made in &made {
+                    let counts = |path: &RelPath| made.is_written(path.as_path());
+                    let in_view = look(&Workspace::open(&made.folder)?, &counts)?;
                     if absent(&in_view).is_none() {
                         let key = MADE_BY_CHECK.to_owned();
                         return Ok(vec![in_view, Fact::Output { key, value: path.to_owned() }]);

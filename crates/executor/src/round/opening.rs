@@ -4,10 +4,12 @@ use super::originals::Originals;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use surety_common::domain::check::Owner;
+use surety_common::domain::check::{CheckKind, Owner};
 use surety_common::domain::check_inputs::{Exam, GitChange};
 use surety_common::domain::manifest::Manifest;
-use surety_common::domain::verification::{Observation, Probe};
+use surety_common::domain::plan::Plan;
+use surety_common::domain::run::Policy;
+use surety_common::domain::verification::{Observation, Probe, Verification};
 
 /// What a round got from the start of the run.
 #[derive(Debug)]
@@ -84,16 +86,32 @@ pub(super) struct Opening {
     pub(super) prepare: Vec<Probe>,
 }
 
+/// What stands for the line of the project's own tests, which is chosen when they run.
+pub(super) const OWN_TESTS: &str = "";
+
 /// The line of a probe that runs with the original check inputs; empty for the project's own tests.
 pub(super) fn line_with_originals(probe: &Probe) -> Option<&str> {
     match (&probe.observation, probe.owner) {
         (Observation::Command(line), Owner::User | Owner::Operator)
         | (Observation::Prepare(line), _) => Some(line),
         (Observation::Verification(verification), _) => Some(&verification.line),
-        (Observation::ProjectTests, _) => Some(""),
+        (Observation::ProjectTests, _) => Some(OWN_TESTS),
         (Observation::Command(_), Owner::Plan)
         | (Observation::Change(_) | Observation::File { .. } | Observation::Content { .. }, _) => {
             None
         }
     }
+}
+
+/// The lines of a plan's checks, of those of its steps, of what prepares their views and of named verification
+/// commands: they run with the original check inputs.
+pub fn lines_with_originals(plan: &Plan, policy: &Policy) -> Vec<String> {
+    let all = || plan.verify.iter().chain(plan.steps.iter().flat_map(|step| &step.verify));
+    let checks =
+        all().filter(|check| check.kind == CheckKind::CommandSuccess && check.owner != Owner::Plan);
+    let prepare = policy.prepare_lines().map(|(_, line)| line.to_owned());
+    let named = all()
+        .filter_map(|check| Verification::of_check(check, policy).ok().flatten())
+        .map(|(_, verification)| verification.line);
+    checks.map(|check| check.target.clone()).chain(prepare).chain(named).collect()
 }

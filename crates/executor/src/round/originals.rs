@@ -9,13 +9,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
-use surety_common::domain::check::{CheckKind, Owner};
-use surety_common::domain::check_inputs::{StartInputs, ecosystem_of, is_merged, language_of};
+use surety_common::domain::check_inputs::{
+    InputKind, StartInputs, ecosystem_of, is_merged, language_of, replaced_package,
+};
 use surety_common::domain::manifest::{Content, Entry, Kind, Manifest};
-use surety_common::domain::plan::Plan;
-use surety_common::domain::run::Policy;
 use surety_common::domain::source_tests::{MAX_BYTES, has_documents, has_tests, may_have_tests};
-use surety_common::domain::verification::Verification;
 
 /// The largest file that is kept, in bytes.
 const MAX_FILE: u64 = 8 << 20;
@@ -36,6 +34,9 @@ const FILE: u8 = 0;
 const LINK: u8 = 1;
 const LEFT_OUT: u8 = 2;
 const SOURCE: u8 = 3;
+const PACKAGE: u8 = 4;
+/// Files of installed packages of tests whose digests are kept, in bytes together.
+const MAX_PACKAGES: u64 = 128 << 20;
 /// The largest file that is kept although it is no check input, and all of them, in bytes.
 const MAX_SOURCE: u64 = 512 << 10;
 const MAX_SOURCES: u64 = 4 << 20;
@@ -46,6 +47,8 @@ pub struct Originals {
     files: BTreeMap<Vec<u8>, Original>,
     /// Other files of a small workspace, for the canary with the code of the start.
     sources: BTreeMap<Vec<u8>, Original>,
+    /// The digests of files of installed packages that tests are written with, which git ignores.
+    packages: BTreeMap<Vec<u8>, [u8; 32]>,
 }
 
 /// One check input at the start.
@@ -83,13 +86,36 @@ impl Originals {
                     || entry.size <= MAX_LOCK
                         && ecosystem_of(&String::from_utf8_lossy(&entry.path)).is_some())
         };
+        // What decides by its text comes before data, and what is small before what is large.
+        let mut found: Vec<&Entry> = start.entries().iter().filter(wanted).collect();
+        let is_data = |entry: &Entry| {
+            let path = String::from_utf8_lossy(&entry.path);
+            language_of(&path).is_none() && inputs.kind_of(&entry.path) == Some(InputKind::Test)
+        };
+        found.sort_by_cached_key(|entry| (is_data(entry), entry.size));
+        let data = found.split_off(found.partition_point(|entry| !is_data(entry)));
         let mut originals = Self::default();
         let mut left = MAX_ALL;
-        for entry in start.entries().iter().filter(wanted) {
+        originals.read_files(workspace, &found, &mut left, check)?;
+        originals.read_tests(workspace, (start, inputs), &mut left, check)?;
+        originals.read_files(workspace, &data, &mut left, check)?;
+        originals.read_sources(workspace, start, check)?;
+        originals.read_packages(workspace, start, inputs, check)?;
+        Ok(originals)
+    }
+
+    fn read_files(
+        &mut self,
+        workspace: &Workspace,
+        files: &[&Entry],
+        left: &mut u64,
+        check: Check<'_>,
+    ) -> Result<(), ToolError> {
+        for entry in files {
             check()?;
             let original = match (entry.kind, &entry.content) {
                 (Kind::Link, Content::Target(target)) => Original::Link(target.to_vec()),
-                (Kind::File, _) if entry.size > MAX_FILE.min(left) => Original::LeftOut,
+                (Kind::File, _) if entry.size > MAX_FILE.min(*left) => Original::LeftOut,
                 (Kind::File, _) => {
                     let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
                     match workspace.read(&path, MAX_FILE) {
@@ -103,29 +129,87 @@ impl Originals {
                 (_, _) => continue,
             };
             if let Original::File(_, text) = &original {
-                left = left.saturating_sub(u64::try_from(text.len()).unwrap_or(u64::MAX));
+                *left = left.saturating_sub(u64::try_from(text.len()).unwrap_or(u64::MAX));
             }
-            originals.files.insert(entry.path.to_vec(), original);
+            self.files.insert(entry.path.to_vec(), original);
         }
+        Ok(())
+    }
+
+    /// Reads the sources with tests inside. Of one that is too large it is not known whether it has some.
+    fn read_tests(
+        &mut self,
+        workspace: &Workspace,
+        (start, inputs): (&Manifest, &StartInputs<'_>),
+        left: &mut u64,
+        check: Check<'_>,
+    ) -> Result<(), ToolError> {
         let is_source = |entry: &&Entry| {
             entry.kind == Kind::File
                 && !entry.ignored
-                && entry.size <= SOURCE_LIMIT
                 && may_have_tests(&entry.path)
-                && !originals.files.contains_key(entry.path.as_ref())
+                && inputs.kind_of(&entry.path).is_none()
+                && !self.files.contains_key(entry.path.as_ref())
                 && !inputs.rules().may_change(&entry.path)
         };
         let sources: Vec<&Entry> = start.entries().iter().filter(is_source).collect();
+        let (sources, large): (Vec<&Entry>, Vec<&Entry>) =
+            sources.into_iter().partition(|entry| entry.size <= SOURCE_LIMIT);
+        for entry in large {
+            self.files.insert(entry.path.to_vec(), Original::LeftOut);
+        }
         for wave in sources.chunks(WAVE) {
             for (entry, text) in with_tests(workspace, wave, check)? {
-                if entry.size <= left {
-                    left -= entry.size;
-                    originals.files.insert(entry.path.to_vec(), Original::File(entry.mode, text));
-                }
+                let original = match left.checked_sub(entry.size) {
+                    Some(rest) => {
+                        *left = rest;
+                        Original::File(entry.mode, text)
+                    }
+                    None => Original::LeftOut,
+                };
+                self.files.insert(entry.path.to_vec(), original);
             }
         }
-        originals.read_sources(workspace, start, check)?;
-        Ok(originals)
+        Ok(())
+    }
+
+    /// The largest file of a package whose digest is kept, in bytes.
+    pub(super) const MAX_PACKAGE_FILE: u64 = 8 << 20;
+
+    /// Reads the digests of installed packages that tests are written with, the smallest files first.
+    fn read_packages(
+        &mut self,
+        workspace: &Workspace,
+        start: &Manifest,
+        inputs: &StartInputs<'_>,
+        check: Check<'_>,
+    ) -> Result<(), ToolError> {
+        let is_of_tests = |ecosystem: &str, name: &str| inputs.origin_of(ecosystem, name).is_some();
+        let is_one = |entry: &&Entry| {
+            entry.ignored
+                && entry.kind == Kind::File
+                && entry.size <= Self::MAX_PACKAGE_FILE
+                && replaced_package(&String::from_utf8_lossy(&entry.path), &[], is_of_tests)
+                    .is_some()
+        };
+        let mut files: Vec<&Entry> = start.entries().iter().filter(is_one).collect();
+        files.sort_by_key(|entry| entry.size);
+        let mut left = MAX_PACKAGES;
+        for entry in files {
+            check()?;
+            let Some(rest) = left.checked_sub(entry.size) else { break };
+            left = rest;
+            let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
+            // What cannot be read is told by its size alone.
+            let Ok(text) = workspace.read(&path, Self::MAX_PACKAGE_FILE) else { continue };
+            self.packages.insert(entry.path.to_vec(), *blake3::hash(&text).as_bytes());
+        }
+        Ok(())
+    }
+
+    /// The digest of a file of an installed package; none where it was not kept.
+    pub(super) fn package_digest(&self, path: &[u8]) -> Option<&[u8; 32]> {
+        self.packages.get(path)
     }
 
     /// Reads the files that are no check inputs: all where they are small together, else the code, else
@@ -163,6 +247,11 @@ impl Originals {
     /// Adds a file, as a revision of a repository has it.
     pub fn add_file(&mut self, path: Vec<u8>, mode: u32, content: Vec<u8>) {
         self.files.insert(path, Original::File(mode, content));
+    }
+
+    /// Whether a check input, or a source that may have tests, is too large to be kept.
+    pub(super) fn is_left_out(&self, path: &[u8]) -> bool {
+        self.files.get(path) == Some(&Original::LeftOut)
     }
 
     /// Whether the content of a path was kept.
@@ -213,6 +302,14 @@ impl Originals {
     /// The stored form: entries one after another, each with its lengths in front.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        let mut add = |kind: u8, mode: u32, path: &[u8], body: &[u8]| {
+            out.push(kind);
+            out.extend(mode.to_be_bytes());
+            for part in [path, body] {
+                out.extend(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+                out.extend(part);
+            }
+        };
         let sources = self.sources.iter().map(|(path, source)| (path, source, true));
         let files = self.files.iter().map(|(path, original)| (path, original, false));
         for (path, original, is_source) in files.chain(sources) {
@@ -222,12 +319,10 @@ impl Originals {
                 Original::Link(target) => (LINK, 0, target.as_slice()),
                 Original::LeftOut => (LEFT_OUT, 0, &[][..]),
             };
-            out.push(kind);
-            out.extend(mode.to_be_bytes());
-            for part in [path.as_slice(), body] {
-                out.extend(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
-                out.extend(part);
-            }
+            add(kind, mode, path, body);
+        }
+        for (path, digest) in &self.packages {
+            add(PACKAGE, 0, path, digest);
         }
         out
     }
@@ -236,6 +331,7 @@ impl Originals {
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let mut files = BTreeMap::new();
         let mut sources = BTreeMap::new();
+        let mut packages = BTreeMap::new();
         while !bytes.is_empty() {
             let kind = *take(&mut bytes, 1)?.first()?;
             let mode = u32::from_be_bytes(take(&mut bytes, 4)?.try_into().ok()?);
@@ -249,11 +345,15 @@ impl Originals {
                     sources.insert(path, Original::File(mode, body));
                     continue;
                 }
+                PACKAGE => {
+                    packages.insert(path, body.try_into().ok()?);
+                    continue;
+                }
                 _ => return None,
             };
             files.insert(path, original);
         }
-        Some(Self { files, sources })
+        Some(Self { files, sources, packages })
     }
 }
 
@@ -328,19 +428,6 @@ fn with_tests<'e>(
         }
         Ok(found)
     })
-}
-
-/// The lines of a plan's checks, of those of its steps, of what prepares their views and of named verification
-/// commands: they run with the original check inputs.
-pub fn lines_with_originals(plan: &Plan, policy: &Policy) -> Vec<String> {
-    let all = || plan.verify.iter().chain(plan.steps.iter().flat_map(|step| &step.verify));
-    let checks =
-        all().filter(|check| check.kind == CheckKind::CommandSuccess && check.owner != Owner::Plan);
-    let prepare = policy.prepare_lines().map(|(_, line)| line.to_owned());
-    let named = all()
-        .filter_map(|check| Verification::of_check(check, policy).ok().flatten())
-        .map(|(_, verification)| verification.line);
-    checks.map(|check| check.target.clone()).chain(prepare).chain(named).collect()
 }
 
 fn sized<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {

@@ -11,12 +11,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use surety_common::domain::canary::{is_own_program, is_own_script, product_may_end};
 use surety_common::domain::check_inputs::{
-    Assumed, Role, Script, StartInputs, imported_files, language_of, scripts,
+    Assumed, Role, Script, StartInputs, imported_files, language_of, scripts_in,
 };
 use surety_common::domain::manifest::Kind;
 use surety_common::domain::receipt::Inputs;
 use surety_common::domain::verification::Probe;
-use uuid::Uuid;
 
 /// The largest script that is read, in bytes.
 const MAX_SCRIPT: u64 = 512 << 10;
@@ -32,10 +31,11 @@ impl Round {
         self: &Arc<Self>,
         probe: &Probe,
     ) -> Result<Option<String>, ToolError> {
-        let line = self.line_of(probe, Uuid::nil()).await?;
+        let line = self.line_of(probe).await?;
         let order = ViewOrder::beside(probe, Inputs::Original);
         let only = self.only_command(&line, &order).await?;
-        let found: Vec<_> = only.iter().flat_map(|only| scripts(only)).collect();
+        let root = self.setup.folder.workspace()?.root().to_string_lossy().into_owned();
+        let found: Vec<_> = only.iter().flat_map(|only| scripts_in(only, &root)).collect();
         let script = match found.as_slice() {
             [script] if script.role == Role::Script || is_script(script) => script.path.clone(),
             [_, _, ..] => return Ok(None),

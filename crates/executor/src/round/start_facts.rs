@@ -1,8 +1,10 @@
 //! What a round has to know of the start besides the manifest: what its sources import, and how git behaved.
 
+use super::opening::OWN_TESTS;
 use super::originals::Originals;
 use super::tests_seen::{StartRecipes, start_recipes};
 use crate::snapshot::{Check, Repository};
+use crate::tool::project::TestCommand;
 use crate::tool::{RelPath, ToolError, Workspace};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -52,11 +54,20 @@ impl StartFacts {
         let Reading { rules, lines, revision_of } = reading;
         let root = revision_of.unwrap_or(workspace.root());
         let of_line = |line: &&str| ((*line).to_owned(), start_recipes(workspace, line));
-        let recipes: Vec<(String, StartRecipes)> = lines.iter().map(of_line).collect();
+        let mut recipes: Vec<(String, StartRecipes)> = lines.iter().map(of_line).collect();
+        let own_tests = TestCommand::of(workspace);
+        if let Some(command) = own_tests {
+            recipes.push((OWN_TESTS.to_owned(), start_recipes(workspace, command.line())));
+        }
+        let lines: Vec<&str> = lines.iter().copied().chain([OWN_TESTS]).collect();
+        let lines = lines.as_slice();
         let scripts: Vec<String> =
             recipes.iter().flat_map(|(_, recipes)| recipes.scripts.clone()).collect();
         let wanted = imports_wanted(rules, start, root.as_os_str().as_bytes(), lines, &scripts);
         let mut imports = imports(workspace, start, rules, &wanted, check)?;
+        if let Some(command) = own_tests {
+            imports.set_project_tests(command.line());
+        }
         for (line, recipes) in recipes {
             recipes.scripts.into_iter().for_each(|script| imports.add_recipe(&line, script));
             recipes.targets.into_iter().for_each(|target| imports.add_target(&line, target));

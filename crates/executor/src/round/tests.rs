@@ -2,6 +2,7 @@
 
 mod prepare;
 mod repository;
+mod start;
 
 use super::*;
 use crate::snapshot::Snapshots;

@@ -122,7 +122,7 @@ impl Round {
         probe: &Probe,
         call_id: Uuid,
     ) -> Result<Vec<Fact>, ToolError> {
-        let line = self.line_of(probe, call_id).await?;
+        let line = self.line_of(probe).await?;
         self.read_start_files().await?;
         if self.prepare_start(call_id).await.is_err() {
             return Ok(Vec::new());
@@ -148,7 +148,7 @@ impl Round {
         let Some(ran) = self.memory().ran(probe, base) else {
             return Ok(not_compared("the check did not run"));
         };
-        let line = self.line_of(probe, call_id).await?;
+        let line = self.line_of(probe).await?;
         let order = ViewOrder::beside(probe, base);
         let only = self.only_command(&line, &order).await?;
         let Some(naming) = naming_of(&line, only.as_deref(), &ran.runners) else {
@@ -208,7 +208,7 @@ impl Round {
         let languages: BTreeSet<_> =
             runners.iter().filter_map(|runner| language_of_names(*runner)).collect();
         let (round, overlay) = (Arc::clone(self), probe.overlay.clone());
-        let line = self.line_of(probe, Uuid::nil()).await?;
+        let line = self.line_of(probe).await?;
         blocking(move || {
             let workspace = round.setup.folder.workspace()?;
             let files = round.test_files(&workspace, &overlay, &languages)?;

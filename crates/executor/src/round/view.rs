@@ -43,9 +43,34 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// Whether a path there comes from the view, and from no command.
-    pub(super) fn is_placed(&self, path: &str) -> bool {
-        self.placed.contains(Path::new(path))
+    /// Whether a command wrote a path there: a file that the view did not put there itself, or a folder that holds
+    /// more than such files. It blocks.
+    pub(super) fn is_written(&self, path: &Path) -> Result<bool, ToolError> {
+        let at = self.folder.join(path);
+        self.writes(path, &at).map_err(|error| ToolError::io(at.display(), &error))
+    }
+
+    fn writes(&self, path: &Path, at: &Path) -> io::Result<bool> {
+        let found = fs::symlink_metadata(at)?;
+        if found.is_dir() {
+            let mut is_empty = true;
+            for entry in fs::read_dir(at)? {
+                is_empty = false;
+                let name = entry?.file_name();
+                if self.writes(&path.join(&name), &at.join(&name))? {
+                    return Ok(true);
+                }
+            }
+            return Ok(is_empty && !self.placed.contains(path));
+        }
+        // What the overlay marks as removed has this kind.
+        let is_removal = found.file_type().is_char_device() && found.rdev() == 0;
+        // A link of the view may lead to another file that it put there.
+        let real = fs::canonicalize(at).ok();
+        let folder = fs::canonicalize(&self.folder)?;
+        let real = real.as_deref().and_then(|real| real.strip_prefix(&folder).ok());
+        let is_placed = |path: &Path| self.placed.contains(path);
+        Ok(!is_removal && !is_placed(path) && !real.is_some_and(is_placed))
     }
 }
 

@@ -8,7 +8,18 @@ use std::io::Read;
 use surety_common::domain::check::FileType;
 use surety_common::domain::receipt::Fact;
 
-/// Whether a path exists and is what the check asks for. Where no such path exists, `*`, `?` and `[`
+/// Which paths an observation counts.
+pub type Counts<'c> = &'c dyn Fn(&RelPath) -> Result<bool, ToolError>;
+
+/// Counts every path.
+///
+/// # Errors
+/// None.
+pub const fn every(_: &RelPath) -> Result<bool, ToolError> {
+    Ok(true)
+}
+
+/// Whether a path exists, is what the check asks for and counts. Where no such path exists, `*`, `?` and `[`
 /// make it a glob, and one match is enough. A path outside the workspace, or one that cannot be read,
 /// counts as missing.
 ///
@@ -18,14 +29,16 @@ pub fn observe_file(
     workspace: &Workspace,
     path: &str,
     file_type: FileType,
+    counts: Counts<'_>,
 ) -> Result<Fact, ToolError> {
     let (path, exists) = first(workspace, path, |path| {
-        Ok(match file_type {
+        let is_there = match file_type {
             FileType::File => workspace.kind(path)? == Some(Kind::File),
             FileType::Folder => workspace.kind(path)? == Some(Kind::Folder),
             FileType::Link => workspace.is_link(path)?,
             FileType::Any => workspace.kind(path)?.is_some(),
-        })
+        };
+        Ok(is_there && counts(path)?)
     })?;
     Ok(Fact::FileObserved { path, exists })
 }
@@ -35,10 +48,16 @@ pub fn observe_file(
 ///
 /// # Errors
 /// `machine_exhausted`: the file was not read.
-pub fn observe_content(workspace: &Workspace, path: &str, needle: &str) -> Result<Fact, ToolError> {
+pub fn observe_content(
+    workspace: &Workspace,
+    path: &str,
+    needle: &str,
+    counts: Counts<'_>,
+) -> Result<Fact, ToolError> {
     let (path, found) = first(workspace, path, |path| {
         let file = workspace.open_file(path)?;
-        holds(file, needle.as_bytes()).map_err(|error| ToolError::io(path.text(), &error))
+        let holds = holds(file, needle.as_bytes());
+        Ok(holds.map_err(|error| ToolError::io(path.text(), &error))? && counts(path)?)
     })?;
     Ok(Fact::Content { path, contains: needle.to_owned(), found })
 }

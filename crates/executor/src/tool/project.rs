@@ -11,25 +11,62 @@ const MANIFEST_LIMIT: u64 = 4 << 20;
 /// The text that `npm init` writes for a project without tests.
 const NO_TESTS: &str = "no test specified";
 
-/// The command that runs the project's tests, as an argument list; none when no file in the root
-/// determines one. `pytest` is used if the environment has it.
-pub fn test_command(workspace: &Workspace, environment: &Environment) -> Option<Vec<String>> {
-    let holds = |name: &str| {
-        let path = RelPath::root().join(name.as_ref());
-        workspace.open_file(&path).is_ok()
-    };
-    let argv: &[&str] = if holds("Cargo.toml") {
-        &["cargo", "test"]
-    } else if has_npm_test(workspace) {
-        &["npm", "test"]
-    } else if holds("go.mod") {
-        &["go", "test", "./..."]
-    } else if holds("pyproject.toml") || holds("pytest.ini") {
-        if is_program("pytest", environment) { &["pytest"] } else { &["python3", "-m", "pytest"] }
-    } else {
-        return None;
-    };
-    Some(argv.iter().map(ToString::to_string).collect())
+/// A project's own test command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TestCommand {
+    /// `cargo test`.
+    Cargo,
+    /// `npm test`.
+    Npm,
+    /// `go test`.
+    Go,
+    /// `pytest`, or `python3 -m pytest`.
+    Pytest,
+}
+
+impl TestCommand {
+    const ALL: [Self; 4] = [Self::Cargo, Self::Npm, Self::Go, Self::Pytest];
+
+    /// The command that runs the project's tests; none when no file in the root determines one.
+    pub fn of(workspace: &Workspace) -> Option<Self> {
+        let holds = |name: &str| {
+            let path = RelPath::root().join(name.as_ref());
+            workspace.open_file(&path).is_ok()
+        };
+        if holds("Cargo.toml") {
+            Some(Self::Cargo)
+        } else if has_npm_test(workspace) {
+            Some(Self::Npm)
+        } else if holds("go.mod") {
+            Some(Self::Go)
+        } else {
+            (holds("pyproject.toml") || holds("pytest.ini")).then_some(Self::Pytest)
+        }
+    }
+
+    /// The command with this line.
+    pub fn of_line(line: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|command| command.line() == line)
+    }
+
+    /// Its line, the same in every environment.
+    pub const fn line(self) -> &'static str {
+        match self {
+            Self::Cargo => "cargo test",
+            Self::Npm => "npm test",
+            Self::Go => "go test ./...",
+            Self::Pytest => "pytest",
+        }
+    }
+
+    /// The program and its arguments. `pytest` is used if the environment has it.
+    pub fn argv(self, environment: &Environment) -> Vec<String> {
+        let line = match self {
+            Self::Pytest if !is_program("pytest", environment) => "python3 -m pytest",
+            Self::Cargo | Self::Npm | Self::Go | Self::Pytest => self.line(),
+        };
+        line.split(' ').map(str::to_owned).collect()
+    }
 }
 
 fn has_npm_test(workspace: &Workspace) -> bool {
@@ -81,8 +118,9 @@ mod tests {
                 fs::write(folder.path().join(name), content).unwrap();
             }
             let workspace = Workspace::open(folder.path()).unwrap();
-            let command = test_command(&workspace, &Environment::default());
-            let command = command.map(|argv| argv.join(" "));
+            let found = TestCommand::of(&workspace);
+            assert_eq!(found.and_then(|found| TestCommand::of_line(found.line())), found);
+            let command = found.map(|found| found.argv(&Environment::default()).join(" "));
             assert_eq!(command.as_deref(), expected, "{files:?}");
         }
     }
@@ -97,7 +135,7 @@ mod tests {
         let path = folder.path().as_os_str().to_owned();
         let environment = Environment::scrub([("PATH".into(), path)]);
         let workspace = Workspace::open(folder.path()).unwrap();
-        let command = test_command(&workspace, &environment).unwrap();
-        assert_eq!(command, ["pytest"]);
+        let command = TestCommand::of(&workspace).unwrap();
+        assert_eq!(command.argv(&environment), ["pytest"]);
     }
 }

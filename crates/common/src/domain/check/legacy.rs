@@ -77,8 +77,13 @@ const MORE_PROGRAMS: &[&str] = &[
     "zsh",
 ];
 
+/// Extensions of scripts of shells, which have no other use than to be run.
+const SHELL_SCRIPTS: &[&str] = &["bash", "bat", "cmd", "fish", "ksh", "ps1", "sh", "zsh"];
+/// Extensions of other scripts.
+const SCRIPTS: &[&str] = &["cjs", "js", "lua", "mjs", "php", "pl", "py", "rb", "ts"];
+
 /// The kind inferred from a trimmed line of a user or an operator; none when it is neither a command nor a
-/// file. A path that more words follow is a command, and so is one that names a script.
+/// file, or may be either. A path that more words follow is a command, and so is one that names a script.
 pub(super) fn read_line(text: &str) -> Option<CheckKind> {
     let mut words = text.split_whitespace().skip_while(|word| is_assignment(word));
     let program = words.next()?;
@@ -87,7 +92,7 @@ pub(super) fn read_line(text: &str) -> Option<CheckKind> {
     if known || is_path(program) && (more || names_script(program)) {
         return Some(CheckKind::CommandSuccess);
     }
-    is_file(text).then_some(CheckKind::FileExists)
+    (is_file(text) && !may_be_program(text)).then_some(CheckKind::FileExists)
 }
 
 fn is_assignment(word: &str) -> bool {
@@ -101,14 +106,29 @@ fn is_path(word: &str) -> bool {
     word.contains('/') && !word.contains("://")
 }
 
-/// Whether a path without more words is run rather than found: the reader does not see the file's mode.
+/// Whether a path without more words may be meant to be run: the reader does not see the file's mode, and a program
+/// that is only looked for always holds. A name with a capital at its front, or a glob, is that of no program.
+fn may_be_program(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let is_data = name.is_empty()
+        || name.starts_with(|first: char| first == '.' || first.is_uppercase())
+        || path.contains(['*', '?', '[']);
+    match name.rsplit_once('.') {
+        _ if is_data => false,
+        Some((_, extension)) => {
+            SHELL_SCRIPTS.contains(&extension)
+                || path.starts_with("./") && SCRIPTS.contains(&extension)
+        }
+        None => path.contains('/'),
+    }
+}
+
+/// Whether a path without more words is run rather than found.
 fn names_script(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let in_bin = path.rsplit('/').nth(1).is_some_and(|folder| folder == "bin");
     match name.rsplit_once('.') {
-        Some((_, extension)) => {
-            path.starts_with("./") && matches!(extension, "sh" | "bash" | "zsh" | "ps1")
-        }
+        Some((_, extension)) => path.starts_with("./") && SHELL_SCRIPTS.contains(&extension),
         None => {
             !name.is_empty()
                 && !WELL_KNOWN_FILES.contains(&name)

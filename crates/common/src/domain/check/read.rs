@@ -263,8 +263,9 @@ impl<'a> Scan<'a> {
 fn unreadable(text: &str, path: &str) -> Problem {
     let text = Value::String(text.to_owned()).to_compact();
     let message = format!(
-        "{text} is neither a command that starts with a known program nor a file; write \
-         {{\"kind\": \"command_success\", \"target\": {text}}} for a command, or \
+        "{text} is neither a command that starts with a known program nor a file, or may be both; write \
+         {{\"kind\": \"command_success\", \"target\": {text}}} for a command, \
+         {{\"kind\": \"file_exists\", \"target\": {text}}} for a file, or \
          {{\"kind\": \"output_only\"}} where an answer is enough"
     );
     Problem::at(Code::CheckUnreadable, path, message)

@@ -26,6 +26,17 @@ fn a_text_of_a_user_is_a_command_or_a_file_or_is_refused() {
         ("./Makefile", Some(CheckKind::FileExists)),
         ("CHANGELOG.md", Some(CheckKind::FileExists)),
         ("the tests pass", None),
+        ("scripts/test", None),
+        ("tools/check.sh", None),
+        ("test.sh", None),
+        ("./run_tests.py", None),
+        ("ci/verify", None),
+        ("docs/CHANGES", Some(CheckKind::FileExists)),
+        (".github/workflows", None),
+        ("config/.env", Some(CheckKind::FileExists)),
+        ("dist/*", Some(CheckKind::FileExists)),
+        ("docs/", Some(CheckKind::FileExists)),
+        ("tests/test_new.py", Some(CheckKind::FileExists)),
         ("http://x/y z", None),
     ] {
         let value = Value::String(text.to_owned());

@@ -1,7 +1,7 @@
 //! What a run did to the check inputs of one check, and how a view gets the originals back.
 
 use super::git::GitChange;
-use super::line::scripts;
+use super::line::scripts_in;
 use super::reading::Reading;
 use super::start_tests::{StartTests, is_counterpart, stem};
 use super::{InputKind, StartInputs};
@@ -45,7 +45,7 @@ impl Exam {
         let mut exam = Self { only_reads, ..Self::default() };
         let mut tests = None;
         let protected = inputs.protected_scripts(line);
-        let named: BTreeSet<String> = scripts(line)
+        let named: BTreeSet<String> = scripts_in(line, &inputs.root_text())
             .into_iter()
             .filter(|script| !script.is_product)
             .map(|script| script.path)

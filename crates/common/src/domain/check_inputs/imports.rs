@@ -141,6 +141,16 @@ impl Imports {
         self.texts.add_target(line, target);
     }
 
+    /// Sets the line of the project's own test command.
+    pub fn set_project_tests(&mut self, line: &str) {
+        self.texts.set_project_tests(line);
+    }
+
+    /// The line of the project's own test command at the start; none where it had none, or where that is not known.
+    pub fn project_tests(&self) -> Option<&str> {
+        self.texts.project_tests()
+    }
+
     /// The stored form: lines of a kind and a name.
     pub fn encode(&self) -> Vec<u8> {
         let kinds = [("f", &self.files), ("p", &self.by_products), ("m", &self.modules)];

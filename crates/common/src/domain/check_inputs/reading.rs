@@ -1,7 +1,8 @@
 //! Lines that start no test: what they read is data under test, and no part of the check.
 
 use super::InputKind;
-use super::line::{commands, join, without_starters};
+use super::visits::join;
+use crate::domain::shell_line::{Segment, segments, substitutions, unwrapped};
 
 /// Programs that read files and change nothing. Those that compare two files are not among them: one of the two is
 /// what the other one has to be.
@@ -98,19 +99,22 @@ impl Reading {
     pub(super) fn of(line: &str) -> Option<Self> {
         let mut found = Self::default();
         let mut folder = String::new();
-        let all = commands(line);
+        let all = segments(line);
         // Two texts that the shell puts in: one of them is what the other one has to be.
-        if all.iter().flatten().filter(|word| word.ends_with('$')).count() > 1 {
+        if all.iter().flat_map(|it| &it.words).filter(|word| word.ends_with('$')).count() > 1 {
             return None;
         }
-        for words in &all {
+        for Segment { words, input, .. } in &all {
             if let [cd, to, ..] = words.as_slice()
                 && cd == "cd"
             {
-                folder = join(&folder, to);
+                folder = join("", &folder, to);
                 continue;
             }
-            found.add(&folder, &without_starters(words))?;
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let own = unwrapped(&words).iter().copied().chain(input.as_deref());
+            let own: Vec<String> = own.filter(|word| *word != "!").map(str::to_owned).collect();
+            found.add(&folder, &own)?;
         }
         (!all.is_empty()).then_some(found)
     }
@@ -247,7 +251,7 @@ fn place(folder: &str, word: &str) -> Option<String> {
         Some(at) => word.get(..at)?.rsplit_once('/').map_or(".", |(above, _)| above),
         None => word,
     };
-    let whole = join(folder, fixed);
+    let whole = join("", folder, fixed);
     let is_root = folder.is_empty() && matches!(fixed, "." | "./");
     (is_root || !whole.is_empty()).then_some(whole)
 }
@@ -262,31 +266,6 @@ fn subcommand(arguments: &[String]) -> Option<&str> {
         }
     }
     None
-}
-
-/// The lines that a shell carries out inside a word.
-fn substitutions(word: &str) -> Vec<&str> {
-    if word.contains('`') {
-        // Unlike `$(`, it is split into commands of its own already, but inside of quotes.
-        return word.split('`').skip(1).step_by(2).collect();
-    }
-    let mut found = Vec::new();
-    let mut rest = word;
-    while let Some((_, after)) = rest.split_once("$(") {
-        let mut depth = 1_u32;
-        let end = after.char_indices().find(|(_, letter)| {
-            match letter {
-                '(' => depth += 1,
-                ')' => depth -= 1,
-                _ => {}
-            }
-            depth == 0
-        });
-        let (inner, behind) = after.split_at(end.map_or(after.len(), |(at, _)| at));
-        found.push(inner);
-        rest = behind;
-    }
-    found
 }
 
 #[cfg(test)]

@@ -3,15 +3,16 @@
 use super::fixtures::is_expected;
 use super::helpers::{helper_sources, helps_by_name};
 use super::language::language_of;
-use super::line::{Role, Script, is_product, scripts};
+use super::line::{Role, Script, is_product, scripts, scripts_in};
 use super::linked::{Linked, follow, linked_sources};
 use super::shadow::{
     is_inside_package, is_own_module, library_place, module_in_place, python_place,
 };
 use super::texts::Texts;
-use super::words::{CHECKING, SCRIPT_FOLDERS};
+use super::words::{MAKING, has_word, is_of_checks};
 use super::{Imports, InputKind, InputRules, Origin};
 use crate::domain::manifest::{Kind, Manifest};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which paths are check inputs of a run.
@@ -49,6 +50,11 @@ impl<'s> StartInputs<'s> {
     /// The rules of the run's policy.
     pub const fn rules(&self) -> &'s InputRules {
         self.rules
+    }
+
+    /// The root of the workspace, as lines name it.
+    pub(super) fn root_text(&self) -> Cow<'s, str> {
+        String::from_utf8_lossy(self.root)
     }
 
     /// What the texts of the start say.
@@ -167,7 +173,7 @@ impl<'s> StartInputs<'s> {
             is_product: is_product(path),
             role: Role::Script,
         });
-        for script in of_recipes.chain(scripts(line)) {
+        for script in of_recipes.chain(scripts_in(line, &self.root_text())) {
             let followed = follow(self.start, self.root, script.path.as_bytes());
             for path in followed.into_iter().flat_map(|it| it.links.into_iter().chain([it.target]))
             {
@@ -200,12 +206,6 @@ impl<'s> StartInputs<'s> {
     }
 }
 
-/// Words in the names of scripts that make something: such a script may be what a run is about.
-const MAKING: &[&str] = &[
-    "build", "bundle", "compile", "deploy", "fmt", "format", "gen", "install", "make", "migrat",
-    "prepare", "release", "seed", "serve", "setup", "start",
-];
-
 /// The scripts that a command of a recipe starts and that are a part of the check by their names. What lies beside
 /// the recipe and has any other name may be the product.
 pub fn scripts_of_recipe(folder: &str, command: &str) -> Vec<String> {
@@ -227,20 +227,6 @@ pub fn other_scripts_of_recipe(folder: &str, command: &str) -> Vec<String> {
     scripts.filter(is_other).map(|script| whole(folder, script)).collect()
 }
 
-fn is_of_checks(path: &str) -> bool {
-    let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let in_folder = above.split('/').any(|folder| SCRIPT_FOLDERS.contains(&folder));
-    let is_ci = name.split_once('.').map_or(name, |(stem, _)| stem).eq_ignore_ascii_case("ci");
-    has_word(path, CHECKING) || is_ci || in_folder && !has_word(path, MAKING)
-}
-
-/// Whether the name of a file has one of these words.
-fn has_word(path: &str, words: &[&str]) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let stem = name.split_once('.').map_or(name, |(stem, _)| stem).to_ascii_lowercase();
-    words.iter().any(|word| stem.contains(word))
-}
-
 fn whole(folder: &str, script: Script) -> String {
     match folder.trim_end_matches('/') {
         "" => script.path,
@@ -257,7 +243,9 @@ pub fn imports_wanted(
     lines: &[&str],
     recipes: &[String],
 ) -> BTreeSet<String> {
-    let scripts = lines.iter().flat_map(|line| scripts(line)).filter(|script| !script.is_product);
+    let root_text = String::from_utf8_lossy(root);
+    let scripts = lines.iter().flat_map(|line| scripts_in(line, &root_text));
+    let scripts = scripts.filter(|script| !script.is_product);
     let mut wanted: BTreeSet<String> = scripts.map(|script| script.path).collect();
     wanted.extend(recipes.iter().cloned());
     wanted.extend(linked_sources(rules, start, root));

@@ -26,6 +26,8 @@ pub struct StartTests {
     sources: BTreeSet<&'static str>,
     has_doctests: bool,
     asks_doctests: bool,
+    /// The root of the workspace, which lines may name.
+    root: String,
 }
 
 impl StartTests {
@@ -38,6 +40,7 @@ impl StartTests {
             sources: BTreeSet::new(),
             has_doctests: texts.has_doctests,
             asks_doctests: texts.asks_doctests,
+            root: inputs.root_text().into_owned(),
         };
         for entry in start.entries().iter().filter(|it| !it.ignored && it.kind != Kind::Folder) {
             let path = String::from_utf8_lossy(&entry.path);
@@ -84,7 +87,9 @@ impl StartTests {
         match kind {
             InputKind::Shadow | InputKind::Protected | InputKind::Git => false,
             InputKind::Script => true,
-            InputKind::Test | InputKind::Configuration if names_file(line, path) => true,
+            InputKind::Test | InputKind::Configuration if names_file(line, &self.root, path) => {
+                true
+            }
             InputKind::Test => {
                 let is_first = match language_of(path) {
                     Some("python") => !self.runs("python", line),
@@ -101,7 +106,9 @@ impl StartTests {
                     language_of(path).is_some_and(|language| APART.contains(&language))
                         && package.is_some_and(|package| !exists(start, package))
                 };
-                is_first || is_of_new_package() || named(line, path).iter().any(is_empty)
+                is_first
+                    || is_of_new_package()
+                    || named(line, &self.root, path).iter().any(is_empty)
             }
             InputKind::Configuration => self.is_new_configuration(line, path, start),
         }
@@ -129,8 +136,8 @@ impl StartTests {
             Named::Below(folder) => !exists(start, folder),
         };
         let is_of_new = || {
-            let runs_old = self.tests.iter().any(|test| !named(line, test).is_empty());
-            !runs_old && named(line, path).iter().any(is_inside)
+            let runs_old = self.tests.iter().any(|test| !named(line, &self.root, test).is_empty());
+            !runs_old && named(line, &self.root, path).iter().any(is_inside)
         };
         runs_tests(path) && (is_first() || is_of_new())
     }

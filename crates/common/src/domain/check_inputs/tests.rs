@@ -115,7 +115,7 @@ fn a_line_names_what_it_starts_and_never_its_operands() {
         ("node --import ./init.js --test", vec![("init.js", false)]),
         ("mocha -r tools/init.js test", vec![("tools/init.js", false)]),
         ("sort -f names.txt", vec![]),
-        ("/usr/bin/env python3 check.py", vec![]),
+        ("/usr/bin/env python3 check.py", vec![("check.py", false)]),
     ] {
         let found = scripts(line);
         let found: Vec<_> =
@@ -163,6 +163,12 @@ fn what_a_line_asks_to_be_made_and_the_first_tests_stay() {
         ("pytest tests/test_new.py::test_x", &tests, "tests/test_new.py", true),
         ("python3 -m unittest tests.test_new", &tests, "tests/test_new.py", true),
         ("cargo test --test new", &[("tests/old.rs", 1)], "tests/new.rs", true),
+        ("sh -c 'pytest tests/test_new.py'", &tests, "tests/test_new.py", true),
+        ("if pytest tests/test_new.py; then exit 0; fi", &tests, "tests/test_new.py", true),
+        ("uv run pytest tests/test_new.py", &tests, "tests/test_new.py", true),
+        ("pytest /w/tests/test_new.py", &tests, "tests/test_new.py", true),
+        ("python3 - < tests/test_new.py", &tests, "tests/test_new.py", true),
+        ("sh -c pytest", &tests, "tests/test_new.py", false),
         ("go test ./newpkg/...", &[("a_test.go", 1)], "newpkg/b_test.go", true),
         ("go test ./pkg/...", &[("pkg/a_test.go", 1)], "pkg/b_test.go", false),
         ("pytest tests", &[("tests/__init__.py", 1)], "tests/test_new.py", true),

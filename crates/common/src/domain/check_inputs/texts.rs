@@ -47,6 +47,8 @@ pub(super) struct Texts {
     recipes: BTreeMap<String, BTreeSet<String>>,
     /// The targets of make that a line visits.
     targets: BTreeMap<String, BTreeSet<String>>,
+    /// The line of the project's own test command.
+    project_tests: Option<String>,
     /// The packages that tests are written with.
     packages: Packages,
 }
@@ -102,6 +104,16 @@ impl Texts {
         self.documents.contains(path)
     }
 
+    /// Sets the line of the project's own test command.
+    pub(super) fn set_project_tests(&mut self, line: &str) {
+        self.project_tests = Some(line.to_owned());
+    }
+
+    /// The line of the project's own test command; none where no file names one.
+    pub(super) fn project_tests(&self) -> Option<&str> {
+        self.project_tests.as_deref()
+    }
+
     /// The packages that tests are written with.
     pub(super) const fn packages(&self) -> &Packages {
         &self.packages
@@ -146,6 +158,7 @@ impl Texts {
             .chain(names)
             .chain(recipes)
             .chain(targets)
+            .chain(self.project_tests.iter().map(|line| ("t", line.clone())))
             .chain(self.packages.encode())
             .collect()
     }
@@ -158,6 +171,7 @@ impl Texts {
             "x" => drop(self.modules.insert(name.to_owned())),
             "d" => drop(self.documents.insert(name.to_owned())),
             "c" => drop(self.configurations.insert(name.to_owned())),
+            "t" => self.set_project_tests(name),
             "s" => {
                 if let Some((line, script)) = name.split_once('\u{1}') {
                     self.add_recipe(line, script.to_owned());
@@ -295,6 +309,7 @@ mod tests {
         }
         texts.add_recipe("make test", "scripts/a.sh".to_owned());
         texts.add_target("make test", "test".to_owned());
+        texts.set_project_tests("npm test");
         let mut again = Texts::default();
         for (kind, name) in texts.encode() {
             assert!(again.decode(kind, &name));

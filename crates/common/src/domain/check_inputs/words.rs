@@ -29,3 +29,24 @@ pub(super) fn is_helpers(folder: &str) -> bool {
     let lower = folder.rsplit('/').next().unwrap_or(folder).to_ascii_lowercase();
     HELPERS.iter().any(|word| lower.contains(word))
 }
+
+/// Words in the names of scripts that make something: such a script may be what a run is about.
+pub(super) const MAKING: &[&str] = &[
+    "build", "bundle", "compile", "deploy", "fmt", "format", "gen", "install", "make", "migrat",
+    "prepare", "release", "seed", "serve", "setup", "start",
+];
+
+/// Whether a script is a part of the check by its name or its folder.
+pub(super) fn is_of_checks(path: &str) -> bool {
+    let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let in_folder = above.split('/').any(|folder| SCRIPT_FOLDERS.contains(&folder));
+    let is_ci = name.split_once('.').map_or(name, |(stem, _)| stem).eq_ignore_ascii_case("ci");
+    has_word(path, CHECKING) || is_ci || in_folder && !has_word(path, MAKING)
+}
+
+/// Whether the name of a file has one of these words.
+pub(super) fn has_word(path: &str, words: &[&str]) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem).to_ascii_lowercase();
+    words.iter().any(|word| stem.contains(word))
+}

@@ -9,7 +9,6 @@
 
 mod count;
 mod counts;
-mod line;
 mod program;
 mod quiet;
 mod recipe;

@@ -1,50 +1,17 @@
-//! Programs of a line: which runner one is, and what stands in front of it.
+//! Programs of a line: which runner one is.
 
-use super::line::is_assignment;
 use super::runner::Runner;
-
-pub(super) fn base_name(program: &str) -> &str {
-    let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
-    name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name)
-}
-
-pub(super) fn is_python(name: &str) -> bool {
-    let version = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
-    name == "py" || version.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
-}
+use crate::domain::shell_line::{base_name, is_python, options, unwrapped};
 
 /// A command without what only prepares it: `env A=1`, `time`, `uv run`, `python -m`.
-pub(super) fn without_wrappers<'w, 'a>(mut words: &'w [&'a str]) -> &'w [&'a str] {
-    // Each round takes at least one word off.
-    while let Some((program, rest)) = words.split_first() {
-        let name = base_name(program);
-        let taken = match name {
-            "env" | "sudo" | "doas" => options(rest, &["-u", "-C", "-S"], true),
-            "time" | "nohup" | "exec" | "builtin" | "caffeinate" | "xvfb-run"
-            | "dbus-run-session" => options(rest, &[], false),
-            "nice" | "ionice" => options(rest, &["-n", "-c"], false),
-            "stdbuf" => options(rest, &[], false),
-            "timeout" => options(rest, &["-k", "-s"], false) + 1,
-            "npx" | "bunx" | "pnpx" => options(rest, &["-p", "--package"], false),
-            "npm" | "pnpm" | "yarn" if matches!(rest.first(), Some(&("exec" | "dlx" | "x"))) => {
-                1 + options(rest.get(1..).unwrap_or_default(), &["--package"], false)
-            }
-            "uv" | "poetry" | "pipenv" | "pdm" | "rye" | "hatch"
-                if rest.first() == Some(&"run") =>
-            {
-                let valued = ["--with", "--extra", "--group", "-p", "--python", "--project"];
-                1 + options(rest.get(1..).unwrap_or_default(), &valued, false)
-            }
-            "bundle" if rest.first() == Some(&"exec") => 1,
-            "coverage" if rest.first() == Some(&"run") => {
-                return by_module(rest.get(1..).unwrap_or_default()).unwrap_or(words);
-            }
-            _ if is_python(name) => return by_module(rest).unwrap_or(words),
-            _ => return words,
-        };
-        words = rest.get(taken..).unwrap_or_default();
+pub(super) fn without_wrappers<'w, 'a>(words: &'w [&'a str]) -> &'w [&'a str] {
+    let words = unwrapped(words);
+    let Some((program, rest)) = words.split_first() else { return words };
+    let name = base_name(program);
+    if name == "coverage" && rest.first() == Some(&"run") {
+        return by_module(rest.get(1..).unwrap_or_default()).unwrap_or(words);
     }
-    words
+    if is_python(name) { by_module(rest).unwrap_or(words) } else { words }
 }
 
 /// What Python starts: the words from a module's name on, where `-m` names a known one; none where it names no module.
@@ -72,22 +39,6 @@ fn options_before(words: &[&str], wanted: &str, valued: &[&str]) -> Option<usize
         at += if valued.contains(word) { 2 } else { 1 };
     }
     None
-}
-
-/// How many words at the front are options, values of options that have one, or assignments.
-fn options(words: &[&str], valued: &[&str], assignments: bool) -> usize {
-    let mut at = 0;
-    while let Some(word) = words.get(at) {
-        if *word == "--" {
-            return at + 1;
-        }
-        let option = word.starts_with('-') || assignments && is_assignment(word);
-        if !option {
-            break;
-        }
-        at += if valued.contains(word) { 2 } else { 1 };
-    }
-    at
 }
 
 pub(super) fn has_extension_of_shell(name: &str) -> bool {

@@ -1,8 +1,8 @@
 //! The one program that a line starts, itself or by a recipe.
 
-use super::line::{Segment, is_assignment, segments};
 use super::recipe;
 use super::starts::Project;
+use crate::domain::shell_line::{Segment, is_assignment, segments};
 
 /// The deepest nesting of recipes that is followed.
 const MAX_DEPTH: usize = 4;

@@ -1,11 +1,13 @@
 //! Which test runners a check's line starts.
 
-use super::line::{Segment, segments};
-use super::program::{base_name, has_extension_of_shell, is_python, runner_of, without_wrappers};
+use super::program::{has_extension_of_shell, runner_of, without_wrappers};
 use super::quiet::is_quiet;
 use super::recipe;
 use super::runner::Runner;
 use super::started::{Started, file_of, runner_in};
+use crate::domain::shell_line::{
+    Given, Segment, base_name, given_to_shell, is_python, is_shell, segments,
+};
 use std::collections::BTreeSet;
 
 /// The deepest nesting of recipes, scripts and shells that is followed.
@@ -216,13 +218,11 @@ impl Search<'_> {
         if place.depth > MAX_DEPTH {
             return;
         }
-        if matches!(name, "sh" | "bash" | "dash" | "zsh" | "ash") {
-            let flag =
-                arguments.iter().position(|word| word.starts_with('-') && word.ends_with('c'));
-            if let Some(line) = flag.and_then(|at| arguments.get(at + 1)) {
-                self.line(line, &place.deeper(false));
-            } else if let Some(script) = arguments.iter().find(|word| !word.starts_with('-')) {
-                self.script(script, place);
+        if is_shell(name) {
+            match given_to_shell(name, arguments) {
+                Some(Given::Text(line)) => self.line(line, &place.deeper(false)),
+                Some(Given::File(script)) => drop(self.script(script, place)),
+                None => {}
             }
             return;
         }

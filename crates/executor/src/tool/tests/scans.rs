@@ -2,7 +2,7 @@
 
 use super::{ToolFixture, observed, output};
 use crate::tool::ErrorCode;
-use crate::tool::observe::{observe_content, observe_file};
+use crate::tool::observe::{every, observe_content, observe_file};
 use crate::tool::scan::SKIPPED_FOLDERS;
 use serde_json::json;
 use std::os::unix::fs::symlink;
@@ -150,7 +150,7 @@ fn the_runner_observes_existing_files_and_none_outside() {
         ("dangling", "dangling", false),
     ] {
         let workspace = fixture.ctx.workspace().unwrap();
-        let fact = observe_file(&workspace, path, FileType::Any).unwrap();
+        let fact = observe_file(&workspace, path, FileType::Any, &every).unwrap();
         assert_eq!(fact, observed(named, exists), "{path}");
     }
 }
@@ -191,10 +191,10 @@ fn the_runner_finds_the_type_that_a_check_asks_for_and_the_matches_of_a_glob() {
         ("none/*", Any, false),
         ("[", Any, false),
     ] {
-        let fact = observe_file(&workspace, path, file_type).unwrap();
+        let fact = observe_file(&workspace, path, file_type, &every).unwrap();
         assert_eq!(fact, observed(path, exists), "{path} {file_type}");
     }
-    let found = |path, needle| observe_content(&workspace, path, needle).unwrap();
+    let found = |path, needle| observe_content(&workspace, path, needle, &every).unwrap();
     for (path, needle, expected) in
         [("a/**", "one", true), ("a/*", "two", true), ("a/*", "one", false)]
     {
@@ -219,7 +219,8 @@ fn the_runner_finds_a_text_anywhere_in_a_large_file_and_in_bytes() {
         ("out", "secret", false),
         ("../outside/secret.txt", "secret", false),
     ] {
-        let fact = observe_content(&fixture.ctx.workspace().unwrap(), path, needle).unwrap();
+        let fact =
+            observe_content(&fixture.ctx.workspace().unwrap(), path, needle, &every).unwrap();
         assert_eq!(fact, content(path, needle, found));
     }
 }

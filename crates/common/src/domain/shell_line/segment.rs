@@ -1,5 +1,5 @@
 //! Splits a line for a shell into the commands that it may start. It reads more than
-//! [`programs`](crate::domain::command::programs) does, because it only asks which runners there are.
+//! [`programs`](crate::domain::command::programs) does, because it only asks what may be started.
 
 /// The longest text that is read, in bytes.
 const MAX_BYTES: usize = 64 << 10;
@@ -11,17 +11,21 @@ const GUARDS: &[&str] = &["[", "[[", "command", "test", "type", "which"];
 
 /// One command of a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Segment {
+pub struct Segment {
     /// Its words, without assignments, keywords and redirections.
-    pub(super) words: Vec<String>,
+    pub words: Vec<String>,
+    /// Its assignments, and the files of its redirections.
+    pub others: Vec<String>,
+    /// The file that it reads as its input.
+    pub input: Option<String>,
     /// Whether it may be left out while the line succeeds.
-    pub(super) conditional: bool,
+    pub conditional: bool,
     /// Whether its output goes to a file or to another program.
-    pub(super) output_elsewhere: bool,
+    pub output_elsewhere: bool,
 }
 
 /// The commands of a line, in order. A text that is too long has none.
-pub(super) fn segments(line: &str) -> Vec<Segment> {
+pub fn segments(line: &str) -> Vec<Segment> {
     if line.len() > MAX_BYTES {
         return Vec::new();
     }
@@ -36,8 +40,8 @@ struct Reader<'l> {
     segment: Segment,
     /// The word that is being read; none between words.
     word: Option<String>,
-    /// Whether the next word is the file of a redirection.
-    redirected: bool,
+    /// The sign before the next word, where that is the file of a redirection.
+    redirected: Option<char>,
     /// How many `if`, `while` and `case` are open.
     blocks: usize,
     /// Whether the next command runs only by the result of another one.
@@ -51,7 +55,7 @@ impl<'l> Reader<'l> {
             segments: Vec::new(),
             segment: Segment::default(),
             word: None,
-            redirected: false,
+            redirected: None,
             blocks: 0,
             next_conditional: false,
         }
@@ -70,7 +74,7 @@ impl<'l> Reader<'l> {
                 '#' if self.word.is_none() => {
                     while self.rest.next_if(|letter| *letter != '\n').is_some() {}
                 }
-                '\n' | ';' | '(' | ')' => self.end_segment(false),
+                '\n' | ';' | '(' | ')' | '`' => self.end_segment(false),
                 '&' => self.ampersand(),
                 '|' if self.rest.next_if_eq(&'|').is_some() => self.end_segment(true),
                 '|' => {
@@ -121,19 +125,26 @@ impl<'l> Reader<'l> {
     fn redirection(&mut self, sign: char) {
         let descriptor = self.word.take_if(|word| word.chars().all(|c| c.is_ascii_digit()));
         self.end_word();
-        while self.rest.next_if(|next| matches!(next, '<' | '>' | '|')).is_some() {}
+        let mut signs = 1;
+        while self.rest.next_if(|next| matches!(next, '<' | '>' | '|')).is_some() {
+            signs += 1;
+        }
         if self.rest.next_if_eq(&'&').is_some() {
             while self.rest.next_if(|next| next.is_ascii_digit() || *next == '-').is_some() {}
             return;
         }
         self.segment.output_elsewhere |= sign == '>' && descriptor.as_deref() != Some("0");
-        self.redirected = true;
+        // Behind more than one sign stands no file that is read.
+        self.redirected = Some(if signs > 1 { '>' } else { sign });
     }
 
     fn end_word(&mut self) {
         let Some(word) = self.word.take() else { return };
-        if std::mem::take(&mut self.redirected) {
-            return;
+        if let Some(sign) = self.redirected.take() {
+            if sign == '<' {
+                self.segment.input = Some(word.clone());
+            }
+            return self.segment.others.push(word);
         }
         if !self.segment.words.is_empty() {
             return self.segment.words.push(word);
@@ -143,15 +154,18 @@ impl<'l> Reader<'l> {
             "fi" | "done" | "esac" => self.blocks = self.blocks.saturating_sub(1),
             _ => {}
         }
-        if KEYWORDS.contains(&word.as_str()) || is_assignment(&word) {
+        if KEYWORDS.contains(&word.as_str()) {
             return;
+        }
+        if is_assignment(&word) {
+            return self.segment.others.push(word);
         }
         self.segment.words.push(word);
     }
 
     fn end_segment(&mut self, guards_next: bool) {
         self.end_word();
-        self.redirected = false;
+        self.redirected = None;
         let mut segment = std::mem::take(&mut self.segment);
         segment.conditional |= self.blocks > 0 || self.next_conditional;
         self.next_conditional = guards_next;
@@ -162,7 +176,7 @@ impl<'l> Reader<'l> {
 }
 
 /// Whether a shell reads the word as `NAME=value`.
-pub(super) fn is_assignment(word: &str) -> bool {
+pub fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty()
             && !name.starts_with(|first: char| first.is_ascii_digit())

@@ -1,0 +1,144 @@
+//! The scripts that interpreters start.
+
+use super::visits::options_of;
+use crate::domain::shell_line::is_python;
+
+/// Options by which programs of JavaScript load a file before all others.
+pub(super) const LOADING_OPTIONS: &[&str] = &["-r", "--import", "--loader", "--require"];
+/// Programs that have them.
+pub(super) const LOADERS: &[&str] = &["bun", "mocha", "node", "nodejs", "ts-node", "tsx"];
+
+/// Programs whose first argument that is no option is a script.
+const INTERPRETERS: &[&str] = &[
+    "bb",
+    "bun",
+    "deno",
+    "elixir",
+    "escript",
+    "expect",
+    "gjs",
+    "groovy",
+    "guile",
+    "ipython",
+    "julia",
+    "lua",
+    "luajit",
+    "node",
+    "nodejs",
+    "nu",
+    "octave",
+    "osascript",
+    "perl",
+    "php",
+    "racket",
+    "raku",
+    "rscript",
+    "ruby",
+    "rust-script",
+    "tclsh",
+    "ts-node",
+    "tsx",
+    "wish",
+];
+/// Programs that build and run a source which they are given, and the extensions of these.
+const BUILDERS: &[(&str, &[&str])] = &[
+    ("crystal", &["cr"]),
+    ("dart", &["dart"]),
+    ("dotnet", &["cs", "csx", "fsx"]),
+    ("go", &["go"]),
+    ("java", &["jar", "java"]),
+    ("kotlin", &["kts"]),
+    ("nim", &["nim"]),
+    ("scala", &["sc", "scala"]),
+    ("swift", &["swift"]),
+    ("zig", &["zig"]),
+];
+/// Programs that read a script of their own behind an option.
+const FILTERS: &[&str] = &["awk", "gawk", "jq", "mawk", "sed"];
+const FILTER_OPTIONS: &[&str] = &["-f", "--file", "--from-file"];
+
+/// The script that an interpreter of this name starts; none inside where it is given none. None at all where the
+/// program is no interpreter, or where code or a module stands on the line.
+pub(super) fn script_of<'a>(name: &str, arguments: &[&'a str]) -> Option<Option<&'a str>> {
+    if let Some((_, extensions)) = BUILDERS.iter().find(|(known, _)| *known == name) {
+        let is_source = |word: &&&str| {
+            let extension = word.rsplit_once('.').map_or("", |(_, extension)| extension);
+            extensions.contains(&extension) && !word.starts_with('-')
+        };
+        // Their other commands format, check or test a source.
+        let first = arguments.first();
+        let runs = matches!(first, Some(&("r" | "run"))) || first.is_some_and(|it| is_source(&it));
+        let runs = runs || name == "java";
+        return arguments.iter().find(is_source).filter(|_| runs).map(|script| Some(*script));
+    }
+    let arguments = match arguments.split_first() {
+        Some((&"run", rest)) if name == "coverage" => rest,
+        Some((&("run" | "test"), rest)) if matches!(name, "bun" | "deno") => rest,
+        _ if INTERPRETERS.contains(&name) || is_python(name) => arguments,
+        _ => return None,
+    };
+    let (code, valued) = options(name);
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match *argument {
+            option if code.contains(&option) => return None,
+            option if valued.contains(&option) => drop(arguments.next()),
+            option if option.len() > 1 && option.starts_with('-') => {}
+            script => return Some(Some(script)),
+        }
+    }
+    Some(None)
+}
+
+/// The options of an interpreter behind which no script stands, and those that have a value.
+fn options(name: &str) -> (&'static [&'static str], &'static [&'static str]) {
+    match name {
+        "coverage" => (
+            &["-m"],
+            &[
+                "--concurrency",
+                "--context",
+                "--data-file",
+                "--include",
+                "--omit",
+                "--rcfile",
+                "--source",
+            ],
+        ),
+        "bun" | "deno" | "node" | "nodejs" | "ts-node" | "tsx" => (
+            &["-e", "-p", "--eval", "--print"],
+            &[
+                "-C",
+                "-P",
+                "-r",
+                "--conditions",
+                "--config",
+                "--env-file",
+                "--experimental-loader",
+                "--import",
+                "--import-map",
+                "--loader",
+                "--preload",
+                "--project",
+                "--require",
+                "--tsconfig",
+            ],
+        ),
+        "php" => (&["-B", "-R", "-r"], &["-c", "-d", "-z"]),
+        "ruby" => (&["-e"], &["-C", "-E", "-I", "-r"]),
+        "perl" | "raku" => (&["-E", "-e"], &["-I"]),
+        "lua" | "luajit" => (&[], &["-e", "-l"]),
+        "julia" => (&["-E", "-e"], &["-J", "-L", "-p", "-t"]),
+        "elixir" => (&["-S", "-e"], &["-pa", "-pr", "-pz", "-r", "--cookie", "--name", "--sname"]),
+        "groovy" => (&["-e"], &["-cp", "--classpath", "-classpath"]),
+        _ if is_python(name) || name == "ipython" => {
+            (&["-c", "-m"], &["-W", "-X", "--check-hash-based-pycs"])
+        }
+        _ => (&["-c", "-e", "--eval"], &[]),
+    }
+}
+
+/// The scripts that a program reads behind an option.
+pub(super) fn loaded<'a>(name: &str, arguments: &[&'a str]) -> Vec<&'a str> {
+    if FILTERS.contains(&name) { options_of(arguments, FILTER_OPTIONS) } else { Vec::new() }
+}

@@ -1,0 +1,15 @@
+//! Lines for a shell: the commands that they may start, as text. Nothing is expanded or run.
+//!
+//! ```text
+//!   line --segments--> commands --unwrapped--> programs --given_to_shell, texts--> lines inside them
+//! ```
+//!
+//! The runners that a line starts and the scripts that it starts are both found with these rules.
+
+mod nested;
+mod segment;
+mod wrappers;
+
+pub use nested::{Given, given_to_shell, is_shell, substitutions, texts};
+pub use segment::{Segment, is_assignment, segments};
+pub use wrappers::{base_name, is_python, options, unwrapped};
