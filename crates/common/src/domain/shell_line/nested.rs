@@ -107,7 +107,7 @@ pub fn texts(words: &[&str]) -> Vec<String> {
                 let letters = word.strip_prefix('-').filter(|it| !it.starts_with('-'));
                 letters.is_some_and(|it| it.ends_with('c')) || **word == *"--command"
             };
-            let at = arguments.iter().position(|word| is_one(word));
+            let at = arguments.iter().position(is_one);
             at.and_then(|at| arguments.get(at + 1)).map(|text| (*text).to_owned())
         }
         "concurrently" | "parallel" => {
