@@ -3,7 +3,7 @@
 use crate::model::stage::{
     Stage, is_planning, next_plan, one_step, planned, say, stop_reason, unplanned, write_answer,
 };
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::time::Duration;
 use surety_common::wire::v1;
@@ -16,6 +16,15 @@ fn with_budget(request: v1::CreateRunRequest, tokens: u64) -> v1::CreateRunReque
         ..v1::Limits::default()
     };
     v1::CreateRunRequest { limits: Some(limits), ..request }
+}
+
+/// What the run is blocked on, once that is a budget.
+async fn budget_wait(stage: &Stage, run_id: &str) -> Result<v1::Blocked> {
+    let is_short = |run: &v1::Run| {
+        run.blocked.as_ref().is_some_and(|blocked| blocked.kind() == v1::WaitKind::Budget)
+    };
+    let run = stage.deployment.wait_for(run_id, "waiting for a budget", is_short).await?;
+    run.blocked.context("it is blocked")
 }
 
 #[tokio::test]
@@ -58,7 +67,7 @@ async fn a_replan_without_a_budget_asks_a_person_and_no_model() -> Result<()> {
     });
     let request = planned("short", &one_step(), &folder.path().to_string_lossy());
     let run = stage.deployment.create_run(with_budget(request, 5000)).await?;
-    let blocked = stage.deployment.question(&run.id).await?;
+    let blocked = budget_wait(&stage, &run.id).await?;
     ensure!(blocked.kind() == v1::WaitKind::Budget, "{blocked:#?}");
     ensure!(blocked.question.contains("token_budget (5000) has too little left"), "{blocked:#?}");
     ensure!(stage.plays.calls("short") == 1, "a model was asked without a budget");
@@ -118,7 +127,7 @@ async fn without_a_budget_of_cost_for_a_reply_a_person_is_asked_and_no_model() -
         };
         let request = v1::CreateRunRequest { limits: Some(limits), ..request };
         let run = stage.deployment.create_run(request).await?;
-        let blocked = stage.deployment.question(&run.id).await?;
+        let blocked = budget_wait(&stage, &run.id).await?;
         ensure!(blocked.kind() == v1::WaitKind::Budget, "{blocked:#?}");
         ensure!(blocked.question.contains("cost_budget_micros (1) has too little"), "{blocked:#?}");
         ensure!(stage.plays.calls(goal) == 0, "a model was asked without a budget");

@@ -15,13 +15,12 @@ fn well(plays: &Plays, goal: &str) {
 
 #[tokio::test]
 async fn a_long_decision_is_shortened_in_the_next_prompt_and_the_run_goes_on() -> Result<()> {
-    // The settings of docs/models.md for a local server.
-    let lines = "context_tokens = 32768\nmax_output_tokens = 4096\n";
-    let settings = Settings { context_tokens: 32768, ..Settings::default() };
+    let lines = "context_tokens = 24576\nmax_output_tokens = 4096\n";
+    let settings = Settings { context_tokens: 24576, ..Settings::default() };
     let stage = Stage::start_profiled(settings, lines).await?;
     let folder = tempfile::tempdir()?;
     stage.plays.add("long", |number, _| match number {
-        0 => tool("write_file", json!({"path": "answer.txt", "content": "42 ".repeat(8000)})),
+        0 => tool("write_file", json!({"path": "answer.txt", "content": "42 ".repeat(4900)})),
         _ => next_plan(),
     });
     let request = planned("long", &one_step(), &folder.path().to_string_lossy());

@@ -35,8 +35,6 @@ union all
         select run_id
         from wait
         where expires_at is not null and expires_at <= $1
-          -- The reply of a model may arrive while its wait is leased. The end of the lease ends the wait.
-          and not (kind in ('model_decision', 'model_plan') and lease_expires_at > $1 and answered_at is null)
           and run_id <> all($4)
         order by expires_at
         limit $3
