@@ -36,7 +36,7 @@ enum PlanCommand {
         file: PathBuf,
     },
     /// Submit a plan, or a patch of the plan, for a run that waits for one or is at work.
-    Submit(Submit),
+    Submit(Box<Submit>),
 }
 
 impl Plan {

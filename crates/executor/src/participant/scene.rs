@@ -178,7 +178,8 @@ pub(crate) fn first_words(workshop: &Workshop) -> String {
         observations: &HashMap::new(),
         called: &BTreeMap::new(),
         notice: "",
-        left: (0, 0),
+        answers: &[],
+        left: Left::default(),
     };
     let first = messages(&scene).messages.into_iter().next();
     first.map(|message| message.text).unwrap_or_default()

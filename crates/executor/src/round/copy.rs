@@ -89,7 +89,7 @@ impl Copying<'_> {
 fn file(from: &Path, to: &Path) -> io::Result<()> {
     match fs::copy(from, to) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            File::create(to)?.set_permissions(Permissions::from_mode(0))?;
+            File::create(to)?.set_permissions(Permissions::from_mode(0o0))?;
             return own_as(to, from);
         }
         copied => drop(copied?),
@@ -203,7 +203,7 @@ mod tests {
                 fs::write(from.join(name), "old").unwrap();
             }
             fs::write(&new, "new").unwrap();
-            for (name, mode) in [("closed", 0o555), ("data", 0), ("secret", 0)] {
+            for (name, mode) in [("closed", 0o555), ("data", 0o0), ("secret", 0o0)] {
                 fs::set_permissions(from.join(name), Permissions::from_mode(mode)).unwrap();
             }
             let mut changes = Changes::default();

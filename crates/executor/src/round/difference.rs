@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::acceptance::Difference;
-use surety_common::domain::check_inputs::{InputKind, Role, scripts};
+use surety_common::domain::check_inputs::{InputKind, Role, scripts_in};
 use surety_common::domain::manifest::{Content, Entry, Kind, Manifest, changes, digest};
 
 /// The largest file of which a difference is shown, in bytes.
@@ -85,8 +85,10 @@ impl Round {
     fn changed_inputs(&self, start: &Manifest) -> Result<BTreeMap<Vec<u8>, String>, ToolError> {
         let opening = self.opening()?;
         let mut found = BTreeMap::new();
+        let root = self.setup.folder.workspace()?.root().to_string_lossy().into_owned();
         for (line, exam) in &opening.exams {
-            let programs = scripts(line).into_iter().filter(|it| it.role == Role::Program);
+            let programs =
+                scripts_in(line, &root).into_iter().filter(|it| it.role == Role::Program);
             let programs = programs.map(|script| script.path.into_bytes());
             for path in programs.filter(|path| opening.changed.contains(path)) {
                 if start.get(&path).is_some() {

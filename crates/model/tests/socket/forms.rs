@@ -145,9 +145,9 @@ async fn what_one_turn_marks_for_the_cache_begins_the_next_one() -> Result<()> {
         history.push(Message::new(Role::Assistant, "I look again."));
         history.push(Message::new(Role::User, "Another file."));
     }
-    let said = |message: &serde_json::Value| match &message["content"] {
-        serde_json::Value::Array(blocks) => blocks[0]["text"].clone(),
-        text => text.clone(),
+    let said = |message: &serde_json::Value| {
+        let content = &message["content"];
+        if content.is_array() { content[0]["text"].clone() } else { content.clone() }
     };
     let asked = bench.server.asked();
     let messages = |number: usize| asked[number].body["messages"].as_array().cloned();

@@ -136,7 +136,10 @@ impl PlanLoop {
                     };
                     question.reserved = reserved.raised(part);
                 }
-                answer => return Ok(Next::Answer(answer)),
+                answer
+                @ (Answer::Said(_) | Answer::Away(_) | Answer::Busy | Answer::TooLong(_)) => {
+                    return Ok(Next::Answer(answer));
+                }
             }
         }
     }
