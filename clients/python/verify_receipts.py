@@ -144,7 +144,8 @@ class Check:
         last = plans[-1] if plans else 0
         state = {"plan_revision": last, "sequence": self.event, **self.after}
         self.lines.must_be(
-            {"state": state}, "state, todos, grants, steps, round, start, answer or end are not what was signed"
+            {"state": state},
+            "state, todos, grants, steps, round, start, answer or end are not what was signed",
         )
         accepted = self.verdict.get("accepted", False)
         fits = state["state"] in STATES and (state["state"] == "DONE") == accepted

@@ -1,6 +1,5 @@
 //! What people answered to the questions of a run's drivers: later steps and attempts are shown it.
 
-use super::Execution;
 use crate::domain::journal::Answer;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -26,22 +25,16 @@ pub struct GivenAnswer {
     pub by: String,
 }
 
-impl Execution {
-    /// Keeps an answer to a question of a step's driver. An answer about a call whose outcome is unknown is none.
-    pub(super) fn keep_answer(&mut self, index: usize, step_id: &str, answer: &Answer) {
-        let Some(step) = self.step(index).filter(|step| step.open_call.is_none()) else { return };
-        let Some(wait) = step.wait.as_deref().filter(|wait| wait.id == answer.wait_id) else {
-            return;
-        };
-        let given = GivenAnswer {
+impl GivenAnswer {
+    /// Keeps the answer to a question of a step, beside earlier ones.
+    pub(super) fn keep(answers: &mut Vec<Self>, step_id: &str, question: &str, answer: &Answer) {
+        answers.push(Self {
             wait_id: answer.wait_id,
             step_id: step_id.to_owned(),
-            question: shortened(&wait.question, QUESTION_BYTES),
+            question: shortened(question, QUESTION_BYTES),
             answer: shortened(&answer.text, ANSWER_BYTES),
             by: answer.by.0.to_string(),
-        };
-        let answers = &mut self.counters.answers;
-        answers.push(given);
+        });
         let before = answers.len().saturating_sub(KEPT);
         answers.drain(..before);
     }

@@ -10,7 +10,7 @@
 //! loses or repeats it.
 
 use super::draft::{Draft, Ending};
-use super::{CallAnswer, Graph, Wait};
+use super::{CallAnswer, GivenAnswer, Graph, Wait};
 use crate::domain::confirmation::{
     AfterDenial, AfterExpiry, AnsweredAt, ApprovedCall, CallResolution, CallToConfirm,
     reply_receipt,
@@ -136,7 +136,14 @@ impl Draft {
         let at = self.answered_at(graph, index, answer.wait_id);
         self.receipt(reply_receipt(&answer.by.0, &answer.text, at));
         self.journal(Entry::Answer(answer.clone()));
-        self.execution.keep_answer(index, graph.id(index), answer);
+        // An answer about a call whose outcome is unknown answers no question of the driver.
+        let asked = self.execution.step(index).filter(|step| step.open_call.is_none());
+        let wait = asked.and_then(|step| step.wait.as_deref());
+        let question = wait.filter(|wait| wait.id == answer.wait_id).map(|it| it.question.clone());
+        if let Some(question) = question {
+            let answers = &mut self.execution.counters.answers;
+            GivenAnswer::keep(answers, graph.id(index), &question, answer);
+        }
         let about_call = CallAnswer::from_text(&answer.text).map(|word| (word, &answer.by));
         self.answer_call(index, about_call)?;
         self.resume_step(graph, index, "the question was answered")
