@@ -138,8 +138,7 @@ async fn a_run_that_was_rewritten_while_it_waited_gets_no_verdict_although_servi
     ensure!(report.detail.contains("it was rewritten between them"), "{report:#?}");
     ensure!(report == verified(&deployment, &run.id).await?, "{report:#?}");
     // The audit of the tests looks at every row.
-    let restored =
-        "update execution set progress = (progress::jsonb - 'grants')::text::json where run_id = $1";
+    let restored = "update execution set progress = (progress::jsonb - 'grants')::text::json where run_id = $1";
     rewrite(&pool, restored, &run.id).await?;
     deployment.finish().await
 }
