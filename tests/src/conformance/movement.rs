@@ -514,6 +514,7 @@ impl Played {
 /// What a row says about the run around a decision; all the rest lets every decision pass.
 #[derive(Default)]
 pub(super) struct View {
+    pub(super) signalled: bool,
     pub(super) others_open: bool,
     pub(super) proven: bool,
     pub(super) evidence: Evidence,
@@ -544,7 +545,7 @@ impl View {
                     proven: self.proven,
                     checks: &[],
                 },
-                signalled: false,
+                signalled: self.signalled,
                 other_steps_open: self.others_open,
                 tools: &tools,
                 always_allowed: &[],

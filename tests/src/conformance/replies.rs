@@ -118,7 +118,8 @@ impl Step {
             self.run.change(|draft, graph, _| draft.fail_step(graph, 0, reason))?;
             return Ok(Taken::Applied(reading));
         };
-        let view = View { proven: true, limits: self.limits.clone(), ..View::default() };
+        let (signalled, limits) = (reading.is_signal(), self.limits.clone());
+        let view = View { proven: true, signalled, limits, ..View::default() };
         let judged = view.judge(decision)?;
         if let Some(refusal) = judged.refusal() {
             return self.refuse(&refusal.reason);

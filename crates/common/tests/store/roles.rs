@@ -28,6 +28,10 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
     let said = r#"'[[0,"",{"receipt":{"source":"approval"}}]]'"#;
     let told = r#"'[[0,"",{"receipt":{"source":"approval","name":"confirm_call","facts":[{"fact":"output","key":"by","value":"x"}]}}]]'"#;
     let used = r#"'[[0,"",{"receipt":{"source":"approval","name":"use_grant","facts":[{"fact":"output","key":"by","value":"x"}]}}]]'"#;
+    // A fact of another kind would count as an observation of the runner's.
+    let forged = told
+        .replace(r#"{"fact":"output","#, r#"{"fact":"command","exit_code":0},{"fact":"output","#);
+    let unnamed = r#"'[[0,"",{"receipt":{"name":"confirm_call"}}]]'"#;
     let verdict = r#"'[[0,"",{"verdict":{}}]]'"#;
     let journal = |entries: &str| {
         format!(
@@ -62,6 +66,8 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         ("planner, receipt", &planner, journal(receipt), false),
         ("planner, approval", &planner, journal(said), true),
         ("planner, told approval", &planner, journal(told), true),
+        ("planner, approval with a command", &planner, journal(&forged), false),
+        ("planner, receipt without a source", &planner, journal(unnamed), false),
         ("executor, told approval", &executor, journal(told), false),
         ("executor, use of a grant", &executor, journal(used), true),
         ("gate, told approval", &gate, journal(told), false),

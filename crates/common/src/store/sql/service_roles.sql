@@ -75,7 +75,10 @@ language sql immutable parallel safe as $$
         select from json_array_elements(entries::json) as change, json_array_elements(change) as entry
         where json_typeof(entry) = 'object'
           and entry -> 'receipt' is not null
-          and entry -> 'receipt' ->> 'source' not in ('approval', 'user_reply'))
+          and (coalesce(entry -> 'receipt' ->> 'source', '') not in ('approval', 'user_reply')
+               or exists (
+                   select from json_array_elements(entry -> 'receipt' -> 'facts') as fact
+                   where fact ->> 'fact' is distinct from 'output')))
 $$;
 
 -- Whether a receipt among entries records what a person told the planner: an answer, an approval, a revoked grant. The
