@@ -148,6 +148,8 @@ async fn age(pool: &PgPool, run_id: Uuid, days: i64) -> Result<Uuid> {
         "update run set id = $2 where id = $1",
         "update plan set run_id = $2 where run_id = $1",
         "update journal set run_id = $2 where run_id = $1",
+        // A run that is DONE has its verdict under its own id.
+        "update verdict set run_id = $2 where run_id = $1",
         "update execution set run_id = $2, updated_at = updated_at - make_interval(days => $3)
          where run_id = $1 and $3 > 0",
     ] {
