@@ -101,6 +101,16 @@ fn file(from: &Path, to: &Path) -> io::Result<()> {
     own_as(to, from)
 }
 
+/// Whether this account may not read a file.
+fn is_closed(path: &Path) -> bool {
+    File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
+/// Whether a file of a copy is what stands there for one that cannot be read.
+fn stands_for_closed(found: &fs::Metadata) -> bool {
+    found.len() == 0 && found.mode() & 0o7777 == 0
+}
+
 /// Gives a folder the permissions and the owner of another.
 pub(super) fn like(folder: &Path, other: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(other)?;
@@ -172,7 +182,8 @@ impl Finding<'_> {
         if found.is_symlink() {
             return Ok(same_content(&now, &self.workspace.join(path)));
         }
-        Ok(found.len() == before.len() && found.modified()? == before.modified()?)
+        let is_same = found.len() == before.len() && found.modified()? == before.modified()?;
+        Ok(is_same || stands_for_closed(&found) && is_closed(&self.workspace.join(path)))
     }
 }
 
