@@ -50,20 +50,25 @@ pub fn step_results(checks: &[AcceptCheck], evidence: &StepEvidence<'_>) -> Vec<
         } else {
             evaluate(check, &all).err().map_or_else(String::new, |reason| reason.as_str().into())
         };
-        // The driver, which is told, learns no more of a hidden check.
-        let is_concealed = check.is_hidden() && !reason.is_empty();
-        let (name, reason) = match is_concealed {
-            true => (UNNAMED_HIDDEN_CHECK, HIDDEN_CHECK_FAILED.to_owned()),
-            false => (check.name(), reason),
-        };
-        CheckResult {
-            name: name.to_owned(),
-            passed: reason.is_empty(),
-            reason,
-            optional: !check.required,
-        }
+        step_result(check, reason)
     };
     checks.iter().enumerate().map(decide).collect()
+}
+
+/// The result of a step's check with the reason why it does not hold; empty where it does. The driver, which is told, learns no
+/// more of a hidden check.
+pub fn step_result(check: &AcceptCheck, reason: String) -> CheckResult {
+    let is_concealed = check.is_hidden() && !reason.is_empty();
+    let (name, reason) = match is_concealed {
+        true => (UNNAMED_HIDDEN_CHECK, HIDDEN_CHECK_FAILED.to_owned()),
+        false => (check.name(), reason),
+    };
+    CheckResult {
+        name: name.to_owned(),
+        passed: reason.is_empty(),
+        reason,
+        optional: !check.required,
+    }
 }
 
 /// Why a check does not hold by its own probe; empty where it does.

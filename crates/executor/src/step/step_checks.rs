@@ -16,7 +16,7 @@ use surety_common::domain::journal::{Entry, Output};
 use surety_common::domain::plan::PlanStep;
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::{DriverKind, VerifyCommands};
-use surety_common::domain::step_checks::{StepEvidence, next_attempt, step_results};
+use surety_common::domain::step_checks::{StepEvidence, next_attempt, step_result, step_results};
 use surety_common::domain::verdict::CheckResult;
 use surety_common::domain::verification::{Probe, probes};
 
@@ -76,12 +76,7 @@ pub(super) async fn results(
 fn by_receipts(step: &PlanStep, evidence: &Evidence<'_>) -> Vec<CheckResult> {
     let result = |check: &check::AcceptCheck| {
         let answer = check::evaluate(check, evidence);
-        CheckResult {
-            name: check.name().to_owned(),
-            passed: answer.is_ok(),
-            reason: answer.err().map_or("", Reason::as_str).to_owned(),
-            optional: !check.required,
-        }
+        step_result(check, answer.err().map_or("", Reason::as_str).to_owned())
     };
     step.verify.iter().map(result).collect()
 }
