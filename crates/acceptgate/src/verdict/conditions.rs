@@ -198,6 +198,20 @@ mod tests {
     }
 
     #[test]
+    fn a_workspace_that_could_not_be_read_at_the_end_is_refused_with_the_cause() {
+        let rules = in_doubt(InDoubt::Allow);
+        let passed = ran("c", 1, Inputs::Original, 0);
+        let known = [passed.clone(), end(1, "w")];
+        assert!(judged(&checks("user"), &known, (Some(1), None), rules).verdict.accepted);
+        let summary = "workspace_not_compared: no such folder".to_owned();
+        let unread = EvidenceReceipt { success: false, facts: Vec::new(), summary, ..end(1, "") };
+        let refused = judged(&checks("user"), &[passed, unread], (Some(1), None), rules).verdict;
+        let result = refused.results.iter().find(|result| result.name == WORKSPACE_CHECK).unwrap();
+        assert!(!refused.accepted && !result.passed);
+        assert_eq!(result.reason, "workspace_not_compared: no such folder");
+    }
+
+    #[test]
     fn a_check_that_failed_on_the_same_workspace_before_is_flaky() {
         let original = Inputs::Original;
         let failed = ran("c", 1, original, 2);

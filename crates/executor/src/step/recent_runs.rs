@@ -83,6 +83,8 @@ impl RecentRuns {
         let entries = known.history.entries();
         if known.servers.are_there() {
             let mut served = self.served();
+            // Those that ended by themselves take no place.
+            served.retain(|(_, servers)| servers.are_there());
             served.push_back((lease.run_id, known.servers.clone()));
             if served.len() > MAX_WITH_SERVERS
                 && let Some((_, servers)) = served.pop_front()

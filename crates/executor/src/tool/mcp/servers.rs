@@ -6,7 +6,7 @@
 //!      +-- deadline, cancellation: nothing was called
 //!
 //!   a server that may write in the workspace: ends with the lease, and before probes
-//!   another one: stays while the run waits, until another executor takes the run, it ends, or too much time passes
+//!   another one: stays while the run waits, for a time; a run that ends or goes on elsewhere meanwhile leaves it for that time
 //! ```
 
 use super::host::Server;
