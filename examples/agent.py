@@ -38,10 +38,15 @@ def decide(context):
     return json.dumps({"action": "next_plan", "goal_check": context.step.done_when or "it is done"})
 
 
-def beat(fence, done):
-    """Keeps the lease while a turn takes long."""
+def beat(fence, done, paused):
+    """Keeps the lease while a turn takes long, and notices that the run is paused."""
     while not done.wait(5):
-        driver.Heartbeat(api.HeartbeatRequest(driver_id="agent.py", fences=[fence]), metadata=token)
+        try:
+            answer = driver.Heartbeat(api.HeartbeatRequest(driver_id="agent.py", fences=[fence]), metadata=token)
+        except grpc.RpcError:
+            continue  # A lease lasts 30 s, so the next heartbeat is early enough.
+        if answer.stopping:
+            paused.set()
 
 
 wait = Duration(seconds=int(idle))
@@ -50,13 +55,17 @@ while leased := driver.LeaseStep(api.LeaseStepRequest(driver_id="agent.py", wait
         break
     lease, context = leased.lease, leased.context
     fence = api.StepFence(run_id=lease.run_id, step_id=lease.step_id, lease_epoch=lease.lease_epoch)
-    done = threading.Event()
-    threading.Thread(target=beat, args=(fence, done), daemon=True).start()
+    done, paused = threading.Event(), threading.Event()
+    threading.Thread(target=beat, args=(fence, done, paused), daemon=True).start()
     while context is not None:
         turn = api.SubmitDecisionRequest(fence=fence, turn=context.turn, raw=decide(context))
         answer = driver.SubmitDecision(turn, metadata=token, timeout=60)
-        while answer.outcome == decision_pb2.TURN_OUTCOME_PENDING:
+        while answer.outcome == decision_pb2.TURN_OUTCOME_PENDING and not paused.is_set():
             answer = driver.SubmitDecision(turn, metadata=token, timeout=60)
         print(lease.step_id, context.turn, decision_pb2.TurnOutcome.Name(answer.outcome))
         context = answer.next if answer.HasField("next") else None
+        if paused.is_set() and (context or answer.outcome == decision_pb2.TURN_OUTCOME_PENDING):
+            # The step waits for the end of the pause, and other runs for this agent.
+            driver.ReleaseStep(api.ReleaseStepRequest(fence=fence, reason="the run is paused"), metadata=token)
+            context = None
     done.set()

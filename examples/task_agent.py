@@ -71,7 +71,10 @@ def caller(fence, turn):
 def beat(fence, done):
     """Keeps the lease while the work takes long."""
     while not done.wait(5):
-        driver.Heartbeat(steps.HeartbeatRequest(driver_id="task_agent.py", fences=[fence]), metadata=token)
+        try:
+            driver.Heartbeat(steps.HeartbeatRequest(driver_id="task_agent.py", fences=[fence]), metadata=token)
+        except grpc.RpcError:
+            continue  # A lease lasts 30 s, so the next heartbeat is early enough.
 
 
 wait = Duration(seconds=int(idle))

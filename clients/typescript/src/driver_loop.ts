@@ -232,9 +232,9 @@ export class DriverLoop {
         log.info(`driver: turn ${request.turn} of ${held.name}: ${TurnOutcome[answer.outcome]}`);
         return answer;
       }
-      if (this.#stopping()) {
-        // The turn goes on without a driver.
-        await this.#release(held, "the driver stops");
+      if (this.#stopping() || held.stopping) {
+        // The turn goes on without a driver; that of a paused run when it is resumed.
+        await this.#release(held, this.#stopping() ? "the driver stops" : "the run is paused");
         break;
       }
     }

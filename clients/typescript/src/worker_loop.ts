@@ -44,6 +44,8 @@ const FATAL = [
 ];
 // What a refusal of a call's message means when the call is not ours any more.
 const NOT_OURS = new Set(["lease_lost", "run_terminal", "tool_call_unknown"]);
+// Refusals of a result that say nothing against it: the same result is sent again.
+const LATER = new Set(["database_unavailable", "overloaded"]);
 const END_TIMEOUT_MS = 5_000;
 const HEARTBEAT = create(ConnectRequestSchema, {
   message: { case: "heartbeat", value: create(WorkerHeartbeatSchema) },
@@ -73,6 +75,8 @@ interface Held {
   stream: Stream;
   /** The messages of its result; none while it runs. */
   result: ConnectRequest[];
+  /** Whether its result is sent again soon. */
+  waits: boolean;
 }
 
 interface Plan {
@@ -227,7 +231,7 @@ export class WorkerLoop {
     const call = new ToolCall(invocation, (message) => {
       if (this.#held.get(call.id) === held && held.result.length === 0) held.stream.send(message);
     });
-    const held: Held = { call, stream, result: [] };
+    const held: Held = { call, stream, result: [], waits: false };
     this.#held.set(call.id, held);
     void this.#work(held);
   }
@@ -277,8 +281,12 @@ export class WorkerLoop {
     const invocation = held.call.message;
     if (NOT_OURS.has(code)) {
       this.#forget(callId, invocation.fence, code);
-    } else if (last?.case === "result" && code === "database_unavailable") {
+    } else if (last?.case === "result" && LATER.has(code)) {
+      // A part of its output and the result may both be refused: it is sent once.
+      if (held.waits) return;
+      held.waits = true;
       setTimeout(() => {
+        held.waits = false;
         this.#finish(held, held.result);
       }, retry.maximumMs).unref();
     } else if (last?.case === "result" && last.value.success) {

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_wrote_cannot_steer_the_terminal() {
+    fn what_others_wrote_cannot_control_the_terminal() {
         assert_eq!(harmless("a\u{1b}[2Jb\u{202e}c\nd"), "a\\u{1b}[2Jb\\u{202e}c\nd");
         assert_eq!(one_line(" a\r\n\tb\u{7} "), "a b\\u{7}");
         assert_eq!(shortened("äöüß", 3), "äö…");

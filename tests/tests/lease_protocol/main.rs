@@ -76,7 +76,7 @@ fn every_law_holds_for_two_runs_side_by_side() {
 }
 
 #[test]
-fn every_law_holds_for_a_drain_that_meets_a_lease_nobody_heard_of() {
+fn every_law_holds_for_a_drain_that_meets_an_unknown_lease() {
     check(Protocol { cancels: 0, ..Protocol::new(&[Step::Look]) }, false);
 }
 

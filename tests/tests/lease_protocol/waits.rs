@@ -171,7 +171,7 @@ fn broken(model: Waits) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_wait_is_answered_once_by_its_holder_whoever_dies_or_is_late() {
+fn a_wait_is_answered_once_by_its_holder_whatever_dies_or_is_late() {
     assert_eq!(broken(Waits { agents: 2, fenced: true, numbered: true }), Vec::<&str>::new());
     assert_eq!(broken(Waits { agents: 3, fenced: true, numbered: true }), Vec::<&str>::new());
 }

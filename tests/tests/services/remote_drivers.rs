@@ -16,7 +16,7 @@ use surety_common::wire::v1::submit_plan_request::PlanSource;
 use surety_e2e::agent::{
     AGENT, Agent, OTHER, PERSON, Work, call, fence, next_plan, secret, token_file,
 };
-use surety_e2e::harness::{Database, Deployment, wait_until};
+use surety_e2e::harness::{Database, Deployment, PATIENCE, wait_until};
 use surety_e2e::script::{Trail, plan, request};
 use tempfile::NamedTempFile;
 use tonic::Status;
@@ -236,6 +236,29 @@ async fn no_caller_acts_under_a_lease_that_it_does_not_hold() -> Result<()> {
         reason(Agent::at(&stage.deployment.executors[0].url(), AGENT, " ")?.lease("", 1).await)?;
     ensure!(unnamed == "field_missing", "{unnamed}");
     agent.take_turns(work, &[write(), next_plan()]).await?;
+    stage.done(&run_id).await?;
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_lease_of_one_step_is_none_of_another_step_of_its_run() -> Result<()> {
+    let stage = Stage::with_executors(1).await?;
+    let agent = stage.agent(0, AGENT)?;
+    let folder = tempfile::tempdir()?;
+    let steps = ["s", "t"].map(|id| json!({"id": id, "description": "write out.txt"}));
+    let driver = v1::Driver::Remote.into();
+    let request =
+        v1::CreateRunRequest { driver, ..request(&plan(&steps), &folder.path().to_string_lossy()) };
+    let run_id = stage.deployment.create_run(request).await?.id;
+    let work = agent.work(&run_id).await?;
+    let mut mixed_up = work.clone();
+    mixed_up.lease.step_id = if work.lease.step_id == "s" { "t" } else { "s" }.to_owned();
+    let text = write().to_string();
+    let refused = tokio::time::timeout(PATIENCE, agent.submit(&mixed_up, &text)).await;
+    let refused = reason(refused.context("the call has no answer")?)?;
+    ensure!(refused == "lease_lost", "{refused}");
+    agent.take_turns(work, &[write(), next_plan()]).await?;
+    agent.take_turns(agent.work(&run_id).await?, &[write(), next_plan()]).await?;
     stage.done(&run_id).await?;
     stage.deployment.finish().await
 }

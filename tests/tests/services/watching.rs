@@ -1,8 +1,9 @@
 //! Following a run: from any event, by many watchers at once, without gaps or repeats.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use futures::future::try_join_all;
 use serde_json::json;
+use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Deployment, wait_until};
 use surety_e2e::script::{Trail, noop, plan, shell, step, write};
@@ -62,6 +63,51 @@ async fn a_look_without_following_ends_with_what_is_there() -> Result<()> {
     assert_eq!(watch(&deployment, &run.id, 1, false).await?, (1..=now).collect::<Vec<_>>());
     trail.let_go()?;
     deployment.wait_for_end(&run.id).await?;
+    deployment.finish().await
+}
+
+/// An end without an error is the end of the run for every client of generated code.
+#[tokio::test]
+async fn a_stream_that_a_planner_ends_before_the_run_says_that_the_planner_shuts_down() -> Result<()>
+{
+    let trail = Trail::new()?;
+    let mut deployment = Deployment::start().await?;
+    let steps = [step("only", &[], &[shell(&trail.mark_and_wait("began"))])];
+    let run = deployment.create(&plan(&steps), "").await?;
+    wait_until("the command began", || trail.marks("began") == 1).await?;
+    let now = deployment.run(&run.id).await?.last_sequence;
+    let request = v1::WatchRunRequest {
+        run_id: run.id.clone(),
+        from_sequence: 1,
+        follow: true,
+        progress: false,
+    };
+    let mut stream = deployment.runs()?.watch_run(request).await?.into_inner();
+    let mut seen = 0;
+    while seen < now {
+        let event = stream.message().await?.and_then(|answer| answer.event);
+        seen = event.context("the stream ended")?.sequence;
+    }
+    let (stopped, ended) = tokio::join!(deployment.planner.stop(), async {
+        loop {
+            match stream.message().await {
+                Ok(Some(_)) => {}
+                Ok(None) => return None,
+                Err(status) => return Some(status),
+            }
+        }
+    });
+    assert!(stopped?.success());
+    let status = ended.context("the stream ended as if the run had ended")?;
+    assert_eq!(status.code(), tonic::Code::Unavailable, "{status:?}");
+    assert_eq!(from_status(&status).reason.as_str(), "shutting_down", "{status:?}");
+    deployment.replace_planner().await?;
+    trail.let_go()?;
+    let last = deployment.wait_for_end(&run.id).await?.last_sequence;
+    assert_eq!(
+        watch(&deployment, &run.id, seen + 1, true).await?,
+        (seen + 1..=last).collect::<Vec<_>>()
+    );
     deployment.finish().await
 }
 

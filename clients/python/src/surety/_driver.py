@@ -325,9 +325,9 @@ class _Loop:
                 outcome = decision_pb2.TurnOutcome.Name(answer.outcome)
                 _log.info("driver: turn %d of %s: %s", request.turn, held.name, outcome)
                 return answer
-            if self._stop.is_set():
-                # The turn goes on without a driver.
-                self._release(held, "the driver stops")
+            if self._stop.is_set() or held.stopping.is_set():
+                # The turn goes on without a driver; that of a paused run when it is resumed.
+                self._release(held, "the driver stops" if self._stop.is_set() else "the run is paused")
                 break
         raise _Ended("its lease has ended")
 

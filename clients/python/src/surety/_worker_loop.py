@@ -47,6 +47,8 @@ _FATAL = (
 )
 # What a refusal of a call's message means when the call is not ours any more.
 _NOT_OURS = frozenset({"lease_lost", "run_terminal", "tool_call_unknown"})
+# Refusals of a result that say nothing against it: the same result is sent again.
+_LATER = frozenset({"database_unavailable", "overloaded"})
 # Until the service has said how often it wants to hear from the worker.
 _HEARTBEAT, _LEASE, _END_TIMEOUT = 1.0, 30.0, 5.0
 
@@ -81,6 +83,8 @@ class _Held:
     stream: _Stream
     #: The messages of its result, when it has ended.
     result: list[api.ConnectRequest] = field(default_factory=list)
+    #: Whether its result is sent again soon.
+    waits: bool = False
     #: Ends its async function.
     cancel: Callable[[], object] | None = None
 
@@ -293,16 +297,26 @@ class WorkerLoop:
         _log.warning("worker: call %s: %s: %s", refused.call_id, refused.code, refused.message)
         if refused.code in _NOT_OURS:
             self._forget(refused.call_id, invocation.fence, refused.code)
-        elif refused.code == "database_unavailable" and ended:
-            self._later(lambda: self._finish(held, held.result))
+        elif refused.code in _LATER and ended:
+            self._again(held)
         elif ended and held.result[-1].result.success:
             # The result itself is refused, so the call ends with why.
             self._finish(held, failed(invocation, ToolError(f"{refused.code}: {refused.message}")))
         elif ended:
             self._forget(refused.call_id, invocation.fence, refused.code)
 
-    def _later(self, work: Callable[[], None]) -> None:
-        timer = threading.Timer(self._retry.maximum, work)
+    def _again(self, held: _Held) -> None:
+        """Sends a result again after a pause. A part of its output and the result may both be refused: it is sent once."""
+
+        def send() -> None:
+            held.waits = False
+            self._finish(held, held.result)
+
+        with self._guard:
+            if held.waits:
+                return
+            held.waits = True
+        timer = threading.Timer(self._retry.maximum, send)
         timer.daemon = True
         timer.start()
 

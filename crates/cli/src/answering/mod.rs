@@ -3,7 +3,7 @@
 //! ```text
 //!   asked    what a confirmation asks, once it is known to be what its digest is over
 //!   resolve  approves or denies exactly that
-//!   answer   a question      extend  a budget      steer  pause, resume, cancel
+//!   answer   a question      extend  a budget      control  pause, resume, cancel
 //! ```
 
 mod asked;
@@ -16,7 +16,7 @@ use crate::failure::{Code, Failure};
 
 pub use asked::asked;
 
-/// How a run is steered.
+/// How a run is controlled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// No new turn starts.
@@ -31,7 +31,7 @@ pub enum Way {
 ///
 /// # Errors
 /// The service's error.
-pub async fn steer(
+pub async fn control(
     connection: &Connection,
     run_id: String,
     reason: String,

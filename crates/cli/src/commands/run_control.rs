@@ -4,7 +4,7 @@ use clap::Args;
 use surety_common::config::ClientConfig;
 
 use super::named_run::NamedRun;
-use crate::answering::{Way, steer};
+use crate::answering::{Way, control};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -28,7 +28,7 @@ pub struct RunControl {
 impl RunControl {
     pub(super) async fn run(self, way: Way, output: Output) -> Result<Exit, Failure> {
         let (connection, run_id) = self.named.find(&self.client).await?;
-        let run = steer(&connection, run_id, self.reason, way).await?;
+        let run = control(&connection, run_id, self.reason, way).await?;
         let shown = || match (way, &run.blocked) {
             (Way::Pause, None) => {
                 format!("run {} pauses once its running turns have ended", run.id)

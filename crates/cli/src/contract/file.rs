@@ -217,11 +217,6 @@ impl Contract {
         question.answered_by = Some(by.to_owned());
         Ok(())
     }
-
-    /// The questions without an answer.
-    pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
-        self.questions.iter().filter(|question| question.answer.is_none())
-    }
 }
 
 /// The time as files have it.

@@ -102,7 +102,7 @@ pub(super) enum Act {
     /// Double the budgets.
     Extend,
     /// Pause or resume the run.
-    Steer(Way),
+    Control(Way),
     /// Stop watching.
     Leave,
 }
@@ -206,8 +206,8 @@ impl Prompt {
                 None
             }
             Key::Extend => Some(Act::Extend),
-            Key::Pause => Some(Act::Steer(Way::Pause)),
-            Key::Resume => Some(Act::Steer(Way::Resume)),
+            Key::Pause => Some(Act::Control(Way::Pause)),
+            Key::Resume => Some(Act::Control(Way::Resume)),
             Key::Leave => Some(Act::Leave),
         }
     }

@@ -321,13 +321,13 @@ async fn carry_out(connection: &Connection, run_id: String, act: Act) -> Result<
             };
             ("extended", answering::extend(connection, request).await?)
         }
-        Act::Steer(way) => {
+        Act::Control(way) => {
             let word = match way {
                 Way::Pause => "pauses once its running turns have ended",
                 Way::Resume => "resumed",
                 Way::Cancel => "cancelled",
             };
-            (word, answering::steer(connection, run_id, String::new(), way).await?)
+            (word, answering::control(connection, run_id, String::new(), way).await?)
         }
         Act::Leave => return Ok(String::new()),
     };

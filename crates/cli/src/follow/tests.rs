@@ -262,9 +262,9 @@ fn a_run_is_paused_resumed_and_left() {
     paused.set_waiting_on(v1::WaitingOn::Operator);
     let mut prompt = Prompt::default();
     let (working, paused) = (at_work(Vec::new()), at_work(vec![paused]));
-    assert_eq!(press(&mut prompt, &working, KeyCode::Char('p')), Some(Act::Steer(Way::Pause)));
+    assert_eq!(press(&mut prompt, &working, KeyCode::Char('p')), Some(Act::Control(Way::Pause)));
     assert_eq!(press(&mut prompt, &working, KeyCode::Char('r')), None);
-    assert_eq!(press(&mut prompt, &paused, KeyCode::Char('r')), Some(Act::Steer(Way::Resume)));
+    assert_eq!(press(&mut prompt, &paused, KeyCode::Char('r')), Some(Act::Control(Way::Resume)));
     let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     assert_eq!(prompt.press(&working, interrupt), Some(Act::Leave));
     assert_eq!(press(&mut prompt, &working, KeyCode::Char('q')), Some(Act::Leave));

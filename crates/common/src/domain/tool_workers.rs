@@ -1,6 +1,5 @@
 //! Which identities may serve which tools as workers, and what counts of what they say of themselves.
 
-use super::confirmation::ToolEffects;
 use super::json::Value;
 use super::problem::{Code, Problem};
 use chrono::TimeDelta;
@@ -74,13 +73,6 @@ impl WorkerAnnotations {
     #[must_use]
     pub const fn may_repeat(self) -> bool {
         self.read_only || self.idempotent
-    }
-
-    /// Those that policies of confirmations ask about.
-    #[must_use]
-    pub const fn effects(self) -> ToolEffects {
-        let Self { read_only, destructive, open_world, idempotent: _ } = self;
-        ToolEffects { read_only, destructive: destructive && !read_only, open_world }
     }
 }
 
@@ -301,7 +293,7 @@ mod tests {
         let text = r#"{"tool_workers": [{"tool": "build", "identities": ["farm"]}]}"#;
         let policy = crate::domain::json::parse(text).expect("a policy").value;
         assert_eq!(read_entries(&policy), [entry("build", &["farm"])]);
-        let effects = WorkerAnnotations::default().effects();
-        assert!(!effects.read_only && effects.destructive && effects.open_world);
+        let unsaid = WorkerAnnotations::default();
+        assert!(!unsaid.read_only && unsaid.destructive && unsaid.open_world);
     }
 }

@@ -272,7 +272,7 @@ async fn a_bad_change_does_not_take_the_others_with_it(pool: PgPool) {
 }
 
 #[sqlx::test(migrations = "./migrations")]
-async fn a_change_handed_in_is_written_though_nobody_waits_for_the_answer(pool: PgPool) {
+async fn a_change_handed_in_is_written_though_its_caller_does_not_wait(pool: PgPool) {
     let row = make(&pool, 1, 1).await;
     let committer = committer(&pool);
     drop(committer.hand_in(commit(remark(&row, "told"))).await.unwrap());

@@ -61,14 +61,14 @@ async fn a_database_that_is_not_there_yet_is_waited_for(
 }
 
 #[sqlx::test(migrations = false)]
-async fn a_database_that_nobody_made_is_a_wrong_address(
+async fn a_database_that_does_not_exist_is_a_wrong_address(
     _: PgPoolOptions,
     options: PgConnectOptions,
 ) {
-    let url = options.database("nobody_made_this").to_url_lossy();
+    let url = options.database("not_made").to_url_lossy();
     let refused = store::connect_with_patience(url.as_str(), SIZE).await.unwrap_err();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused}");
-    assert!(refused.to_string().contains("nobody_made_this"), "{refused}");
+    assert!(refused.to_string().contains("not_made"), "{refused}");
 }
 
 #[tokio::test]

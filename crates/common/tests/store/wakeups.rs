@@ -81,7 +81,7 @@ async fn what_is_told_many_times_at_once_is_sent_once(pool: PgPool) {
 
 /// Each statement has its own notification, so that earlier ones must have arrived before it.
 #[sqlx::test(migrations = "./migrations")]
-async fn a_change_wakes_whoever_stands_idle_for_it_once_it_is_stored(pool: PgPool) {
+async fn a_change_wakes_each_idle_process_once_it_is_stored(pool: PgPool) {
     let rows = [make(&pool, 1, 1).await, make(&pool, 2, 1).await];
     let committer = committer(&pool);
     let mut listener = PgListener::connect_with(&pool).await.unwrap();
@@ -126,7 +126,7 @@ async fn of_changes_that_are_stored_as_one_row_each_wakes_its_own(pool: PgPool) 
 }
 
 #[sqlx::test(migrations = "./migrations")]
-async fn whoever_can_take_a_new_run_up_is_told_of_it_and_of_no_other(pool: PgPool) {
+async fn an_executor_that_can_take_a_new_run_is_notified_of_it_and_of_no_other(pool: PgPool) {
     let mut listener = PgListener::connect_with(&pool).await.unwrap();
     listener.listen_all(CHANNELS).await.unwrap();
     let creator = creator(&pool);
@@ -145,7 +145,7 @@ async fn whoever_can_take_a_new_run_up_is_told_of_it_and_of_no_other(pool: PgPoo
 }
 
 #[sqlx::test(migrations = false)]
-async fn whoever_works_is_not_woken_for_journals_that_grow(pool: PgPool) {
+async fn a_busy_executor_is_not_woken_for_journals_that_grow(pool: PgPool) {
     let mut topics = Wakeups::start(pool.clone(), Listener::Worker).subscribe();
     assert_eq!(topics.recv().await.unwrap(), Topic::Everything);
     let waker = Waker::start(pool);

@@ -15,6 +15,10 @@ use surety_common::domain::todo::{Todo, TodoStatus};
 
 /// The reports of workers that are shown of one turn; earlier ones are counted.
 const REPORTS: usize = 10;
+/// The longest text in the arguments of an earlier call that is shown whole, in bytes, and what is shown of a longer
+/// one. Arguments have up to 1 MiB, and clients of gRPC take messages of 4 MiB where they set nothing.
+const ARGUMENT_BYTES: usize = 4 << 10;
+const ARGUMENT_HEAD: usize = 1 << 10;
 
 /// What a driver decides from.
 #[derive(Debug, Clone)]
@@ -55,8 +59,9 @@ pub fn messages(scene: &Scene<'_>) -> Normal {
         Message { role: Role::User, text: opening(scene, window) },
     ];
     let newest = newest_by_tool(window);
-    for turn in window {
-        messages.push(Message::new(Role::Assistant, said(turn)));
+    for (place, turn) in window.iter().enumerate() {
+        let is_last = place + 1 == window.len();
+        messages.push(Message::new(Role::Assistant, said(turn, is_last)));
         messages.push(Message::new(Role::User, came_to(turn, &newest, scene.observations)));
     }
     let told = window.last().is_some_and(|turn| turn.correction == scene.notice);
@@ -167,10 +172,32 @@ fn folded(scene: &Scene<'_>, window: &[PastTurn]) -> Option<String> {
     Some(format!("Earlier calls of this attempt that are not shown: {}.", counts.join(", ")))
 }
 
-fn said(turn: &PastTurn) -> String {
+/// The decision of a turn: the last one whole, of earlier ones long arguments are cut.
+fn said(turn: &PastTurn, is_last: bool) -> String {
     match &turn.decision {
-        Some(decision) => decision_text(decision),
+        Some(decision) if is_last => decision_text(decision),
+        Some(decision) => {
+            let mut decision = decision.clone();
+            if let Some(call) = &mut decision.tool_call {
+                shorten(&mut call.arguments);
+            }
+            decision_text(&decision)
+        }
         None => "[a reply without a decision]".to_owned(),
+    }
+}
+
+/// Cuts every long text of a value.
+fn shorten(value: &mut Value) {
+    match value {
+        Value::String(text) if text.len() > ARGUMENT_BYTES => {
+            let bytes = text.len();
+            text.truncate(text.floor_char_boundary(ARGUMENT_HEAD));
+            text.push_str(&format!(" [... {bytes} bytes in all; the call had them whole]"));
+        }
+        Value::Array(values) => values.iter_mut().for_each(shorten),
+        Value::Object(fields) => fields.iter_mut().for_each(|(_, value)| shorten(value)),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

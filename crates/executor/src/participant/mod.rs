@@ -301,6 +301,14 @@ fn lease_lost(step_id: &str) -> Fault {
     Fault::new(FaultCode::LeaseLost, message).with_field("fence")
 }
 
+/// A lease of this caller that is of another step of the run, or of its plan.
+fn lease_of_another(step_id: &str) -> Fault {
+    let message = format!(
+        "the lease of that lease_epoch is not of step {step_id:?}; send the step_id that the lease was given for"
+    );
+    Fault::new(FaultCode::LeaseLost, message).with_field("fence.step_id")
+}
+
 fn index_of(record: &RunRecord, step_id: &str) -> Result<usize, Fault> {
     let steps = record.plan.as_deref().map_or(&[][..], |plan| &plan.steps);
     steps.iter().position(|step| step.id == step_id).ok_or_else(|| {

@@ -10,7 +10,7 @@
 use super::news::Follower;
 use super::recent_steps::KnownStep;
 use super::scene::{StepScene, text_of};
-use super::{Participants, index_of, lease_lost, not_found, run_terminal};
+use super::{Participants, index_of, lease_lost, lease_of_another, not_found, run_terminal};
 use crate::context::{Kind, StepCalls, is_complete, observation};
 use crate::step::SupplyError;
 use chrono::TimeDelta;
@@ -213,6 +213,7 @@ impl Participants {
         let Submission { run_id, turn, text, .. } = submission;
         let lease = held_lease(caller, submission);
         let mut record = record;
+        let mut before = None;
         loop {
             let Some(held) = store::find_lease(&self.pool, &lease).await? else {
                 return Ok(Standing::Past(record));
@@ -238,6 +239,11 @@ impl Participants {
                     Some(_) | None => Ok(Standing::Past(record)),
                 };
             }
+            // A wait and its step change together, so a row that was read between two reads of one wait shows it.
+            if before == Some(held.wait_id) {
+                return Err(lease_of_another(&submission.step_id));
+            }
+            before = Some(held.wait_id);
             // The row was read before the wait changed.
             record = self.find(caller, *run_id).await?;
         }

@@ -86,7 +86,7 @@ impl Round {
             changed,
             ignored,
             ignored_unknown: ignored_unknown && now.entries().iter().any(|entry| entry.ignored),
-            loadable: products(rules, &start.manifest, &now)
+            loadable: loadable(rules, &start.manifest, &now)
                 .filter_map(|change| language_of(&String::from_utf8_lossy(change.path())))
                 .collect(),
             touched: products(rules, &start.manifest, &now).next().is_some()
@@ -216,6 +216,17 @@ fn products<'m>(
     changes(start, now)
         .filter(|change| change.is_of_content() && !change.is_ignored())
         .filter(|change| rules.kind_of(change.path()).is_none())
+}
+
+/// Files that tests may load: products, and added check inputs, of which some stay.
+fn loadable<'m>(
+    rules: &'m InputRules,
+    start: &'m Manifest,
+    now: &'m Manifest,
+) -> impl Iterator<Item = Change<'m>> {
+    changes(start, now)
+        .filter(|change| change.is_of_content() && !change.is_ignored())
+        .filter(|change| change.before.is_none() || rules.kind_of(change.path()).is_none())
 }
 
 /// Files that were written in between and are as they were. No check writes to the workspace itself.

@@ -74,7 +74,7 @@ pub(super) struct Opening {
     pub(super) ignored: Vec<PathBuf>,
     /// Whether ignored files of the start cannot be told from later ones.
     pub(super) ignored_unknown: bool,
-    /// The languages of changed, added and deleted files that are no check inputs: tests may load these.
+    /// The languages of changed and deleted files that are no check inputs, and of all added ones: tests may load these.
     pub(super) loadable: BTreeSet<&'static str>,
     /// Whether steps changed a file that is no check input.
     pub(super) touched: bool,

@@ -160,12 +160,12 @@ impl Originals {
         }
         for wave in sources.chunks(WAVE) {
             for (entry, text) in with_tests(workspace, wave, check)? {
-                let original = match left.checked_sub(entry.size) {
-                    Some(rest) => {
+                let original = match (left.checked_sub(entry.size), text) {
+                    (Some(rest), Some(text)) => {
                         *left = rest;
                         Original::File(entry.mode, text)
                     }
-                    None => Original::LeftOut,
+                    (_, _) => Original::LeftOut,
                 };
                 self.files.insert(entry.path.to_vec(), original);
             }
@@ -382,24 +382,31 @@ fn write_original(
     Ok(Some(to))
 }
 
-/// The sources with tests inside, in their order, with their texts.
+/// A source, and its text; none where it could not be read.
+type ReadSource<'e> = (&'e Entry, Option<Vec<u8>>);
+
+/// The sources with tests inside, in their order.
 fn with_tests<'e>(
     workspace: &Workspace,
     sources: &[&'e Entry],
     check: Check<'_>,
-) -> Result<Vec<(&'e Entry, Vec<u8>)>, ToolError> {
+) -> Result<Vec<ReadSource<'e>>, ToolError> {
     let read = |entry: &'e Entry| {
         let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
-        // What cannot be read has no tests to compare with.
-        let text = workspace.read(&path, SOURCE_LIMIT).ok()?;
+        let text = match workspace.read(&path, SOURCE_LIMIT) {
+            Ok(text) => text,
+            Err(error) if error.code == ErrorCode::MachineExhausted => return Err(error),
+            // It may have tests, so it counts as left out.
+            Err(_) => return Ok(Some((entry, None))),
+        };
         let is_one = has_tests(&entry.path, &text) || has_documents(&entry.path, &text);
-        is_one.then_some((entry, text))
+        Ok(is_one.then_some((entry, Some(text))))
     };
     let read_all = |part: &[&'e Entry]| -> Result<Vec<_>, ToolError> {
         let mut found = Vec::new();
         for entry in part {
             check()?;
-            found.extend(read(entry));
+            found.extend(read(entry)?);
         }
         Ok(found)
     };

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use surety_common::domain::check::OverlayFiles;
 use surety_common::domain::check_inputs::{
-    InputKind, InputRules, convention_of, other_scripts_of_recipe, scripts_of_recipe,
+    InputKind, InputRules, convention_of, language_of, other_scripts_of_recipe, scripts_of_recipe,
 };
 use surety_common::domain::receipt::{Command, Fact, Inputs};
 use surety_common::domain::tests_seen::{
@@ -86,8 +86,7 @@ impl Round {
 pub(super) struct StartRecipes {
     /// The scripts that they start and that are a part of the check: by their names, or because they start tests.
     pub(super) scripts: Vec<String>,
-    /// The targets of make that they visit and whose names have no extension: what make finds there it does not
-    /// make again.
+    /// The targets of make that they visit and that are no sources: what make finds there it does not make again.
     pub(super) targets: Vec<String>,
 }
 
@@ -102,10 +101,9 @@ pub(super) fn start_recipes(workspace: &Workspace, line: &str) -> StartRecipes {
         found.extend(other_scripts_of_recipe(folder, command).into_iter().filter(wraps));
         found
     };
-    let has_extension = |path: &String| path.rsplit('/').next().is_some_and(|it| it.contains('.'));
     StartRecipes {
         scripts: commands.iter().flat_map(of_command).collect(),
-        targets: targets.into_iter().filter(|target| !has_extension(target)).collect(),
+        targets: targets.into_iter().filter(|target| language_of(target).is_none()).collect(),
     }
 }
 
@@ -118,8 +116,12 @@ impl Project for AtStart<'_> {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    fn all(&self, _: &str) -> Vec<String> {
-        Vec::new()
+    fn all(&self, name: &str) -> Vec<(String, String)> {
+        let text = |path: &RelPath| {
+            let bytes = self.0.read(path, FILE_LIMIT).ok()?;
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        files_of_name(self.0, name, text)
     }
 }
 
@@ -168,21 +170,31 @@ impl Project for Files<'_> {
         self.text(&self.workspace.locate(path).ok()?)
     }
 
-    fn all(&self, name: &str) -> Vec<String> {
-        let (mut texts, mut visited) = (Vec::new(), 0);
-        let visit = &mut |found: crate::tool::scan::Found<'_>| {
-            visited += 1;
-            if found.path.as_path().file_name() == Some(OsStr::new(name)) {
-                texts.extend(self.text(found.path));
-            }
-            if visited < MAX_VISITED {
-                return Ok(());
-            }
-            Err(ToolError::new(ErrorCode::TooLarge, "too many files to visit them all"))
-        };
-        if let Err(error) = walk(self.workspace, &RelPath::root(), Ignores::Gitignore, visit) {
-            tracing::debug!(%error, name, root = %Path::display(self.workspace.root()), "round: files of a name were searched in a part of the workspace only");
-        }
-        texts
+    fn all(&self, name: &str) -> Vec<(String, String)> {
+        files_of_name(self.workspace, name, |path| self.text(path))
     }
+}
+
+/// The paths and the texts of all files with a name.
+fn files_of_name(
+    workspace: &Workspace,
+    name: &str,
+    text: impl Fn(&RelPath) -> Option<String>,
+) -> Vec<(String, String)> {
+    let (mut texts, mut visited) = (Vec::new(), 0);
+    let visit = &mut |found: crate::tool::scan::Found<'_>| {
+        visited += 1;
+        if found.path.as_path().file_name() == Some(OsStr::new(name)) {
+            let path = found.path.as_path().to_string_lossy().into_owned();
+            texts.extend(text(found.path).map(|text| (path, text)));
+        }
+        if visited < MAX_VISITED {
+            return Ok(());
+        }
+        Err(ToolError::new(ErrorCode::TooLarge, "too many files to visit them all"))
+    };
+    if let Err(error) = walk(workspace, &RelPath::root(), Ignores::Gitignore, visit) {
+        tracing::debug!(%error, name, root = %Path::display(workspace.root()), "round: files of a name were searched in a part of the workspace only");
+    }
+    texts
 }

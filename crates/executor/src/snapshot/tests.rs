@@ -371,7 +371,7 @@ fn a_snapshot_ends_when_it_is_called_off() {
 }
 
 #[test]
-fn a_large_tree_is_the_same_whoever_walks_it() {
+fn a_large_tree_is_the_same_with_one_walker_or_many() {
     let folder = tempfile::tempdir().unwrap();
     for outer in 0..30 {
         let inner = folder.path().join(format!("d{outer}"));

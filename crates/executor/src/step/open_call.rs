@@ -49,9 +49,11 @@ pub(super) async fn settle(
             None => ask(run, index, &open).await,
         };
     }
+    // A server of tools may have been listed since this executor took the run.
+    run.tools_with(Some(&open.tool)).await;
     let setup = match CallSetup::set_up(run, index, &call).await {
         Ok(setup) => setup,
-        Err(_) => return ask(run, index, &open).await,
+        Err(error) => return ask_because(run, index, &open, &error.message).await,
     };
     if progress.answer == Some(CallAnswer::Repeat) {
         use_up_answer(run, index).await?;

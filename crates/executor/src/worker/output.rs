@@ -21,14 +21,25 @@ pub(super) struct Chunks {
     data: Vec<u8>,
     /// What all outputs of the process take; set with the first part.
     buffered: Option<Arc<AtomicUsize>>,
+    /// Why a part was refused. The parts behind it were under way before the worker could know.
+    broken: Option<Fault>,
+    /// Whether a result with these parts was refused. The worker may send it again with its parts or without.
+    is_refused: bool,
 }
 
 impl Chunks {
-    /// Adds a part. A refused one takes all parts before it away.
+    /// Adds a part. A refused one takes all parts before it away, and those behind it are dropped up to the result.
+    /// The first part after a refused result begins the output anew.
     ///
     /// # Errors
     /// `too_large` for a part or an output that is too large, `overloaded` while the process keeps too much.
     pub(super) fn add(&mut self, part: &[u8], buffered: &Arc<AtomicUsize>) -> Result<(), Fault> {
+        if self.broken.is_some() {
+            return Ok(());
+        }
+        if self.is_refused {
+            *self = Self::default();
+        }
         let refused = if part.len() > MAX_CHUNK {
             let message = format!("has {} bytes; send at most {MAX_CHUNK} at a time", part.len());
             Some(Problem::at(Code::TooLarge, "output.data", message).into())
@@ -46,6 +57,7 @@ impl Chunks {
         };
         if let Some(fault) = refused {
             *self = Self::default();
+            self.broken = Some(fault.clone());
             return Err(fault);
         }
         self.buffered.get_or_insert_with(|| Arc::clone(buffered));
@@ -57,6 +69,26 @@ impl Chunks {
     /// The bytes so far.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.data
+    }
+
+    /// The parts that belong to a result. A result that `needs_output` is refused where a part was, because the
+    /// parts that are left are not its output.
+    ///
+    /// # Errors
+    /// The refusal of the part.
+    pub(super) fn take(&mut self, needs_output: bool) -> Result<Self, Fault> {
+        let taken = std::mem::take(self);
+        match &taken.broken {
+            Some(fault) if needs_output => Err(fault.clone()),
+            Some(_) => Ok(Self::default()),
+            None => Ok(taken),
+        }
+    }
+
+    /// The parts of a result that was refused.
+    pub(super) fn refused(mut self) -> Self {
+        self.is_refused = true;
+        self
     }
 }
 
@@ -120,6 +152,37 @@ mod tests {
         assert_eq!(buffered.load(Ordering::Relaxed), 7);
         assert!(chunks.add(&vec![0; MAX_CHUNK + 1], &buffered).is_err());
         assert_eq!((chunks.bytes().len(), buffered.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn what_is_left_of_an_output_with_a_refused_part_is_no_output() {
+        let buffered = Arc::new(AtomicUsize::new(0));
+        let mut chunks = Chunks::default();
+        chunks.add(b"one ", &buffered).unwrap();
+        assert!(chunks.add(&vec![0; MAX_CHUNK + 1], &buffered).is_err());
+        chunks.add(b"three", &buffered).unwrap();
+        let refused = chunks.take(true).unwrap_err();
+        assert_eq!(refused.reason.as_str(), "too_large");
+        chunks.add(b"one three", &buffered).unwrap();
+        assert_eq!(chunks.take(true).unwrap().bytes(), b"one three");
+        assert!(chunks.add(&vec![0; MAX_CHUNK + 1], &buffered).is_err());
+        chunks.add(b"tail", &buffered).unwrap();
+        assert_eq!(chunks.take(false).unwrap().bytes(), b"");
+        assert_eq!(buffered.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn the_parts_of_a_refused_result_count_once_however_it_is_sent_again() {
+        let buffered = Arc::new(AtomicUsize::new(0));
+        let mut chunks = Chunks::default();
+        chunks.add(b"one ", &buffered).unwrap();
+        chunks.add(b"two", &buffered).unwrap();
+        let mut chunks = chunks.take(true).unwrap().refused();
+        assert_eq!(chunks.bytes(), b"one two", "the result alone");
+        chunks.add(b"one ", &buffered).unwrap();
+        chunks.add(b"two", &buffered).unwrap();
+        assert_eq!(chunks.bytes(), b"one two", "the result with its parts");
+        assert_eq!(buffered.load(Ordering::Relaxed), 7);
     }
 
     #[test]

@@ -54,7 +54,8 @@ impl Workers {
     /// Takes a result, and stores it beside the messages that follow.
     ///
     /// # Errors
-    /// `type_mismatch`, `too_large`, `limit_out_of_range`, `tool_call_unknown`, `lease_lost`; then the call goes on.
+    /// `type_mismatch`, `too_large`, `limit_out_of_range`, `tool_call_unknown`, `lease_lost`, and `overloaded` where a
+    /// part of its output was; then the call goes on.
     pub(super) fn take_result(
         &self,
         (stream, outgoing): (u64, &Outgoing),
@@ -70,11 +71,12 @@ impl Workers {
                 let message = "is set, and parts of the output were sent; send one of both";
                 return Err(Problem::at(Code::TypeMismatch, "result.output", message).into());
             }
+            let chunks = call.chunks.take(taken.success && taken.output.is_empty())?;
             call.is_settling = true;
             let HeldCall { run_id, wait_id, lease_epoch, .. } = *call;
             (taken.run_id, taken.by) = (run_id, by);
             taken.lease = AnsweredWait { id: wait_id, lease_epoch };
-            Ok(std::mem::take(&mut call.chunks))
+            Ok(chunks)
         });
         let chunks = found.unwrap_or_else(|| Err(unknown(&name)))?;
         let (workers, outgoing) = (self.clone(), outgoing.clone());
@@ -106,7 +108,7 @@ impl Workers {
                 self.0.streams.with(stream, |stream| match stream.calls.get_mut(call_id) {
                     Some(call) if !is_over && call.lease_epoch == lease.lease_epoch => {
                         call.is_settling = false;
-                        call.chunks = chunks;
+                        call.chunks = chunks.refused();
                     }
                     Some(_) | None => stream.remove(*call_id, lease.lease_epoch),
                 });

@@ -116,6 +116,14 @@ pub(super) async fn held(
     }
 }
 
+/// The refusal of a plan that an agent submits without a lease.
+pub(crate) fn not_leased(run_id: Uuid) -> Fault {
+    let message = format!(
+        "an agent plans run {run_id} under a lease; call LeasePlan and send the lease_epoch of its answer"
+    );
+    Fault::new(FaultCode::LeaseLost, message).with_field("lease_epoch")
+}
+
 fn lost(run_id: Uuid) -> Fault {
     let message = format!(
         "the lease of the plan of run {run_id} is not held by this caller under that lease_epoch any more"

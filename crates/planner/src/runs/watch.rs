@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::execution::StepProgress;
-use surety_common::domain::fault::Fault;
+use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::journal::{Entry, Event, Subject};
 use surety_common::domain::plan::PlanStep;
 use surety_common::store::{self, Page, Progress, Topic};
@@ -28,7 +28,7 @@ impl Planner {
     /// continues until the run ends, with `progress` as well beside what workers report meanwhile.
     ///
     /// # Errors
-    /// `run_not_found`, `database_unavailable`.
+    /// `run_not_found`, `database_unavailable`. The stream ends with `shutting_down` where the planner ends before the run.
     pub async fn watch(
         self: Arc<Self>,
         run_id: Uuid,
@@ -133,7 +133,12 @@ impl Cursor {
         loop {
             match self.ahead {
                 Ahead::TheEnd => return Ok(None),
-                Ahead::NothingYet if !self.goes_on() => return Ok(None),
+                Ahead::NothingYet if !self.follow => return Ok(None),
+                // An end without an error would read as the end of the run.
+                Ahead::NothingYet if self.planner.shutdown.is_cancelled() => {
+                    let message = "the planner shuts down and the run has not ended; follow it from another one";
+                    return Err(Fault::new(FaultCode::ShuttingDown, message));
+                }
                 Ahead::NothingYet => {
                     if let Some(reports) = self.read_reports().await? {
                         return Ok(Some(reports));
@@ -147,10 +152,6 @@ impl Cursor {
                 return Ok(Some(page.events.into_iter().map(Watched::event).collect()));
             }
         }
-    }
-
-    fn goes_on(&self) -> bool {
-        self.follow && !self.planner.shutdown.is_cancelled()
     }
 
     async fn read(&mut self) -> Result<Page, Fault> {

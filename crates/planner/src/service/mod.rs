@@ -73,8 +73,11 @@ impl Service {
         }
         let role = caller.may(&object, not_found)?;
         let sight = overlays::sight(caller, &found.owner.submitter);
+        let roles = &caller.identity().roles;
+        let owns = roles.contains(&Role::Submitter) && caller.name() == found.owner.submitter;
+        let is_machine = role.is_machine() && !owns && !roles.contains(&Role::Operator);
         let namespace = namespace.clone();
-        Ok(NamedRun { id, namespace, planner, role, sight })
+        Ok(NamedRun { id, namespace, planner, role, is_machine, sight })
     }
 }
 
@@ -86,6 +89,8 @@ struct NamedRun {
     planner: Arc<Planner>,
     /// The role that allows the call.
     role: Role,
+    /// Whether only the role of a machine allows it, and none that a person has.
+    is_machine: bool,
     /// Whose hidden checks the caller sees whole.
     sight: Sight,
 }

@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::intake::{self, leases};
 use crate::plan::patch::{Patched, apply_patch, parse_patch};
 use crate::plan::{PlanState, normalise_plan, parse_plan};
+use futures::{StreamExt, TryStreamExt, stream};
 use surety_common::domain::check::Author;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::limits::Limits;
@@ -16,6 +17,9 @@ use surety_common::wire::run::read_step_state;
 use surety_common::wire::v1;
 use surety_common::wire::v1::planner_service_server::PlannerService;
 use tonic::{Request, Response, Status};
+
+/// The most leases of one call that are extended at a time.
+const HEARTBEATS_AT_ONCE: usize = 256;
 
 #[tonic::async_trait]
 impl PlannerService for Plans {
@@ -65,7 +69,12 @@ impl PlannerService for Plans {
         let service = self.stateful("SubmitPlan")?;
         let caller = caller(&request)?;
         let request = request.into_inner();
-        let NamedRun { id, planner, role, .. } = service.of_run(&caller, &request.run_id).await?;
+        let named = service.of_run(&caller, &request.run_id).await?;
+        let NamedRun { id, planner, role, is_machine, .. } = named;
+        // What an agent plans counts against the limits of its lease.
+        if is_machine && request.lease_epoch == 0 {
+            return Err(status(leases::not_leased(id)));
+        }
         let call = Call::of(id, caller.name(), &request).map_err(status)?;
         let submitted = submission::submit(&planner, (role, &call), id, request, None).await;
         Ok(Response::new(submitted.map_err(status)?))
@@ -103,17 +112,25 @@ impl PlannerService for Plans {
         let caller = caller(&request)?;
         let v1::HeartbeatPlanRequest { planner_id, fences } = request.into_inner();
         plan_leases::few(&planner_id, &fences).map_err(status)?;
-        let mut beats = plan_leases::Beats::default();
-        for fence in fences {
-            let lease = plan_leases::held(&caller, &fence).map_err(status)?;
+        let extend = async |fence: v1::PlanFence| {
+            let lease = plan_leases::held(&caller, &fence)?;
             // A run that is gone has no lease.
-            let extended = match service.shards.of_run(lease.run_id).await.map_err(status)? {
-                Some((_, planner)) => leases::extend(&planner, lease).await.map_err(status)?,
+            let extended = match service.shards.of_run(lease.run_id).await? {
+                Some((_, planner)) => leases::extend(&planner, lease).await?,
                 None => None,
             };
-            beats.add(fence, extended);
-        }
-        Ok(Response::new(beats.0))
+            Ok::<_, Fault>((fence, extended))
+        };
+        // Those that are under way together are one statement.
+        let extended = stream::iter(fences).map(extend).buffered(HEARTBEATS_AT_ONCE);
+        let beats = extended.try_fold(
+            plan_leases::Beats::default(),
+            async |mut beats, (fence, extended)| {
+                beats.add(fence, extended);
+                Ok(beats)
+            },
+        );
+        Ok(Response::new(beats.await.map_err(status)?.0))
     }
 
     async fn release_plan(

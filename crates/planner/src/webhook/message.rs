@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use surety_common::domain::run::RunRecord;
 use surety_common::store::Delivery;
 
-/// The text of a delivery; none where its wait was answered meanwhile, or its run has not ended.
+/// The text of a delivery; none where its wait was answered meanwhile, is the pause that a person asked for, or where
+/// its run has not ended.
 pub(super) fn of(delivery: &Delivery, run: &RunRecord) -> Option<String> {
     let data = match delivery.event.as_str() {
         "wait.opened" => wait(delivery, run)?,
@@ -21,7 +22,8 @@ pub(super) fn of(delivery: &Delivery, run: &RunRecord) -> Option<String> {
 }
 
 fn wait(delivery: &Delivery, run: &RunRecord) -> Option<Value> {
-    let wait = run.execution.waits().find(|wait| wait.id == delivery.subject)?;
+    let is_pause = run.execution.paused.iter().any(|paused| paused.wait.id == delivery.subject);
+    let wait = run.execution.waits().find(|wait| wait.id == delivery.subject && !is_pause)?;
     let steps = run.plan.as_deref().map(|plan| plan.steps.as_slice()).unwrap_or_default();
     let step = wait.step_index.and_then(|index| steps.get(index));
     Some(json!({

@@ -251,6 +251,23 @@ pub(super) fn cases() -> Vec<Case> {
                         run_id: victim.run_id.clone(),
                         expected_revision: 1,
                         plan_source: Some(source),
+                        lease_epoch: 1,
+                        ..Default::default()
+                    };
+                    scene.plans(AGENT)?.submit_plan(request).await.map(drop)
+                }
+                .boxed()
+            },
+        },
+        Case {
+            name: "a plan of an agent that leased none",
+            code: "lease_lost",
+            act: |scene, victim| {
+                async move {
+                    let source = v1::submit_plan_request::PlanSource::PlanText("{}".to_owned());
+                    let request = v1::SubmitPlanRequest {
+                        run_id: victim.run_id.clone(),
+                        plan_source: Some(source),
                         ..Default::default()
                     };
                     scene.plans(AGENT)?.submit_plan(request).await.map(drop)

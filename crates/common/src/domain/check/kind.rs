@@ -17,7 +17,7 @@ pub enum CheckKind {
     ContentContains,
     /// A verification by a tool passed.
     ToolFact,
-    /// The assignee of a toolchain run reported. Not supported yet.
+    /// The assignee of a toolchain run reported.
     ActionReport,
     /// A CEL expression over the receipts' facts is true.
     Expression,

@@ -3,9 +3,10 @@
 use super::git::GitChange;
 use super::line::scripts_in;
 use super::reading::Reading;
+use super::shadow::is_made;
 use super::start_tests::{StartTests, is_counterpart, stem};
 use super::{InputKind, StartInputs};
-use crate::domain::manifest::{Aspect, Change, Kind, Manifest, changes};
+use crate::domain::manifest::{Aspect, Change, Entry, Kind, Manifest, changes};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
@@ -75,8 +76,8 @@ impl Exam {
                 inputs.kind_of_added(path).or_else(takes_place).or_else(is_script)
             };
             let (Some(kind), Some(aspect)) = (kind, change.aspect()) else { continue };
-            // The text of the script is still the original; a run may make it executable.
-            if aspect == Aspect::Mode && kind == InputKind::Script {
+            // The text is still the original; a run may make it executable.
+            if aspect == Aspect::Mode && (kind == InputKind::Script || gets_executable(&change)) {
                 continue;
             }
             let is_data = |reading: &Reading| reading.is_data(&String::from_utf8_lossy(path), kind);
@@ -84,7 +85,15 @@ impl Exam {
                 continue;
             }
             let difference = Difference { path: path.to_vec(), kind, aspect };
-            if was_there {
+            // What make makes is made again from the sources.
+            let is_product = || {
+                let is_file = change.after.is_some_and(|entry| entry.kind == Kind::File);
+                let path = String::from_utf8_lossy(path);
+                is_file && (is_made(&path) || inputs.texts().is_target(line, &path))
+            };
+            if was_there && is_product() {
+                exam.take_out.push(difference);
+            } else if was_there {
                 exam.put_back.push(difference);
             } else if kind != InputKind::Shadow
                 && (tests.get_or_insert_with(|| StartTests::of(inputs, start)).is_new(
@@ -131,4 +140,11 @@ impl Exam {
         all.sort_by(|a, b| a.path.cmp(&b.path));
         all
     }
+}
+
+/// Whether a file only became one that may be started.
+fn gets_executable(change: &Change<'_>) -> bool {
+    let bits = |entry: Option<&Entry>| entry.map_or(0, |entry| entry.mode & 0o111);
+    let (before, after) = (bits(change.before), bits(change.after));
+    before & !after == 0 && after != before
 }

@@ -14,6 +14,7 @@ const FOLDERS: &[&str] = &[
     "approved",
     "baseline",
     "baselines",
+    "cases",
     "cassettes",
     "expectations",
     "expected",
@@ -29,10 +30,25 @@ const FOLDERS: &[&str] = &[
     "test-cases",
     "test_cases",
     "testcases",
+    "vectors",
 ];
 /// Words in the names of such files.
-const WORDS: &[&str] =
-    &["approved", "baseline", "expected", "fixture", "fixtures", "golden", "snapshot"];
+const WORDS: &[&str] = &[
+    "approved",
+    "baseline",
+    "case",
+    "cases",
+    "expected",
+    "fixture",
+    "fixtures",
+    "golden",
+    "snapshot",
+    "test",
+    "testcases",
+    "testdata",
+    "tests",
+    "vectors",
+];
 /// The most places that are looked for.
 const MAX_PLACES: usize = 1_000;
 

@@ -15,6 +15,8 @@ const WORDS: &[&str] = &[
     "expect",
     "expectations",
     "harness",
+    "matcher",
+    "matchers",
     "mocks",
     "stubs",
     "testhelper",
@@ -32,10 +34,13 @@ const WORDS: &[&str] = &[
 pub(super) fn helps_by_name(path: &str) -> bool {
     let stem = name_of(path).split('.').next().unwrap_or_default().to_ascii_lowercase();
     let mut words = stem.split(['_', '-']);
-    language_of(path).is_some()
+    let language = language_of(path);
+    // Products in other languages have such modules too.
+    let is_helper = |word: &str| language == Some("shell") && matches!(word, "helper" | "helpers");
+    language.is_some()
         && convention_of(path).is_none()
         && !is_product(path)
-        && words.any(|word| WORDS.contains(&word))
+        && words.any(|word| WORDS.contains(&word) || is_helper(word))
 }
 
 /// Such sources of the start. One that a test is named after is what that test is about.
@@ -73,6 +78,8 @@ mod tests {
             ("harness.py", true),
             ("tools/my_asserts.js", true),
             ("assertions.h", true),
+            ("helpers.sh", true),
+            ("helpers.py", false),
             ("minunit.h", false),
             ("src/harness.py", false),
             ("expected.txt", false),

@@ -1,7 +1,7 @@
 //! The scripts that interpreters start.
 
 use super::visits::options_of;
-use crate::domain::shell_line::is_python;
+use crate::domain::shell_line::{is_python, is_shell};
 
 /// Options by which programs of JavaScript load a file before all others.
 pub(super) const LOADING_OPTIONS: &[&str] = &["-r", "--import", "--loader", "--require"];
@@ -71,6 +71,9 @@ pub(super) fn script_of<'a>(name: &str, arguments: &[&'a str]) -> Option<Option<
         let runs = runs || name == "java";
         return arguments.iter().find(is_source).filter(|_| runs).map(|script| Some(*script));
     }
+    if reads_syntax_only(name, arguments) {
+        return None;
+    }
     let arguments = match arguments.split_first() {
         Some((&"run", rest)) if name == "coverage" => rest,
         Some((&("run" | "test"), rest)) if matches!(name, "bun" | "deno") => rest,
@@ -88,6 +91,23 @@ pub(super) fn script_of<'a>(name: &str, arguments: &[&'a str]) -> Option<Option<
         }
     }
     Some(None)
+}
+
+/// Whether a program reads its file for its syntax and does not start it: the file is what the check is about.
+pub(super) fn reads_syntax_only(name: &str, arguments: &[&str]) -> bool {
+    let letter = match name {
+        "node" | "nodejs" | "perl" | "ruby" => 'c',
+        "php" => 'l',
+        _ if is_shell(name) => 'n',
+        _ => return false,
+    };
+    let mut options = arguments.iter().take_while(|word| word.starts_with('-'));
+    options.any(|option| match option.strip_prefix("--") {
+        Some(long) => matches!(long, "check" | "no-exec" | "noexec" | "syntax-check"),
+        // PHP's letters stand alone, and those of its other options are values.
+        None if name == "php" => *option == "-l",
+        None => option.contains(letter),
+    })
 }
 
 /// The options of an interpreter behind which no script stands, and those that have a value.

@@ -2,7 +2,7 @@
 //! made.
 
 use super::configuration::recipes_of_program;
-use super::interpreter::{LOADERS, LOADING_OPTIONS, loaded, script_of};
+use super::interpreter::{LOADERS, LOADING_OPTIONS, loaded, reads_syntax_only, script_of};
 use super::visits::{Visits, join, options_of};
 use super::words::{CHECKING, is_of_checks};
 use crate::domain::shell_line::{Given, base_name, given_to_shell, is_python, is_shell};
@@ -142,6 +142,7 @@ fn started<'a>(name: &str, arguments: &[&'a str], input: &'a Option<String>) -> 
     let script = if is_shell(name) {
         match given_to_shell(name, arguments) {
             Some(Given::Text(_)) => return None,
+            Some(Given::File(_)) if reads_syntax_only(name, arguments) => return None,
             Some(Given::File(script)) => Some(script),
             None => None,
         }
@@ -196,14 +197,14 @@ pub(super) enum Named {
 /// Whether a line names a path, or a folder above it: then what is to be made there is asked for.
 pub fn names(line: &str, path: &str) -> bool {
     let visits = Visits::of(line, "");
-    visits.words().any(|(folder, _, word)| word_names("", (folder, word), path).is_some())
+    visits.words().any(|it| word_names("", it, path).is_some())
 }
 
 /// Whether a line names a file by itself.
 pub(super) fn names_file(line: &str, root: &str, path: &str) -> bool {
     let visits = Visits::of(line, root);
     let mut words = visits.words();
-    words.any(|(folder, _, word)| word_names(root, (folder, word), path) == Some(Named::File))
+    words.any(|it| word_names(root, it, path) == Some(Named::File))
 }
 
 /// How the operands of a line name a path, and the folders that it goes to. The targets of recipes are no paths.
@@ -211,8 +212,8 @@ pub(super) fn named(line: &str, root: &str, path: &str) -> Vec<Named> {
     let visits = Visits::of(line, root);
     let operands =
         visits.words().filter(|(_, program, word)| word.contains('/') || !takes_targets(program));
-    let operands = operands.filter_map(|(folder, _, word)| word_names(root, (folder, word), path));
-    let folders = visits.folders.iter().filter_map(|folder| word_names("", ("", folder), path));
+    let operands = operands.filter_map(|it| word_names(root, it, path));
+    let folders = visits.folders.iter().filter_map(|folder| word_names("", ("", "", folder), path));
     operands.chain(folders).collect()
 }
 
@@ -225,7 +226,12 @@ fn takes_targets(program: &str) -> bool {
     PROGRAMS.contains(&program)
 }
 
-fn word_names(root: &str, (folder, word): (&str, &str), path: &str) -> Option<Named> {
+/// How a word of a program in this folder names a path.
+fn word_names(
+    root: &str,
+    (folder, program, word): (&str, &str, &str),
+    path: &str,
+) -> Option<Named> {
     let word = word.split_once("::").map_or(word, |(file, _)| file);
     let word = word.split_once('=').map_or(word, |(_, value)| value);
     let word = word.strip_suffix("/...").unwrap_or(word);
@@ -243,7 +249,6 @@ fn word_names(root: &str, (folder, word): (&str, &str), path: &str) -> Option<Na
     if let Some(found) = at(join(root, folder, word)) {
         return Some(found);
     }
-    // A module's name, and a test target of cargo.
     let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
     if !word.contains('/') && word.contains('.') {
         let dotted = join("", folder, &word.replace('.', "/"));
@@ -254,9 +259,25 @@ fn word_names(root: &str, (folder, word): (&str, &str), path: &str) -> Option<Na
             return Some(found);
         }
     }
-    let is_target =
-        stem.rsplit_once('/').is_some_and(|(above, name)| name == word && above.ends_with("tests"));
-    is_target.then_some(Named::File)
+    // A test target of cargo.
+    let is_target = |(above, name): (&str, &str)| name == word && above.ends_with("tests");
+    let is_target = path.ends_with(".rs") && stem.rsplit_once('/').is_some_and(is_target);
+    let is_module = || is_python(program) && names_module(folder, word, path);
+    (is_target || is_module()).then_some(Named::File)
+}
+
+/// Whether a word of Python is the module at a path, or a class or a function in it: `test_a.CaseTest.test_b`.
+fn names_module(folder: &str, word: &str, path: &str) -> bool {
+    let Some(stem) = path.strip_suffix(".py").filter(|_| !word.contains('/')) else { return false };
+    let ends = word.match_indices('.').map(|(at, _)| at).chain([word.len()]);
+    let mut modules = ends.filter_map(|end| word.split_at_checked(end));
+    modules.any(|(module, inside)| {
+        let is_inside = inside.is_empty() || inside.starts_with('.');
+        let is_class = inside.trim_start_matches('.').starts_with(char::is_uppercase);
+        is_inside
+            && (inside.is_empty() || is_class)
+            && stem == join("", folder, &module.replace('.', "/"))
+    })
 }
 
 /// Runners of tests and tools that Python starts as modules.
@@ -325,10 +346,38 @@ mod tests {
             ("awk -f check.awk out.txt", &["check.awk"]),
             ("echo ./check.sh", &[]),
             ("cat check.py", &[]),
+            ("bash -n check.sh", &[]),
+            ("sh -en check.sh", &[]),
+            ("node --check check.js", &[]),
+            ("ruby -wc check.rb", &[]),
+            ("php -l check.php", &[]),
+            ("node check.js -c", &["check.js"]),
+            ("(cd web && npm test) && ./check.sh", &["check.sh"]),
+            ("(cd a && ./x.sh) && (cd b && ./y.sh)", &["a/x.sh", "b/y.sh"]),
+            ("pushd web && make && popd && sh check.sh", &["check.sh"]),
+            ("env -C sub ./check.sh", &["sub/check.sh"]),
         ] {
             let found = scripts_in(line, "/srv/p");
             let found: Vec<_> = found.iter().map(|script| script.path.as_str()).collect();
             assert_eq!(found, expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_new_test_is_named_by_its_module_and_not_by_a_target_of_make() {
+        for (line, path, expected) in [
+            ("python3 -m unittest test_more", "test_more.py", true),
+            ("python3 -m unittest test_calc test_more", "test_more.py", true),
+            ("python3 -m unittest tests.test_more.MoreTest", "tests/test_more.py", true),
+            ("python3 -m unittest tests.test_more.MoreTest.test_x", "tests/test_more.py", true),
+            ("cd sub && python3 -m unittest test_more", "sub/test_more.py", true),
+            ("python3 -m unittest tests.test_mean", "tests.py", false),
+            ("python3 -m unittest tests.test_mean", "test_mean.py", false),
+            ("cargo test --test new", "tests/new.rs", true),
+            ("make test", "tests/test.py", false),
+            ("npm run unit", "tests/unit.js", false),
+        ] {
+            assert_eq!(names_file(line, "", path), expected, "{line} {path}");
         }
     }
 }

@@ -79,17 +79,18 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
     }
     let words: BTreeSet<&str> = start.split(|letter: char| !is_of_word(letter)).collect();
     let (before, after) = (items(start), items(now));
+    let known = Known { words, makes: Makes::of(&before), files };
     let is_new = |item: &Item, has_rule: bool| match item {
         Item::Variable(name, values) => {
             let name = name.trim_end_matches(['=', ':', '?', '+', '!']).trim();
-            !words.contains(name)
+            !known.words.contains(name)
                 && !OF_MAKE.contains(&name)
                 && !name.starts_with('.')
                 && values.iter().all(|word| is_source(word, files))
                 && !values.is_empty()
         }
         Item::Rule(targets, needs, _) if *targets == [".PHONY"] => {
-            needs.iter().all(|need| is_new_target(need, &words, files))
+            needs.iter().all(|need| known.is_new_target(need))
         }
         Item::Rule(targets, needs, recipe) => {
             let is_object = |target: &String| {
@@ -97,9 +98,8 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
                     && is_source(target, files)
                     && needs.iter().all(|need| is_source(need, files))
             };
-            let is_one = |target: &String| {
-                is_object(target) || has_rule && is_new_target(target, &words, files)
-            };
+            let is_one =
+                |target: &String| is_object(target) || has_rule && known.is_new_target(target);
             targets.iter().all(is_one)
         }
         Item::Other(_) => false,
@@ -109,7 +109,7 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
     for item in &before {
         loop {
             let Some(next) = rest.next() else { return false };
-            if extends(item, next, &words, files) {
+            if extends(item, next, &known) {
                 break;
             }
             if !is_new(next, has_rule) {
@@ -122,7 +122,7 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
 }
 
 /// Whether an item says the same, at most with further sources.
-fn extends(before: &Item, now: &Item, words: &BTreeSet<&str>, files: &dyn StartFiles) -> bool {
+fn extends(before: &Item, now: &Item, known: &Known<'_>) -> bool {
     let added = |before: &[String], now: &[String]| {
         let mut wanted = before.iter().peekable();
         let mut added = Vec::new();
@@ -135,15 +135,17 @@ fn extends(before: &Item, now: &Item, words: &BTreeSet<&str>, files: &dyn StartF
         }
         wanted.peek().is_none().then_some(added)
     };
-    let is_source = |word: &String| is_source(word, files);
+    let is_source = |word: &String| is_source(word, known.files);
     match (before, now) {
         (Item::Variable(name, values), Item::Variable(other, others)) => {
-            name == other && added(values, others).is_some_and(|it| it.iter().all(is_source))
+            let is_list = !values.is_empty() && values.iter().all(is_source);
+            let may_be_added = |word: &String| is_list && is_source(word);
+            name == other && added(values, others).is_some_and(|it| it.iter().all(may_be_added))
         }
         (Item::Rule(targets, needs, recipe), Item::Rule(others, other_needs, lines)) => {
             let is_phony = *targets == [".PHONY"];
             let may_be_added =
-                |word: &String| is_source(word) || is_phony && is_new_target(word, words, files);
+                |word: &String| is_source(word) || is_phony && known.is_new_target(word);
             targets == others
                 && recipe == lines
                 && added(needs, other_needs).is_some_and(|it| it.iter().all(may_be_added))
@@ -153,10 +155,89 @@ fn extends(before: &Item, now: &Item, words: &BTreeSet<&str>, files: &dyn StartF
     }
 }
 
-/// A target without a file: the start has no word of it, and no file that a rule could make it from.
-fn is_new_target(name: &str, words: &BTreeSet<&str>, files: &dyn StartFiles) -> bool {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-    !name.is_empty() && name.chars().all(is_plain) && !words.contains(name) && !files.has_stem(name)
+/// What the makefile of the start and the files beside it have.
+struct Known<'a> {
+    words: BTreeSet<&'a str>,
+    makes: Makes,
+    files: &'a dyn StartFiles,
+}
+
+impl Known<'_> {
+    /// A target without a file: the start has no word of it, no rule that makes it by a pattern, and no file that a
+    /// rule of make could make it from.
+    fn is_new_target(&self, name: &str) -> bool {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+        !name.is_empty()
+            && name.chars().all(is_plain)
+            && !self.words.contains(name)
+            && !self.makes.may_make(name)
+            && !self.files.has_stem(name)
+    }
+}
+
+/// What the rules of the start make beyond the targets that they name.
+enum Makes {
+    /// The targets of patterns.
+    Patterns(Vec<String>),
+    /// Any target: computed names, or rules of a file that is included.
+    Anything,
+}
+
+impl Makes {
+    fn of(items: &[Item]) -> Self {
+        let is_word = |word: &String| !word.contains(['$', '%']);
+        let lists: BTreeSet<&str> = items
+            .iter()
+            .filter_map(|item| match item {
+                Item::Variable(name, values) if values.iter().all(is_word) => Some(name),
+                Item::Variable(..) | Item::Rule(..) | Item::Other(_) => None,
+            })
+            .map(|name| name.trim_end_matches(['=', ':', '?', '+']))
+            .collect();
+        let mut patterns = Vec::new();
+        for item in items {
+            let targets: Vec<String> = match item {
+                Item::Variable(..) => continue,
+                Item::Rule(targets, ..) => targets.clone(),
+                Item::Other(line) => match line.split_once([':', '=']) {
+                    Some((targets, _)) => targets.split_whitespace().map(str::to_owned).collect(),
+                    // Includes and conditionals.
+                    None if includes(line) => return Self::Anything,
+                    None => continue,
+                },
+            };
+            for target in targets {
+                let variable = target.strip_prefix("$(").and_then(|rest| rest.strip_suffix(')'));
+                if target.contains('%') {
+                    patterns.push(target);
+                } else if target.contains('$') && !variable.is_some_and(|it| lists.contains(it)) {
+                    return Self::Anything;
+                }
+            }
+        }
+        Self::Patterns(patterns)
+    }
+
+    fn may_make(&self, name: &str) -> bool {
+        let matches = |pattern: &String| {
+            let (before, after) = pattern.split_once('%').unwrap_or((pattern, ""));
+            pattern.contains('$')
+                || name.len() > before.len() + after.len()
+                    && name.starts_with(before)
+                    && name.ends_with(after)
+        };
+        match self {
+            Self::Anything => true,
+            Self::Patterns(patterns) => patterns.iter().any(matches),
+        }
+    }
+}
+
+/// Whether a line includes another makefile, or may come to more rules.
+fn includes(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with('$')
+        || ["include", "-include", "sinclude"].iter().any(|it| line.starts_with(it))
 }
 
 /// A source, or what is made of one, that is no check input.
@@ -209,9 +290,16 @@ fn item(line: &str) -> Item {
     match (colon, assigned) {
         (None, Some(at)) => {
             let (name, value) = line.split_at(at + 1);
-            match name.split_whitespace().count() {
-                1 | 2 => Item::Variable(words(name).concat(), words(value)),
-                _ => other(),
+            let parts = words(name);
+            let is_operator = |word: &String| word.chars().all(|letter| ":?+=".contains(letter));
+            // `export NAME =` and the like say more than a value, and the value of `!=` is a command.
+            match parts.get(1..) {
+                _ if name.ends_with("!=") => other(),
+                Some([]) => Item::Variable(parts.concat(), words(value)),
+                Some([operator]) if is_operator(operator) => {
+                    Item::Variable(parts.concat(), words(value))
+                }
+                Some(_) | None => other(),
             }
         }
         // Variables of one target, recipes on the same line, and rules with patterns.
@@ -235,9 +323,9 @@ fn item(line: &str) -> Item {
 mod tests {
     use super::*;
 
-    struct Known;
+    struct Files;
 
-    impl StartFiles for Known {
+    impl StartFiles for Files {
         fn is_check_input(&self, path: &str) -> bool {
             path.contains("test")
         }
@@ -263,7 +351,7 @@ mod tests {
             ("\tsh test.sh\n", "\tsh test.sh\n.PHONY: lint\nlint: app\n\t./app lint\n"),
             ("CC ?= cc\n", "CC ?= cc\nEXTRA = util.o\n"),
         ] {
-            assert!(only_adds(START, &START.replace(from, to), &Known), "{to}");
+            assert!(only_adds(START, &START.replace(from, to), &Files), "{to}");
         }
     }
 
@@ -288,8 +376,34 @@ mod tests {
             ("main.o: main.c", "sum.o: other.c\nmain.o: main.c\n\ttouch $@"),
             ("test: app", "test: CC = true\ntest: app"),
             ("test: app", "test:"),
+            ("CC ?= cc", "CC ?= ./shim.c cc"),
+            ("CC ?= cc\n", "CC ?= cc\nexport SHELL=./shim.c\n"),
+            ("CC ?= cc\n", "CC ?= cc\noverride LIST = shim.c\n"),
+            ("CC ?= cc\n", "CC ?= cc\nprivate LIST=shim.c\n"),
+            ("CC ?= cc\n", "CC ?= cc\nLIST != ./shim.c\n"),
         ] {
-            assert!(!only_adds(START, &START.replace(from, to), &Known), "{to}");
+            assert!(!only_adds(START, &START.replace(from, to), &Files), "{to}");
+        }
+    }
+
+    #[test]
+    fn a_target_that_a_pattern_or_an_included_rule_makes_is_not_new() {
+        let may_add = |rules: &str, target: &str| {
+            let start = format!("{START}{rules}");
+            only_adds(&start, &format!("{start}\n{target}:\n\ttrue\n"), &Files)
+        };
+        for rules in ["", "%.o: %.c\n\tcc -c $<\n", "BIN = calc\n$(BIN): main.o\n\tcc -o $@ $^\n"] {
+            assert!(may_add(rules, "lint"), "{rules}");
+        }
+        for rules in [
+            "run-%:\n\tsh tests/$*.sh\n",
+            "$(addprefix run-,add):\n\tsh tests/add.sh\n",
+            "ALL = $(wildcard *.sh)\n$(ALL):\n\tsh $@\n",
+            "$(ALL): run-%: tests/%.sh\n\tsh $<\n",
+            "include rules.mk\n",
+            "-include conf.d/*\n",
+        ] {
+            assert!(!may_add(rules, "run-add"), "{rules}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Files that are found in the place of a standard module, of a library of tests or of a program.
 
-use super::language::language_of;
+use super::language::{extension, language_of};
 use super::origins::is_library_of_java;
 
 /// Modules of Python's standard library and of its runners, without names that programs use for themselves.
@@ -29,6 +29,9 @@ const COMMON_MODULES: &str = "antigravity array calendar cgi chunk cmd code colo
      symbol symtable syslog tarfile test this token tty turtle user uu uuid venv wave \
      webbrowser xml zipapp zipfile";
 
+/// Extensions of what is made from one source and is taken in its place.
+const MADE: &[&str] = &["gch", "lo", "o", "obj", "pch", "pyc", "pyo"];
+
 /// Programs that checks start by their bare names.
 const PROGRAMS: &str = "bash bun cargo cat cmake ctest deno diff dotnet env git go gradle grep jest just make mocha mvn \
      ninja node npm npx nox phpunit pnpm pytest python python3 rake rspec ruby rustc sh test tox tsc uv \
@@ -39,6 +42,9 @@ const PYTHON_ROOTS: &[&str] = &["", "src", "lib", "python"];
 /// Whether a path shadows a module or a program. Python finds modules in the folder that it is started in
 /// before its own; elsewhere such a name may be a part of a package.
 pub(super) fn shadows(folders: &str, lower: &str) -> bool {
+    if is_made(lower) {
+        return true;
+    }
     let module = module_file(lower);
     let is_module = |module: &str| has(MODULES, module);
     let always = |module: &str| matches!(module, "sitecustomize" | "usercustomize");
@@ -57,6 +63,12 @@ pub(super) fn shadows(folders: &str, lower: &str) -> bool {
         || folders.ends_with("META-INF/services") && is_library_of_java(lower)
         || (matches!(folders, "" | "bin" | "vendor/bin") || folders.ends_with("node_modules/.bin"))
             && has(PROGRAMS, lower)
+}
+
+/// Whether a file is made from one source and is taken in its place: from the source it is made again.
+pub(super) fn is_made(path: &str) -> bool {
+    let extension = extension(path.rsplit('/').next().unwrap_or(path));
+    extension.is_some_and(|it| MADE.iter().any(|made| made.eq_ignore_ascii_case(it)))
 }
 
 /// Whether a file of the start that shadows a module is a product: only an added one takes the place of what the start

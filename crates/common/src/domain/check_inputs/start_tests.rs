@@ -77,6 +77,11 @@ impl StartTests {
         self.tests.range(whole.clone()..).next().is_some_and(|test| test.starts_with(&whole))
     }
 
+    fn has_module(&self, path: &str) -> bool {
+        let whole = format!("{path}.");
+        self.tests.range(whole.clone()..).next().is_some_and(|test| test.starts_with(&whole))
+    }
+
     /// Whether an added check input replaces nothing of the start, for the check that this line runs.
     pub(super) fn is_new(
         &self,
@@ -99,7 +104,8 @@ impl StartTests {
                 };
                 let is_empty = |it: &Named| match it {
                     Named::File => true,
-                    Named::Below(folder) => !self.has_below(folder),
+                    // Python takes a package before the module of that name.
+                    Named::Below(folder) => !self.has_below(folder) && !self.has_module(folder),
                 };
                 let is_of_new_package = || {
                     let package = test_folder(path).rsplit_once('/').map(|(package, _)| package);

@@ -26,7 +26,7 @@ const CMAKE: Syntax = Syntax {
     comment: "#",
     quotes: "\"",
     by_line: true,
-    words: &["test", "return("],
+    words: &["test", "return(", "ndebug", "cmake_build_type", "_flags", "compile_definitions"],
     blocks: &[
         ("if", "endif"),
         ("foreach", "endforeach"),
@@ -37,7 +37,7 @@ const CMAKE: Syntax = Syntax {
 };
 const MESON: Syntax = Syntax {
     quotes: "'",
-    words: &["test", "subdir_done"],
+    words: &["test", "subdir_done", "ndebug"],
     blocks: &[("if", "endif"), ("foreach", "endforeach")],
     ..CMAKE
 };

@@ -1,7 +1,7 @@
 //! The commands of a line, those of the lines inside it included, each with the folder that it runs in.
 
 use crate::domain::path::Workspace;
-use crate::domain::shell_line::{base_name, segments, substitutions, texts, unwrapped};
+use crate::domain::shell_line::{Folders, base_name, segments, substitutions, texts, unwrapped};
 use std::borrow::Cow;
 
 /// The deepest nesting of lines that is followed.
@@ -19,6 +19,8 @@ const FOLDER_OPTIONS: &[&str] = &[
     "-C",
     "-w",
 ];
+/// The same of programs that start another one there.
+const WRAPPER_FOLDERS: &[&str] = &["--chdir", "--directory", "--project-directory", "-C"];
 /// Options of `xargs` that have a value.
 const XARGS_VALUED: &[&str] = &["-E", "-I", "-L", "-P", "-a", "-d", "-n", "-s"];
 
@@ -69,21 +71,21 @@ struct Walk<'r> {
 
 impl Walk<'_> {
     fn line(&mut self, line: &str, folder: &str, depth: usize) {
-        let mut folder = folder.to_owned();
+        let mut folders = Folders::new(folder.to_owned());
         for segment in segments(line) {
             if depth > MAX_DEPTH || self.found.commands.len() >= MAX_COMMANDS {
                 return;
             }
-            let words: Vec<&str> = segment.words.iter().map(String::as_str).collect();
-            if let [cd, rest @ ..] = words.as_slice()
-                && matches!(*cd, "cd" | "pushd")
-            {
-                let to = rest.iter().find(|word| !word.starts_with('-'));
-                folder = to.map_or_else(String::new, |to| join(self.root, &folder, to));
-                self.found.folders.push(folder.clone());
+            let goes = |folder: &String, to: Option<&str>| {
+                to.map_or_else(String::new, |to| join(self.root, folder, to))
+            };
+            if folders.take(&segment, goes) {
+                self.found.folders.push(folders.now().clone());
                 continue;
             }
-            self.command((&words, &segment.others), segment.input.as_deref(), &folder, depth);
+            let words: Vec<&str> = segment.words.iter().map(String::as_str).collect();
+            let input = segment.input.as_deref();
+            self.command((&words, &segment.others), input, folders.now(), depth);
         }
     }
 
@@ -95,6 +97,9 @@ impl Walk<'_> {
         depth: usize,
     ) {
         let own = unwrapped(words);
+        let wrapper = words.get(..words.len() - own.len()).unwrap_or_default();
+        let to = options_of(wrapper, WRAPPER_FOLDERS).first().map(|to| join(self.root, folder, to));
+        let folder = to.as_deref().unwrap_or(folder);
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let mut all: Vec<String> = owned(words);
         all.extend(others.iter().cloned());

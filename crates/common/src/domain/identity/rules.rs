@@ -110,7 +110,7 @@ pub const RULES: &[Rule] = &[
     rule("RunService", "AnswerQuestion", Answer, OWNERS),
     rule("RunService", "ResolveConfirmation", Approval, APPROVERS),
     rule("RunService", "RevokeGrant", Change, REVOKERS),
-    rule("RunService", "ExtendBudget", Change, OWNERS),
+    rule("RunService", "ExtendBudget", Answer, OWNERS),
     rule("RunService", "ExportReceipts", Read, READERS),
     rule("PlannerService", "ParsePlan", Compute, EVERYONE),
     rule("PlannerService", "ValidatePlan", Compute, EVERYONE),

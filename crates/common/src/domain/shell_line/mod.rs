@@ -6,10 +6,12 @@
 //!
 //! The runners that a line starts and the scripts that it starts are both found with these rules.
 
+mod folder;
 mod nested;
 mod segment;
 mod wrappers;
 
+pub use folder::Folders;
 pub use nested::{Given, given_to_shell, is_shell, substitutions, texts};
 pub use segment::{Segment, is_assignment, segments};
 pub use wrappers::{base_name, is_python, options, unwrapped};

@@ -22,6 +22,17 @@ pub struct Segment {
     pub conditional: bool,
     /// Whether its output goes to a file or to another program.
     pub output_elsewhere: bool,
+    /// The subshells that ended since the command before it, and those that began since then.
+    pub subshells: Subshells,
+}
+
+/// Subshells between two commands, the ended ones first. What a command does to its shell, such as `cd`, ends with it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Subshells {
+    /// How many ended.
+    pub ended: usize,
+    /// How many began.
+    pub began: usize,
 }
 
 /// The commands of a line, in order. A text that is too long has none.
@@ -46,6 +57,8 @@ struct Reader<'l> {
     blocks: usize,
     /// Whether the next command runs only by the result of another one.
     next_conditional: bool,
+    /// The subshells since the last command.
+    subshells: Subshells,
 }
 
 impl<'l> Reader<'l> {
@@ -58,6 +71,7 @@ impl<'l> Reader<'l> {
             redirected: None,
             blocks: 0,
             next_conditional: false,
+            subshells: Subshells::default(),
         }
     }
 
@@ -74,7 +88,19 @@ impl<'l> Reader<'l> {
                 '#' if self.word.is_none() => {
                     while self.rest.next_if(|letter| *letter != '\n').is_some() {}
                 }
-                '\n' | ';' | '(' | ')' | '`' => self.end_segment(false),
+                '(' => {
+                    self.end_segment(false);
+                    self.subshells.began += 1;
+                }
+                ')' => {
+                    self.end_segment(false);
+                    match &mut self.subshells {
+                        // One without a command.
+                        Subshells { began, .. } if *began > 0 => *began -= 1,
+                        Subshells { ended, .. } => *ended += 1,
+                    }
+                }
+                '\n' | ';' | '`' => self.end_segment(false),
                 '&' => self.ampersand(),
                 '|' if self.rest.next_if_eq(&'|').is_some() => self.end_segment(true),
                 '|' => {
@@ -170,6 +196,7 @@ impl<'l> Reader<'l> {
         segment.conditional |= self.blocks > 0 || self.next_conditional;
         self.next_conditional = guards_next;
         if !segment.words.is_empty() {
+            segment.subshells = std::mem::take(&mut self.subshells);
             self.segments.push(segment);
         }
     }

@@ -97,7 +97,11 @@ pub(super) fn make(text: &str, targets: &[&str]) -> Made {
         let Rule { needs, lines } = rule;
         lines.iter_mut().for_each(|line| *line = of_rule(line, name, needs));
     }
-    let Made { lines, targets } = made(&rules, targets);
+    let Made { lines, mut targets } = made(&rules, targets);
+    // A file that make is told of and does not make.
+    targets.retain(|name| {
+        rules.get(name).is_some_and(|rule| !rule.lines.is_empty()) || !name.contains('.')
+    });
     let whole = |line: &String| expanded(line, &variables).replace("$$", "$");
     Made { lines: lines.iter().map(whole).collect(), targets }
 }
@@ -208,22 +212,81 @@ fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// The folder that npm's arguments name, and the script that they start.
-pub(super) fn npm_arguments<'a>(arguments: &[&'a str]) -> (Option<&'a str>, Option<&'a str>) {
-    let (mut folder, mut script) = (None, None);
+/// What a package manager of JavaScript is asked to run.
+#[derive(Debug, Default)]
+pub(super) struct NpmCall<'a> {
+    /// The folder that it goes to.
+    pub(super) folder: Option<&'a str>,
+    /// The script.
+    pub(super) script: Option<&'a str>,
+    /// The packages of the workspace in which it runs the script; none for the package of the folder.
+    pub(super) packages: Option<Packages<'a>>,
+}
+
+/// Packages of a workspace.
+#[derive(Debug)]
+pub(super) enum Packages<'a> {
+    /// All but the outermost.
+    All,
+    /// Those at these paths or with these names.
+    Named(Vec<&'a str>),
+}
+
+impl<'a> Packages<'a> {
+    fn add(packages: &mut Option<Self>, name: Option<&'a str>) {
+        let Some(name) = name else { return };
+        let is_pattern = name.contains(['*', '{', '!', '[']);
+        match packages {
+            Some(Self::Named(names)) if !is_pattern => names.push(name),
+            Some(Self::All) => {}
+            // Which ones a pattern selects is not followed.
+            _ if is_pattern => *packages = Some(Self::All),
+            Some(Self::Named(_)) | None => *packages = Some(Self::Named(vec![name])),
+        }
+    }
+
+    /// Whether the package in this folder, with this manifest, is one of them.
+    pub(super) fn has(&self, folder: &str, manifest: &str) -> bool {
+        let Self::Named(names) = self else { return true };
+        let parsed = json::parse(manifest).ok();
+        let own = parsed.as_ref().and_then(|it| it.value.get("name")).and_then(Value::as_str);
+        names.iter().any(|name| {
+            let name = name.trim_matches('.').trim_start_matches('/').trim_end_matches('/');
+            let below = folder.strip_prefix(name);
+            own == Some(name) || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+}
+
+/// What the arguments of a package manager of this name ask for.
+pub(super) fn npm_call<'a>(program: &str, arguments: &[&'a str]) -> NpmCall<'a> {
+    let NpmCall { mut folder, mut script, mut packages } = NpmCall::default();
     let mut words = arguments.iter().copied();
     while let Some(word) = words.next() {
-        match word {
-            "--prefix" | "-C" | "--dir" | "--cwd" => folder = words.next(),
+        let (option, value) = match word.split_once('=') {
+            Some((option, value)) if word.starts_with("--") => (option, Some(value)),
+            Some(_) | None => (word, None),
+        };
+        match option {
+            "--prefix" | "-C" | "--dir" | "--cwd" => folder = value.or_else(|| words.next()),
+            "-w" if program == "npm" => Packages::add(&mut packages, words.next()),
+            "--workspace" | "--filter" | "-F" => {
+                Packages::add(&mut packages, value.or_else(|| words.next()));
+            }
+            "-ws" | "--workspaces" | "-r" | "--recursive" => packages = Some(Packages::All),
+            "workspace" if program == "yarn" && script.is_none() => {
+                Packages::add(&mut packages, words.next());
+            }
+            "workspaces" if program == "yarn" && script.is_none() => packages = Some(Packages::All),
+            "foreach" if packages.is_some() && script.is_none() => {}
             "--" => break,
-            _ if word.starts_with("--prefix=") => folder = word.get(9..),
             _ if word.starts_with('-') => {}
             "run" | "run-script" if script.is_none() => {}
             "t" | "tst" => script = script.or(Some("test")),
             name => script = script.or(Some(name)),
         }
     }
-    (folder, script)
+    NpmCall { folder, script, packages }
 }
 
 /// The lines of a script in a package.json, with those that npm runs before and after it.

@@ -81,8 +81,8 @@ fn recipe_of(segment: &Segment, project: &dyn Project) -> Option<Recipe> {
             is_plain.then(|| Recipe::Lines(recipe::make(&text, &targets).lines))
         }
         "npm" | "yarn" | "pnpm" => {
-            let (folder, script) = recipe::npm_arguments(arguments);
-            if folder.is_some() || arguments.contains(&"--") {
+            let recipe::NpmCall { folder, script, packages } = recipe::npm_call(program, arguments);
+            if folder.is_some() || packages.is_some() || arguments.contains(&"--") {
                 return None;
             }
             let lines = recipe::npm(&read(&["package.json"])?, script?);

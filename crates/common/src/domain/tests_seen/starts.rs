@@ -6,7 +6,7 @@ use super::recipe;
 use super::runner::Runner;
 use super::started::{Started, file_of, runner_in};
 use crate::domain::shell_line::{
-    Given, Segment, base_name, given_to_shell, is_python, is_shell, segments,
+    Folders, Given, Segment, base_name, given_to_shell, is_python, is_shell, segments,
 };
 use std::collections::BTreeSet;
 
@@ -15,6 +15,8 @@ const MAX_DEPTH: usize = 8;
 /// The most commands that are read for one line.
 const MAX_COMMANDS: usize = 2_000;
 
+/// The most files that one makefile includes, those of included ones counted.
+const MAX_INCLUDED: usize = 64;
 /// The longest script that is followed, in bytes.
 const MAX_SCRIPT: usize = 256 << 10;
 
@@ -63,8 +65,8 @@ pub trait Project {
     /// The text of a file; none where there is none.
     fn read(&self, path: &str) -> Option<String>;
 
-    /// The texts of all files with this name.
-    fn all(&self, name: &str) -> Vec<String>;
+    /// The paths and the texts of all files with this name.
+    fn all(&self, name: &str) -> Vec<(String, String)>;
 }
 
 /// The runners that a line starts itself or by a recipe of make, npm, yarn, pnpm or just.
@@ -183,19 +185,18 @@ impl Search<'_> {
     }
 
     fn line(&mut self, line: &str, place: &Place) {
-        let mut place = place.clone();
+        let mut places = Folders::new(place.clone());
         for segment in segments(line) {
             if self.left == 0 {
                 return;
             }
             self.left -= 1;
-            if let [cd, folder] = &*segment.words
-                && cd == "cd"
-            {
-                place = place.inside(folder);
-                continue;
+            let goes = |place: &Place, to: Option<&str>| {
+                to.map_or_else(|| place.clone(), |folder| place.inside(folder))
+            };
+            if !places.take(&segment, goes) {
+                self.segment(&segment, places.now());
             }
-            self.segment(&segment, &place);
         }
     }
 
@@ -278,6 +279,8 @@ impl Search<'_> {
                 let names = ["GNUmakefile", "makefile", "Makefile"];
                 let names = file.map_or(&names[..], |_| &[]).iter().copied().chain(file);
                 let text = names.into_iter().find_map(|name| self.file(&place, name));
+                let text =
+                    text.map(|text| self.with_included(&text, &place, &mut { MAX_INCLUDED }));
                 let made = text.map(|text| recipe::make(&text, &targets)).unwrap_or_default();
                 let paths = made.targets.iter().map(|name| format!("{}{name}", place.folder));
                 self.recipes.targets.extend(paths);
@@ -286,8 +289,12 @@ impl Search<'_> {
                 }
             }
             "npm" | "yarn" | "pnpm" | "bun" => {
-                let (folder, script) = recipe::npm_arguments(arguments);
+                let recipe::NpmCall { folder, script, packages } =
+                    recipe::npm_call(name, arguments);
                 let place = folder.map_or_else(|| deeper.clone(), |folder| deeper.inside(folder));
+                if let Some((packages, script)) = packages.as_ref().zip(script) {
+                    return self.script_of_packages(packages, script, &place);
+                }
                 let text = script.and_then(|_| self.file(&place, "package.json"));
                 let scripts = text.zip(script).map(|(text, name)| recipe::npm(&text, name));
                 let scripts = scripts.unwrap_or_default();
@@ -310,6 +317,43 @@ impl Search<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Follows a script of the packages of a workspace.
+    fn script_of_packages(&mut self, packages: &recipe::Packages<'_>, script: &str, place: &Place) {
+        for (path, text) in self.project.all("package.json") {
+            let path = path.strip_prefix(&place.folder).unwrap_or_default();
+            let Some(folder) = path.strip_suffix("/package.json") else { continue };
+            if folder.split('/').any(|part| part == "node_modules") || !packages.has(folder, &text)
+            {
+                continue;
+            }
+            let inside = place.inside(folder);
+            for line in recipe::npm(&text, script) {
+                self.line(&line, &inside);
+            }
+        }
+    }
+
+    /// A makefile with those that it includes by their names in their places.
+    fn with_included(&self, text: &str, place: &Place, left: &mut usize) -> String {
+        let mut whole = String::with_capacity(text.len());
+        for line in text.lines() {
+            let words = ["include ", "-include ", "sinclude "];
+            let names = words.iter().find_map(|word| line.strip_prefix(word));
+            let Some(names) = names else {
+                whole.push_str(line);
+                whole.push('\n');
+                continue;
+            };
+            for name in names.split_whitespace() {
+                let Some(rest) = left.checked_sub(1) else { break };
+                *left = rest;
+                let text = self.file(place, name).filter(|text| text.len() <= MAX_SCRIPT);
+                whole.extend(text.map(|text| self.with_included(&text, place, left)));
+            }
+        }
+        whole
     }
 
     /// Whether a configuration file asks for a report without the usual summary.
@@ -359,7 +403,7 @@ impl Search<'_> {
             Runner::Phpunit => (&["phpunit.xml", "phpunit.xml.dist"], &["printerClass"]),
             Runner::CargoTest => {
                 let manifests = self.project.all("Cargo.toml");
-                return manifests.iter().any(|text| sets(text, &["harness"]));
+                return manifests.iter().any(|(_, text)| sets(text, &["harness"]));
             }
             Runner::Unittest
             | Runner::GoTest

@@ -10,9 +10,9 @@ impl Project for Files {
         self.0.get(path).map(ToString::to_string)
     }
 
-    fn all(&self, name: &str) -> Vec<String> {
-        let of = |path: &&str| path.rsplit('/').next() == Some(name);
-        self.0.iter().filter(|(path, _)| of(path)).map(|(_, text)| text.to_string()).collect()
+    fn all(&self, name: &str) -> Vec<(String, String)> {
+        let files = self.0.iter().filter(|(path, _)| path.rsplit('/').next() == Some(name));
+        files.map(|(path, text)| (path.to_string(), text.to_string())).collect()
     }
 }
 
@@ -30,6 +30,10 @@ fn files() -> Files {
         ("package.json", PACKAGE),
         ("justfile", JUSTFILE),
         ("own/Cargo.toml", "[[test]]\nname = \"ui\"\nharness = false\n"),
+        ("packages/a/package.json", r#"{"name":"@x/a","scripts":{"test":"node --test"}}"#),
+        ("packages/b/package.json", r#"{"name":"@x/b","scripts":{"test":"vitest run"}}"#),
+        ("all.mk", "-include build/none.mk build/tests.mk\n"),
+        ("build/tests.mk", "test:\n\tgo test ./...\n"),
         ("loud/pytest.ini", "[pytest]\n# addopts = -qq\n"),
         ("sub/test_a.py", "import unittest\nunittest.main()\n"),
     ]))
@@ -99,6 +103,19 @@ fn a_line_starts_runners_directly_and_by_recipes() {
         ("make none", ""),
         ("npm test", "jest, mocha"),
         ("npm run unit -- --watch=false", "jest"),
+        ("npm test -w packages/a", "node --test"),
+        ("npm run test --workspace=@x/b", "vitest"),
+        ("npm test -w packages", "node --test, vitest"),
+        ("npm test --workspaces", "node --test, vitest"),
+        ("cd packages && npm test -w a", "node --test"),
+        ("pnpm -r test", "node --test, vitest"),
+        ("pnpm --filter @x/b test", "vitest"),
+        ("pnpm --filter './packages/*' test", "node --test, vitest"),
+        ("yarn workspace @x/b run test", "vitest"),
+        ("yarn workspaces foreach -A run test", "node --test, vitest"),
+        ("(cd sub && pytest) && (cd packages/a && npm test)", "pytest; node --test"),
+        ("pushd sub && ctest && popd && npm run unit", "ctest; jest"),
+        ("make -f all.mk", "go test"),
         ("just", "cargo nextest"),
         ("just unit", "cargo nextest"),
     ] {

@@ -15,7 +15,7 @@ pub use decide::{
     Finding, HeadFact, ProbeFacts, PullFact, ReviewFact, decide, own_part_holds, refers_to,
     reviewed_commit,
 };
-pub use question::{ProbeQuestion, Wanted, number_of, repository_of};
+pub use question::{ProbeQuestion, Wanted, repository_of};
 
 use super::words::words;
 use std::fmt;

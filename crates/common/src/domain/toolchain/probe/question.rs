@@ -121,13 +121,6 @@ pub fn repository_of(payload: &TaskPayload) -> Option<String> {
     }
 }
 
-/// The number of the pull request or the issue that a task is about; none for a commit or a deployment.
-pub fn number_of(payload: &TaskPayload) -> Option<u64> {
-    let facts = Context(payload);
-    let named = facts.number("pr_number").or_else(|_| facts.number("issue_number"));
-    named.or_else(|_| facts.mentioned().map(|(_, number)| number)).ok()
-}
-
 fn review_result(payload: &TaskPayload, facts: Context<'_>) -> Result<Wanted, NotAsked> {
     let number = facts.number("pr_number")?;
     let is_approved = payload.event_type == EventType::ReviewApproved.as_str();
