@@ -72,7 +72,7 @@ mod tests {
             ("pushd a && x && popd && y", &["a", ""]),
             ("(pushd a; x); popd; y", &["a", ""]),
             ("x $(cd a && y) z; w", &["", "a", "", ""]),
-            ("case $x in a) cd b;; esac; x", &["", "b"]),
+            ("case $x in a) cd b;; esac; x", &["", "b", "b"]),
             ("cd a; cd; x", &[""]),
         ] {
             let mut folders = Folders::new(String::new());
