@@ -306,7 +306,7 @@ class WorkerLoop:
             self._forget(refused.call_id, invocation.fence, refused.code)
 
     def _again(self, held: _Held) -> None:
-        """Sends a result again after a pause. A part of its output and the result may both be refused: it is sent once."""
+        """Sends a refused result again after a pause, once where a part of its output was refused as well."""
 
         def send() -> None:
             held.waits = False
