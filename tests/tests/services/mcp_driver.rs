@@ -67,6 +67,13 @@ impl Mcp {
         Ok((result["structuredContent"].clone(), result["isError"] == true))
     }
 
+    /// The text of a tool's result, which some clients show their model alone.
+    async fn text_of(&mut self, tool: &str, arguments: Value) -> Result<String> {
+        let params = json!({"name": tool, "arguments": arguments});
+        let result = self.request("tools/call", params).await?;
+        Ok(result["content"][0]["text"].as_str().context("a text")?.to_owned())
+    }
+
     async fn end(mut self) -> Result<()> {
         drop(self.input.take());
         let status = tokio::time::timeout(PATIENCE, self.child.wait()).await??;
@@ -186,6 +193,18 @@ async fn an_agent_over_mcp_plans_decides_waits_and_reads_how_the_run_ended() -> 
     ensure!(is_error && refused["error"]["code"] == "steps_empty", "{refused}");
     let (leased, _) = mcp.call("surety_lease_plan", of_run.clone()).await?;
     ensure!(leased["context"]["correction"]["code"] == "steps_empty", "{leased}");
+    let (released, _) = mcp.call("surety_release", json!({"reason": "another agent"})).await?;
+    ensure!(released["released"] == true, "{released}");
+    let text = mcp.text_of("surety_lease_plan", of_run.clone()).await?;
+    for part in [
+        "goal: write out.txt",
+        "steps_empty",
+        "file_exists  out.txt",
+        "tool write_file",
+        "max_plan_steps",
+    ] {
+        ensure!(text.contains(part), "no {part:?}: {text}");
+    }
     let whole = json!({"title": "t", "steps": steps, "verify": ["test -e out.txt"]});
     let (stored, _) = mcp.call("surety_submit_plan", json!({"plan": whole})).await?;
     ensure!(stored["plan"]["verify"].as_array().map(Vec::len) == Some(2), "{stored}");
