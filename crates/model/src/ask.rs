@@ -1,8 +1,10 @@
 //! One question of a run to a model: the conversation, bounded by the model's context, and what became of it.
 
+use crate::attempts::LONGEST_PAUSE;
 use crate::chat::{ChatModel, ChatReply, ChatRequest, OnPart, ReplySchema};
 use crate::context::{Bounded, ContextTooLong, bound};
-use crate::error::{ChatError, Phase};
+use crate::error::{Blame, ChatError, Phase};
+use crate::length::Length;
 use crate::part::{Reserved, limit_of_reply};
 use crate::profile::{Api, Profile};
 use crate::usage::TokenUsage;
@@ -83,6 +85,8 @@ pub struct Away {
     pub why: String,
     /// When the endpoint may be asked again, where it said so.
     pub retry_after: Option<Duration>,
+    /// Whether the words say what an operator has to correct.
+    pub is_correctable: bool,
 }
 
 /// Why no request can be sent, now or later.
@@ -154,7 +158,7 @@ pub async fn ask(
         span.record("error.type", TOO_LONG);
         Answer::TooLong(TooLong { profile: profile.name.clone(), why })
     };
-    let mut fitting = Fitting::of(profile);
+    let mut fitting = Fitting::of(profile, model.length());
     loop {
         let (request, tokens) = match request(profile, question, &fitting) {
             Ok(Request::Ready(request, tokens)) => (request, tokens),
@@ -165,7 +169,7 @@ pub async fn ask(
         match replied {
             Ok(reply) => return Answer::Said(said(reply, made, &span)),
             Err(ChatError::ContextTooLong { said, .. }) => {
-                if !fitting.halve(tokens, said.clone()) {
+                if !fitting.shorten(tokens, said.clone()) {
                     return too_long(said);
                 }
             }
@@ -178,40 +182,80 @@ pub async fn ask(
 struct Fitting {
     room: u64,
     most_output: u64,
-    /// The tokens of the prompt that the endpoint found too long.
-    sent: Option<u64>,
-    /// What it said.
+    /// How long prompt and reply may be together, where the endpoint found more too long before.
+    length: Option<u64>,
+    /// What must be kept may have so many tokens: the room of the profile, then those of the prompt that the endpoint
+    /// found too long.
+    most: u64,
+    /// The length of a request that the endpoint took, if that was not tried yet.
+    taken: Option<u64>,
+    /// What the endpoint said.
     refused: Option<String>,
     tries: u32,
 }
 
+/// The lengths that were refused and taken are this close where the longer ones are not tried: an eighth.
+const CLOSE: u64 = 8;
+
 impl Fitting {
-    fn of(profile: &Profile) -> Self {
-        Self {
-            room: profile.prompt_room().unwrap_or(u64::MAX),
-            most_output: u64::from(profile.max_output_tokens),
-            sent: None,
+    fn of(profile: &Profile, known: Option<Length>) -> Self {
+        let room = profile.prompt_room().unwrap_or(u64::MAX);
+        let most_output = u64::from(profile.max_output_tokens);
+        let mut fitting = Self {
+            room,
+            most_output,
+            length: None,
+            most: room,
+            taken: None,
             refused: None,
             tries: 1,
+        };
+        if let Some(Length { refused, taken }) = known {
+            let between = refused.saturating_sub(taken);
+            let is_close = between <= refused / CLOSE;
+            fitting.shorten_to(if is_close { taken } else { taken + between / 2 });
+            fitting.taken = Some(taken).filter(|taken| *taken > 0 && !is_close);
         }
+        fitting
     }
 
-    /// Whether there is another try after the endpoint refused a prompt of so many tokens.
-    fn halve(&mut self, tokens: u64, said: String) -> bool {
+    /// Makes prompt and reply have so many tokens together.
+    fn shorten_to(&mut self, length: u64) {
+        self.length = Some(length);
+        self.room = self.room.min(length.saturating_sub(self.most_output.min(length / 2)));
+    }
+
+    /// How long a reply to a prompt of so many tokens is asked for: a prompt that must be kept leaves it less room, and not
+    /// less than half.
+    fn output_for(&self, tokens: u64) -> u64 {
+        let Some(length) = self.length else { return self.most_output };
+        let least = self.most_output.min(length) / 2;
+        self.most_output.min(length.saturating_sub(tokens).max(least)).max(1)
+    }
+
+    /// Whether there is another try after the endpoint refused a prompt of so many tokens: with the length that it took
+    /// before, then with half of it each time.
+    fn shorten(&mut self, tokens: u64, said: String) -> bool {
         self.tries += 1;
-        (self.room, self.most_output) = (tokens / 2, (self.most_output / 2).max(1));
-        (self.sent, self.refused) = (Some(tokens), Some(said));
+        match self.taken.take() {
+            Some(taken) => self.shorten_to(taken),
+            None => {
+                (self.room, self.most_output) = (tokens / 2, (self.most_output / 2).max(1));
+                self.length = None;
+            }
+        }
+        (self.most, self.refused) = (tokens, Some(said));
         self.tries <= TOO_LONG_TRIES
     }
 
-    /// The conversation in the room; in what must be kept where that is more, and not more than what was refused: a
-    /// shorter reply may make it fit.
+    /// The conversation in the room; in what must be kept where that is more, and not more than the profile allows or what
+    /// was refused: a shorter reply may make it fit, and what is remembered may be about another text.
     fn bound(&self, messages: &[Message], profile: &Profile) -> Result<Bounded, ContextTooLong> {
-        match (bound(messages, profile.tokenizer, self.room), self.sent) {
-            (Err(error), Some(sent)) if error.needed <= sent => {
+        match bound(messages, profile.tokenizer, self.room) {
+            Err(error) if error.needed <= self.most => {
                 bound(messages, profile.tokenizer, error.needed)
             }
-            (bounded, _) => bounded,
+            bounded => bounded,
         }
     }
 }
@@ -232,7 +276,7 @@ fn request(
     let Question { messages, schema, reserved, .. } = *question;
     let Bounded { messages, tokens, .. } = fitting.bound(messages, profile)?;
     let limit = match limit_of_reply(profile, &messages, reserved) {
-        Ok(limit) => limit.min(fitting.most_output),
+        Ok(limit) => limit.min(fitting.output_for(tokens)),
         Err(need) => return Ok(Request::Short(need)),
     };
     let request = ChatRequest {
@@ -287,9 +331,14 @@ fn of_error(error: ChatError, made: ModelReply, span: &Span) -> Answer {
         | ChatError::ContextTooLong { .. }
         | ChatError::BadRequest { .. }
         | ChatError::Cancelled { .. }) => {
-            let (code, retry_after) = (error.code(), error.retry_after());
+            let (code, mut retry_after) = (error.code(), error.retry_after());
+            if let ChatError::Overloaded { .. } = &error {
+                // It may be back sooner than it said.
+                retry_after = retry_after.map(|after| after.min(LONGEST_PAUSE));
+            }
             let why = format!("{code}: {}", shortened(&error.to_string()));
-            Answer::Away(Away { profile: made.endpoint, code, why, retry_after })
+            let is_correctable = error.blame() != Blame::Endpoint;
+            Answer::Away(Away { profile: made.endpoint, code, why, retry_after, is_correctable })
         }
     }
 }

@@ -24,7 +24,7 @@ use surety_common::telemetry::{self, ModelUsage};
 use tokio::time::{Instant as Clock, sleep, timeout_at};
 
 /// A longer pause that an endpoint asks for is not waited for here: the caller comes back.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The ways to ask for a form, those that are left.
 struct Levels {
@@ -120,7 +120,6 @@ impl<'a> Attempts<'a> {
                 Ok(arrived) => return self.conclude(arrived),
                 Err(failed) => failed,
             };
-            self.hold_back(&failed.error);
             telemetry::count_model_failure(self.client.labels(), failed.error.code());
             if let (ChatError::CircuitOpen { .. }, Some(last)) = (&failed.error, last.take()) {
                 // What opened the breaker says more.
@@ -155,7 +154,8 @@ impl<'a> Attempts<'a> {
         if let ChatError::RateLimited { retry_after: Some(after), .. }
         | ChatError::Overloaded { retry_after: Some(after), .. } = error
         {
-            self.client.endpoint().hold_back(&self.client.profile.model, Clock::now() + *after);
+            let (endpoint, until) = (self.client.endpoint(), Clock::now() + *after);
+            endpoint.hold_back(&self.client.profile.model, until, error);
         }
     }
 
@@ -208,6 +208,21 @@ impl<'a> Attempts<'a> {
         if found.is_err() && was_told {
             (self.on_part)(ReplyPart::Restart);
         }
+        let length = || {
+            let prompt = count_messages(client.profile.tokenizer, &self.normal.messages);
+            prompt.saturating_add(u64::from(asked.max_output_tokens))
+        };
+        let (endpoint, model) = (client.endpoint(), &client.profile.model);
+        match found.as_ref().map_err(|failed| &failed.error) {
+            Ok(_) => {
+                endpoint.answered(model);
+                if endpoint.length(model).is_some() {
+                    endpoint.was_taken(model, length());
+                }
+            }
+            Err(ChatError::ContextTooLong { .. }) => endpoint.was_too_long(model, length()),
+            Err(error) => self.hold_back(error),
+        }
         admitted.leave(found.as_ref().err());
         client.endpoint().show_breaker();
         found
@@ -245,17 +260,22 @@ impl<'a> Attempts<'a> {
 async fn allowed(client: &Client, deadline: Option<Clock>) -> Result<(), Failed> {
     let profile = &client.profile;
     let endpoint = client.endpoint();
-    let Some(until) = endpoint.held_back(&profile.model) else { return Ok(()) };
+    let Some((until, mut error)) = endpoint.held_back(&profile.model) else { return Ok(()) };
     let left = until.saturating_duration_since(Clock::now());
     if left <= LONGEST_PAUSE && deadline.is_none_or(|deadline| until < deadline) {
         sleep(left).await;
         return Ok(());
     }
-    Err(Failed::new(ChatError::RateLimited {
-        endpoint: endpoint.name.clone(),
-        retry_after: Some(left),
-        said: format!("it is asked again in {} s, as it said", left.as_secs()),
-    }))
+    if endpoint.is_probe_due(&profile.model) && client.ask_for_model().await.is_ok() {
+        endpoint.end_hold(&profile.model);
+        return Ok(());
+    }
+    if let ChatError::RateLimited { retry_after, .. } | ChatError::Overloaded { retry_after, .. } =
+        &mut error
+    {
+        *retry_after = Some(left);
+    }
+    Err(Failed::new(error))
 }
 
 /// Whether the same request may be answered a moment later.
@@ -348,7 +368,12 @@ fn usage(client: &Client, normal: &Normal, arrived: &Arrived) -> (TokenUsage, u6
 }
 
 /// The cost in millionths, rounded up.
-pub(crate) fn cost(price: Price, usage: TokenUsage, cache_writes: u64) -> u64 {
+fn cost(price: Price, usage: TokenUsage, cache_writes: u64) -> u64 {
+    cost_nanos(price, usage, cache_writes).div_ceil(1000)
+}
+
+/// The cost in thousandths of a millionth.
+pub(crate) fn cost_nanos(price: Price, usage: TokenUsage, cache_writes: u64) -> u64 {
     let plain = usage.input.saturating_sub(usage.cached_input).saturating_sub(cache_writes);
     let parts = [
         (plain, price.input_nanos),
@@ -357,7 +382,7 @@ pub(crate) fn cost(price: Price, usage: TokenUsage, cache_writes: u64) -> u64 {
         (usage.output, price.output_nanos),
     ];
     let nanos = parts.iter().map(|(tokens, nanos)| tokens.saturating_mul(*nanos));
-    nanos.fold(0, u64::saturating_add).div_ceil(1000)
+    nanos.fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A request, its reply, and who answers it.
 
 use crate::error::ChatError;
+use crate::length::Length;
 use crate::profile::Profile;
 use crate::usage::TokenUsage;
 use futures::future::BoxFuture;
@@ -82,7 +83,10 @@ pub trait ChatModel: Send + Sync {
         cancel: &'a CancellationToken,
     ) -> Replying<'a>;
 
-    /// Whether the endpoint answers, takes the key and knows the model, without a reply of the model. A run that
-    /// waits for an endpoint asks this to find out that it is back.
+    /// How long a request may be, where the endpoint found one too long.
+    fn length(&self) -> Option<Length>;
+
+    /// Whether the endpoint answers, takes the key and knows the model, without a reply of the model. Requests that are
+    /// kept back because the endpoint failed ask this to find out that it is back.
     fn probe<'a>(&'a self, cancel: &'a CancellationToken) -> BoxFuture<'a, Result<(), ChatError>>;
 }

@@ -1,8 +1,7 @@
 //! Reads profiles: the TOML file, the settings of the profile `default`, and the files that they name.
 
-use crate::profile::{
-    Api, MaxTokensField, ModelUse, Price, Profile, ProfileError, Profiles, SchemaMode,
-};
+use crate::prices::{Prices, set_prices};
+use crate::profile::{Api, MaxTokensField, ModelUse, Profile, ProfileError, Profiles, SchemaMode};
 use crate::tokens::Tokenizer;
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
@@ -110,16 +109,6 @@ enum TokenizerName {
     Bytes,
 }
 
-/// Prices of a million tokens.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Prices {
-    input: f64,
-    output: f64,
-    cached_input: Option<f64>,
-    cache_write: Option<f64>,
-}
-
 impl Profiles {
     /// The profiles of a configuration; none where it names no model.
     ///
@@ -192,11 +181,10 @@ fn overlay(config: &ModelConfig, document: &mut Document) {
 fn profiles(document: Document) -> Result<Profiles, ProfileError> {
     let mut all = BTreeMap::new();
     for (name, entry) in document.model {
-        let price = entry.model.as_ref().and_then(|model| document.price.get(model));
-        let mut profile = profile(&name, entry)?;
-        profile.price = price.map(|price| read_price(&name, *price)).transpose()?;
+        let profile = profile(&name, entry)?;
         all.insert(name, profile);
     }
+    set_prices(&mut all, &document.price)?;
     let known: Vec<String> = all.keys().cloned().collect();
     let only = match known.as_slice() {
         [only] => Some(only.clone()),
@@ -470,26 +458,6 @@ impl Reading<'_> {
 }
 
 /// A price of a million tokens, in billionths of the currency for each token.
-fn read_price(profile: &str, prices: Prices) -> Result<Price, ProfileError> {
-    let nanos = |price: f64| -> Result<u64, ProfileError> {
-        if !(0.0..=1_000_000.0).contains(&price) {
-            let why =
-                "has a price outside 0 to 1,000,000 for a million tokens. Correct it".to_owned();
-            return Err(ProfileError::Field { profile: profile.to_owned(), field: "price", why });
-        }
-        let nanos = (price * 1000.0).round();
-        // In range: at most 10^9.
-        Ok(format!("{nanos:.0}").parse().unwrap_or_default())
-    };
-    let input_nanos = nanos(prices.input)?;
-    Ok(Price {
-        input_nanos,
-        cached_input_nanos: prices.cached_input.map_or(Ok(input_nanos), nanos)?,
-        cache_write_nanos: prices.cache_write.map_or(Ok(input_nanos), nanos)?,
-        output_nanos: nanos(prices.output)?,
-    })
-}
-
 /// Whether a host is this machine.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();

@@ -21,9 +21,11 @@ mod document;
 mod endpoint;
 mod endpoints;
 mod error;
+mod length;
 mod model;
 mod part;
 mod participant;
+mod prices;
 mod probe;
 mod profile;
 mod retry;
@@ -37,8 +39,9 @@ pub use context::{Bounded, ContextTooLong, bound};
 pub use endpoint::Health;
 pub use endpoints::Endpoints;
 pub use error::{Blame, ChatError, Phase};
+pub use length::Length;
 pub use part::Reserved;
-pub use participant::{Draining, Held, Supplier, retry_at, serve, waits_for};
+pub use participant::{Draining, Held, Supplier, Waiting, retry_at, serve, waits_for};
 pub use profile::{
     Api, MaxTokensField, ModelUse, Price, Profile, ProfileError, Profiles, SchemaMode,
 };

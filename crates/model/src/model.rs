@@ -4,6 +4,7 @@ use crate::attempts::Attempts;
 use crate::chat::{ChatModel, ChatRequest, OnPart, Replying};
 use crate::client::Client;
 use crate::error::ChatError;
+use crate::length::Length;
 use crate::profile::Profile;
 use futures::future::BoxFuture;
 use std::time::Instant;
@@ -34,6 +35,10 @@ impl ChatModel for Client {
             telemetry::record_model_call(self.labels(), outcome, begun.elapsed());
             reply
         })
+    }
+
+    fn length(&self) -> Option<Length> {
+        self.endpoint().length(&self.profile.model)
     }
 
     fn probe<'a>(&'a self, cancel: &'a CancellationToken) -> BoxFuture<'a, Result<(), ChatError>> {

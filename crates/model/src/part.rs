@@ -1,6 +1,6 @@
 //! The part of a run's budgets that a request may use: its prompt, and what is left of it for the reply.
 
-use crate::attempts::cost;
+use crate::attempts::cost_nanos;
 use crate::profile::{Price, Profile};
 use crate::tokens::estimate_messages;
 use crate::usage::TokenUsage;
@@ -67,18 +67,22 @@ pub(crate) fn limit_of_reply(
 
 /// How many tokens of a reply so much pays for beside its prompt; none where they cost nothing.
 fn affordable(price: Price, prompt: u64, micros: u64) -> Option<u64> {
-    let left = micros.checked_sub(cost_of(price, prompt, 0));
-    match left {
+    // Rounded once only: what is reserved for a reply suffices for it.
+    match micros.saturating_mul(1000).checked_sub(nanos_of(price, prompt, 0)) {
         None => Some(0),
-        Some(left) => left.saturating_mul(1000).checked_div(price.output_nanos),
+        Some(left) => left.checked_div(price.output_nanos),
     }
 }
 
 /// The cost of a call in millionths, with the whole prompt at its dearest price.
 fn cost_of(price: Price, prompt: u64, output: u64) -> u64 {
+    nanos_of(price, prompt, output).div_ceil(1000)
+}
+
+fn nanos_of(price: Price, prompt: u64, output: u64) -> u64 {
     let input_nanos = price.input_nanos.max(price.cache_write_nanos);
     let usage = TokenUsage { input: prompt, output, ..TokenUsage::default() };
-    cost(Price { input_nanos, ..price }, usage, 0)
+    cost_nanos(Price { input_nanos, ..price }, usage, 0)
 }
 
 #[cfg(test)]
@@ -111,6 +115,22 @@ mod tests {
             let found = limit_of_reply(&profile, &prompt(), reserved);
             let found = found.map_err(|need| (need.least.tokens, need.most.tokens));
             assert_eq!(found, limit, "{tokens:?}");
+        }
+    }
+
+    #[test]
+    fn a_reply_fits_what_is_reserved_for_it_to_the_last_millionth() {
+        for (input_nanos, output_nanos) in [(1, 1), (3, 7), (999, 1001), (1250, 10_000)] {
+            let price = Price { input_nanos, output_nanos, ..Price::default() };
+            let profile = profile(Some(price));
+            let asked = |cost_micros: u64| {
+                let reserved = Reserved { cost_micros: Some(cost_micros), ..Reserved::default() };
+                limit_of_reply(&profile, &prompt(), Reserved { is_most: true, ..reserved })
+            };
+            let need = asked(0).expect_err("nothing is reserved");
+            for part in [need.least, need.most] {
+                asked(part.cost_micros).unwrap_or_else(|need| panic!("{price:?}: {need:?}"));
+            }
         }
     }
 

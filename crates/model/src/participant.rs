@@ -27,6 +27,9 @@ const AFTER_ERROR: Duration = Duration::from_millis(500);
 const SHORTEST_PAUSE: TimeDelta = TimeDelta::milliseconds(500);
 const LONGEST_PAUSE: TimeDelta = TimeDelta::seconds(30);
 
+/// The code of a request that the breaker kept back.
+const CIRCUIT_OPEN: &str = "model_circuit_open";
+
 /// What differs between the loops: what they lease, and how they work on it.
 pub trait Supplier: Send + Sync + 'static {
     /// What is leased.
@@ -129,6 +132,15 @@ pub async fn serve<S: Supplier>(supplier: S, turns: usize, drain: Draining) {
     tasks.wait().await;
 }
 
+/// The wait of a run for an endpoint that does not answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// What the run waits for.
+    pub away: AwayEndpoint,
+    /// Whether it says something else than the wait before.
+    pub is_news: bool,
+}
+
 /// The wait of a run for an endpoint that does not answer at `now`, `before` where it waits already. The longer that
 /// takes, the less often it is asked, and not before the endpoint allows it.
 #[must_use]
@@ -137,8 +149,9 @@ pub fn waits_for(
     before: Option<&AwayEndpoint>,
     model_wait: Duration,
     now: DateTime<Utc>,
-) -> AwayEndpoint {
-    let Away { profile, code, why, retry_after } = away;
+) -> Waiting {
+    let is_news = before.is_none_or(|before| says_else(&away, before));
+    let Away { profile, code, why, retry_after, .. } = away;
     if before.is_none() {
         telemetry::count_model_wait(&profile, code);
     }
@@ -148,7 +161,15 @@ pub fn waits_for(
     let asked = retry_after.and_then(|after| TimeDelta::from_std(after).ok());
     let asked = asked.and_then(|after| now.checked_add_signed(after));
     let retry_at = retry_at(since, now).max(asked.unwrap_or(now));
-    AwayEndpoint { endpoint: profile, why, since, until, retry_at }
+    Waiting { away: AwayEndpoint { endpoint: profile, why, since, until, retry_at }, is_news }
+}
+
+/// Whether a failure is another one than that of the wait before. The breaker only repeats what it was opened by, and
+/// the words of an endpoint that is down may differ each time.
+fn says_else(away: &Away, before: &AwayEndpoint) -> bool {
+    let code = before.why.split(':').next().unwrap_or_default();
+    away.code != CIRCUIT_OPEN
+        && (away.code != code || away.is_correctable && away.why != before.why)
 }
 
 /// When an endpoint that has not answered since a time is asked again.
@@ -180,9 +201,38 @@ mod tests {
                 code: "model_rate_limited",
                 why: String::new(),
                 retry_after: Some(Duration::from_secs(asked_s)),
+                is_correctable: false,
             };
             let waits = waits_for(away, None, Duration::from_secs(3600), now);
-            assert_eq!(waits.retry_at - now, TimeDelta::milliseconds(pause_ms));
+            assert_eq!(waits.away.retry_at - now, TimeDelta::milliseconds(pause_ms));
         }
+    }
+
+    #[test]
+    fn a_wait_says_what_an_operator_has_to_correct_once_that_is_known() {
+        let (now, hour) = (DateTime::UNIX_EPOCH, Duration::from_secs(3600));
+        let away = |code: &'static str, words: &str, is_correctable| Away {
+            profile: "fast".to_owned(),
+            code,
+            why: format!("{code}: {words}"),
+            retry_after: None,
+            is_correctable,
+        };
+        let first = waits_for(away("model_unreachable", "refused", false), None, hour, now).away;
+        let later = now + TimeDelta::seconds(9);
+        for (next, is_news) in [
+            (away("model_unreachable", "reset", false), false),
+            (away(CIRCUIT_OPEN, "it failed", false), false),
+            (away("model_unknown", "it has a", true), true),
+        ] {
+            let waiting = waits_for(next.clone(), Some(&first), hour, later);
+            assert_eq!(waiting.is_news, is_news, "{next:?}");
+            assert_eq!((waiting.away.since, waiting.away.until), (first.since, first.until));
+        }
+        let unknown = waits_for(away("model_unknown", "it has a", true), None, hour, now).away;
+        let is_news = |words: &str| {
+            waits_for(away("model_unknown", words, true), Some(&unknown), hour, later).is_news
+        };
+        assert!(is_news("it has b") && !is_news("it has a"));
     }
 }

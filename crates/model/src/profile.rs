@@ -280,6 +280,18 @@ pub enum ProfileError {
         /// The profiles.
         known: Vec<String>,
     },
+    /// A price is that of no profile's model, so nothing would be charged by it.
+    #[error(
+        "[price.{model:?}] names a model that no profile has. The profiles' models are: {}. Correct the name, or remove \
+         the price",
+        known.join(", ")
+    )]
+    PriceUnused {
+        /// The model.
+        model: String,
+        /// The models of the profiles.
+        known: Vec<String>,
+    },
     /// A field cannot be used.
     #[error("`{field}` of the model profile {profile:?} {why}")]
     Field {
@@ -329,6 +341,7 @@ impl ProfileError {
             Self::Unreadable { .. }
             | Self::Syntax { .. }
             | Self::UseUnset { .. }
+            | Self::PriceUnused { .. }
             | Self::Field { .. }
             | Self::File { .. }
             | Self::Exposed { .. } => "model_configuration_invalid",

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// The longest pause that this side chooses. An endpoint may ask for a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// No endpoint is taken at its word for longer than a day.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(24);
+/// An endpoint is asked again after this time, however much longer it asks for: it may be back, or a quota was raised.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(15);
 
 /// The time of a `Retry-After`: seconds, or an HTTP date.
 pub(crate) fn retry_after(value: &str, now: DateTime<Utc>) -> Option<Duration> {
@@ -56,7 +56,7 @@ mod tests {
             (" 0 ", Some(0)),
             ("Tue, 24 Nov 2026 06:00:30 GMT", Some(30)),
             ("Tue, 24 Nov 2026 05:00:00 GMT", Some(0)),
-            ("999999999999", Some(86_400)),
+            ("999999999999", Some(900)),
             ("-1", None),
             ("soon", None),
             ("", None),

@@ -67,6 +67,13 @@ impl Mcp {
         Ok((result["structuredContent"].clone(), result["isError"] == true))
     }
 
+    /// The text of a tool's result, which some clients show their model alone.
+    async fn text_of(&mut self, tool: &str, arguments: Value) -> Result<String> {
+        let params = json!({"name": tool, "arguments": arguments});
+        let result = self.request("tools/call", params).await?;
+        Ok(result["content"][0]["text"].as_str().context("a text")?.to_owned())
+    }
+
     async fn end(mut self) -> Result<()> {
         drop(self.input.take());
         let status = tokio::time::timeout(PATIENCE, self.child.wait()).await??;
@@ -138,6 +145,25 @@ async fn decisions_over_mcp_go_through_the_executor_to_a_verdict() -> Result<()>
     deployment.finish().await
 }
 
+/// Leases a plan that was refused, gives it back, and leases it again: the text alone has all that a plan needs.
+async fn leased_again_with_a_text_that_suffices(mcp: &mut Mcp, of_run: &Value) -> Result<()> {
+    let (leased, _) = mcp.call("surety_lease_plan", of_run.clone()).await?;
+    ensure!(leased["context"]["correction"]["code"] == "steps_empty", "{leased}");
+    let (released, _) = mcp.call("surety_release", json!({"reason": "another agent"})).await?;
+    ensure!(released["released"] == true, "{released}");
+    let text = mcp.text_of("surety_lease_plan", of_run.clone()).await?;
+    for part in [
+        "goal: write out.txt",
+        "steps_empty",
+        "file_exists  out.txt",
+        "tool write_file",
+        "max_plan_steps",
+    ] {
+        ensure!(text.contains(part), "no {part:?}: {text}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_agent_over_mcp_plans_decides_waits_and_reads_how_the_run_ended() -> Result<()> {
     let tokens = token_file()?;
@@ -184,8 +210,7 @@ async fn an_agent_over_mcp_plans_decides_waits_and_reads_how_the_run_ended() -> 
     let (refused, is_error) =
         mcp.call("surety_submit_plan", json!({"plan": {"title": "t", "steps": []}})).await?;
     ensure!(is_error && refused["error"]["code"] == "steps_empty", "{refused}");
-    let (leased, _) = mcp.call("surety_lease_plan", of_run.clone()).await?;
-    ensure!(leased["context"]["correction"]["code"] == "steps_empty", "{leased}");
+    leased_again_with_a_text_that_suffices(&mut mcp, &of_run).await?;
     let whole = json!({"title": "t", "steps": steps, "verify": ["test -e out.txt"]});
     let (stored, _) = mcp.call("surety_submit_plan", json!({"plan": whole})).await?;
     ensure!(stored["plan"]["verify"].as_array().map(Vec::len) == Some(2), "{stored}");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use surety_common::config::{ClientConfig, DataDirConfig, SandboxConfig};
 
 use super::runs::listed;
-use crate::contract::{Contract, Opening, Store, Wanted, as_json, as_text, table};
+use crate::contract::{Contract, Listed, Opening, Reader, Store, Wanted, as_json, as_text, table};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
@@ -156,10 +156,11 @@ fn close(store: &Store) -> Result<bool, Failure> {
     Ok(true)
 }
 
-fn in_short(contract: &Contract) -> Value {
+fn in_short(listed: &Listed) -> Value {
+    let contract = &listed.contract;
     json!({
         "workspace": contract.workspace,
-        "state": contract.outcome(),
+        "state": listed.outcome(),
         "rounds": contract.rounds,
         "opened_at": contract.opened_at,
         "verdict": contract.verdict,
@@ -168,7 +169,7 @@ fn in_short(contract: &Contract) -> Value {
 
 fn show(contract: &Contract, output: Output) -> Result<(), Failure> {
     if output.json {
-        return output.line(&as_json(contract)?.to_string());
+        return output.line(&as_json(contract, Reader::Person)?.to_string());
     }
-    output.line(&as_text(contract)?)
+    output.line(&as_text(contract, Reader::Person)?)
 }

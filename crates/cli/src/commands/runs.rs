@@ -6,7 +6,7 @@ use surety_common::config::ClientConfig;
 use surety_common::wire::v1;
 
 use crate::connection::{Connection, bounded};
-use crate::contract::{Contract, Store, table};
+use crate::contract::{Listed, Store, table};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
@@ -80,7 +80,7 @@ impl Runs {
     }
 
     /// The open contracts of this machine, where no filter is about runs alone.
-    fn contracts(&self) -> Result<Vec<Contract>, Failure> {
+    fn contracts(&self) -> Result<Vec<Listed>, Failure> {
         if !self.namespace.is_empty() || !self.state.is_empty() {
             return Ok(Vec::new());
         }
@@ -117,7 +117,7 @@ impl Runs {
 }
 
 /// The open contracts of a data folder. One that does not read is named on standard error.
-pub(super) fn listed(data: &DataFolder) -> Result<Vec<Contract>, Failure> {
+pub(super) fn listed(data: &DataFolder) -> Result<Vec<Listed>, Failure> {
     let (contracts, failures) = Store::list(data)?;
     failures.iter().for_each(|failure| note(&failure.to_text()));
     Ok(contracts)

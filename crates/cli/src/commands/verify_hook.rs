@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
 use crate::output::{Output, note};
-use crate::verify::{HeldUp, HookInput, Scene, Traces, VerdictFile, as_text};
+use crate::verify::{DEFAULT_PLAN, HeldUp, HookInput, Scene, Traces, VerdictFile, as_text};
 
 impl Verify {
     /// Answers the stop hook of an agent: it goes on while the verdict refuses, and at most so often.
@@ -29,9 +29,10 @@ impl Verify {
                 return said(output, &input.stop(None));
             }
             Ok(verdict) => {
+                let verdict = verdict.for_participant();
                 format!("The verdict of Surety refuses the work.\n{}", as_text(&verdict))
             }
-            Err(failure) if asks_for_nothing(&failure) => {
+            Err(failure) if self.asks_for_nothing(scene, store.as_ref(), &failure) => {
                 note(&failure.to_text());
                 return said(output, &input.stop(None));
             }
@@ -78,12 +79,21 @@ impl Verify {
         let participant = Traces { is_unconfined: true, lives: true, ..Traces::default() };
         self.judged(scene, participant).await.map(|(verdict, _)| verdict)
     }
-}
 
-/// Whether a repository holds no one to a verification.
-fn asks_for_nothing(failure: &Failure) -> bool {
-    let none = [Code::PlanMissing, Code::ChecksMissing].map(Code::as_str);
-    matches!(failure, Failure::Said(said) if none.contains(&said.code.as_str()))
+    /// Whether the failure says that a folder without a contract holds its agents to nothing. A checks file that is
+    /// not committed says otherwise.
+    fn asks_for_nothing(&self, scene: &Scene, store: Option<&Store>, failure: &Failure) -> bool {
+        let is_named = self.plan.is_some() || self.base.is_some();
+        if !is_named && store.is_some_and(|store| store.path().exists()) {
+            return false;
+        }
+        let Failure::Said(said) = failure else { return false };
+        let has_file = scene.workspace.root().join(DEFAULT_PLAN).symlink_metadata().is_ok();
+        let is = |code: Code| said.code == code.as_str();
+        is(Code::ChecksMissing)
+            || is(Code::PlanMissing) && !has_file
+            || is(Code::RevisionUnknown) && !is_named && !has_file
+    }
 }
 
 fn said(output: Output, answer: &Value) -> Result<Exit, Failure> {

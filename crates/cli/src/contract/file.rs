@@ -25,9 +25,9 @@ pub struct Contract {
     pub opened_at: String,
     /// What opened it: `surety mcp`, or the account of a person.
     pub opened_by: String,
-    /// The revision as it was named; empty without a repository.
+    /// The revision as it was named; empty without a repository, and `HEAD` in one without a commit.
     pub base: String,
-    /// The commit that it named at the opening; none without a repository. The start is then the copy that the store
+    /// The commit that it named at the opening; none without one. The start is then the copy that the store
     /// keeps.
     pub commit: Option<String>,
     /// The user's checks; none where the base has no checks file.
@@ -182,9 +182,14 @@ impl Contract {
     #[must_use]
     pub fn start(&self) -> String {
         self.commit.as_ref().map_or_else(
-            || "the folder as it was at the opening (no git repository)".to_owned(),
+            || format!("the folder as it was at the opening ({})", self.no_revision()),
             |commit| format!("{} ({commit})", self.base),
         )
+    }
+
+    /// Why there is no revision to compare with.
+    pub(super) fn no_revision(&self) -> &'static str {
+        if self.base.is_empty() { "no git repository" } else { "a git repository without a commit" }
     }
 
     /// Adds an event.

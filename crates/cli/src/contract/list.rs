@@ -3,17 +3,32 @@
 use super::file::{Contract, What};
 use crate::text::{columns, one_line};
 
-impl Contract {
+/// An open contract, as it is listed.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The contract.
+    pub contract: Contract,
+    /// Whether a server of it lives, with which an agent may be at work.
+    pub is_served: bool,
+}
+
+impl Listed {
     /// What is known of the work, in a few words: the last verdict, and whether the agent stopped without one.
     #[must_use]
     pub fn outcome(&self) -> String {
-        let verdict = self.verdict.as_ref().map(|verdict| match verdict.accepted {
+        let contract = &self.contract;
+        let verdict = contract.verdict.as_ref().map(|verdict| match verdict.accepted {
             true => "accepted".to_owned(),
             false => format!("refused: {}", verdict.stop_reason),
         });
-        let last = self.events.iter().rev().find(|event| match event.what {
-            What::EndedWithoutVerdict | What::StoppedRefused | What::Decided => true,
-            What::Opened | What::Proposed | What::Checked | What::Closed => false,
+        // A proposal or a round after the end of a connection is the work of another one.
+        let last = contract.events.iter().rev().find(|event| match event.what {
+            What::EndedWithoutVerdict
+            | What::StoppedRefused
+            | What::Decided
+            | What::Proposed
+            | What::Checked => true,
+            What::Opened | What::Closed => false,
         });
         match (last.map(|event| event.what), verdict) {
             (Some(What::EndedWithoutVerdict), None) => "no verdict: the agent stopped".to_owned(),
@@ -24,24 +39,26 @@ impl Contract {
                 format!("{verdict}; the agent stopped")
             }
             (Some(_) | None, Some(verdict)) => verdict,
-            (Some(_) | None, None) => "no verdict yet".to_owned(),
+            (Some(_) | None, None) if self.is_served => "no verdict yet".to_owned(),
+            (Some(_) | None, None) => "no verdict yet; no agent is connected".to_owned(),
         }
     }
 }
 
 /// Open contracts, one per line.
 #[must_use]
-pub fn table(contracts: &[Contract]) -> String {
-    let row = |contract: &Contract| {
+pub fn table(listed: &[Listed]) -> String {
+    let row = |listed: &Listed| {
+        let contract = &listed.contract;
         vec![
             one_line(&contract.workspace),
-            one_line(&contract.outcome()),
+            one_line(&listed.outcome()),
             contract.rounds.to_string(),
             one_line(&contract.opened_at),
         ]
     };
     let header = ["CONTRACT OF", "STATE", "ROUNDS", "OPENED"];
-    columns(&header, contracts.iter().map(row).collect())
+    columns(&header, listed.iter().map(row).collect())
 }
 
 #[cfg(test)]
@@ -62,23 +79,28 @@ mod tests {
 
     #[test]
     fn an_agent_that_stopped_without_a_verdict_is_named() {
-        let mut contract = contract();
-        assert_eq!(contract.outcome(), "no verdict yet");
-        contract.note(What::EndedWithoutVerdict, "the contract has none");
-        contract.note(What::Checked, "later");
-        assert_eq!(contract.outcome(), "no verdict: the agent stopped");
-        assert!(table(&[contract.clone()]).contains("no verdict: the agent stopped"));
+        let mut listed = Listed { contract: contract(), is_served: true };
+        assert_eq!(listed.outcome(), "no verdict yet");
+        listed.is_served = false;
+        assert_eq!(listed.outcome(), "no verdict yet; no agent is connected");
+        listed.contract.note(What::EndedWithoutVerdict, "the contract has none");
+        assert_eq!(listed.outcome(), "no verdict: the agent stopped");
+        assert!(table(&[listed.clone()]).contains("no verdict: the agent stopped"));
+        // Another connection goes on.
+        listed.is_served = true;
+        listed.contract.note(What::Checked, "later");
+        assert_eq!(listed.outcome(), "no verdict yet");
         for (accepted, word) in [(false, "refused: accept_check_failed"), (true, "accepted")] {
-            contract.verdict = Some(decided(accepted));
-            contract.note(What::Decided, "x");
-            assert_eq!(contract.outcome(), word);
+            listed.contract.verdict = Some(decided(accepted));
+            listed.contract.note(What::Decided, "x");
+            assert_eq!(listed.outcome(), word);
         }
-        contract.note(What::EndedWithoutVerdict, "changed");
+        listed.contract.note(What::EndedWithoutVerdict, "changed");
         let left = "no verdict of the last work: the agent stopped (before: accepted)";
-        assert_eq!(contract.outcome(), left);
-        contract.verdict = Some(decided(false));
-        contract.note(What::Decided, "x");
-        contract.note(What::StoppedRefused, "x");
-        assert_eq!(contract.outcome(), "refused: accept_check_failed; the agent stopped");
+        assert_eq!(listed.outcome(), left);
+        listed.contract.verdict = Some(decided(false));
+        listed.contract.note(What::Decided, "x");
+        listed.contract.note(What::StoppedRefused, "x");
+        assert_eq!(listed.outcome(), "refused: accept_check_failed; the agent stopped");
     }
 }

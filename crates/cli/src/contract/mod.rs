@@ -4,7 +4,9 @@
 //!   DATA/contracts/KEY/ -+- contract.json    the base commit, the checks, the plan, what happened
 //!      KEY: SHA-256 of   +- start.manifest   the workspace at the opening: its ignored paths
 //!                        +- start/           its files, where it is in no git repository
-//!      the workspace     +- lock             held while the contract is read and written again
+//!      the workspace     +- round.json       the last round, as the agent may read it
+//!                        +- lock             held while the contract is read and written again
+//!                        +- served           locked by each `surety mcp` that serves the contract
 //!                        +- TIME.json        contracts that a person closed
 //! ```
 //!
@@ -16,18 +18,21 @@ mod checks;
 mod file;
 #[cfg(test)]
 mod fixture;
+mod last_round;
 mod list;
 mod opening;
 mod proposal;
 mod rounds;
 mod show;
 mod store;
+mod unused;
 
 pub use checks::Checks;
 pub use file::{Contract, Decided, Event, Outcome, Proposal, Question, Report, What, now};
-pub use list::table;
+pub use last_round::LastRound;
+pub use list::{Listed, table};
 pub use opening::{Opening, Wanted};
 pub use proposal::{Next, next_step};
 pub use rounds::{Judgement, Judging, judge_contract};
-pub use show::{as_json, as_text};
+pub use show::{Reader, as_json, as_text};
 pub use store::Store;

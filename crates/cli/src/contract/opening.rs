@@ -87,11 +87,13 @@ impl Opening {
             return Ok((contract, Vec::new()));
         }
         let has_repository = git_folder(scene.workspace.root()).is_some();
-        let (base, from) = if has_repository || wanted.base.is_some() {
-            let base = wanted.base.as_deref().unwrap_or(DEFAULT_BASE);
-            (base, StartFrom::Revision(scene.read_revision(base).await?))
-        } else {
-            ("", StartFrom::Now)
+        let (base, from) = match wanted.base.as_deref() {
+            Some(base) => (base, StartFrom::Revision(scene.read_revision(base).await?)),
+            None if has_repository => {
+                let head = scene.read_head().await?;
+                (DEFAULT_BASE, head.map_or(StartFrom::Now, StartFrom::Revision))
+            }
+            None => ("", StartFrom::Now),
         };
         let root = scene.workspace.root();
         let read = Checks::read(wanted.checks.as_deref(), root, &from)?;

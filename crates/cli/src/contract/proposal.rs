@@ -24,7 +24,10 @@ impl Contract {
             None => plan,
         };
         if plan.plan.verify.is_empty() {
-            let message = "the contract has no check yet";
+            let mut message = "the contract has no check yet".to_owned();
+            if let Some(why) = self.unused_checks() {
+                message = format!("{message}: {why}");
+            }
             let advice = "Propose a plan with checks (surety_propose_plan).";
             return Err(Failure::new(Code::ChecksMissing, message, advice));
         }

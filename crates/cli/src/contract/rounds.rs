@@ -9,6 +9,7 @@ use surety_executor::round::Begun;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::file::{Contract, Decided, What, now};
+use super::last_round::LastRound;
 use super::store::Store;
 use crate::failure::Failure;
 use crate::verify::{
@@ -89,7 +90,8 @@ pub async fn judge_contract(judging: Judging<'_>) -> Result<Judgement, Failure> 
     }
     store.change(|contract| {
         record(contract, &verdict, file.as_deref());
-        Ok(())
+        // With the contract: a later one has no round of an earlier one.
+        store.keep_round(&LastRound::of(&verdict, file.as_deref()))
     })?;
     Ok(Judgement { verdict, file })
 }
@@ -118,8 +120,9 @@ fn without_revision(contract: &Contract) -> Option<Caution> {
         code: NO_BASE_REVISION.to_owned(),
         check: String::new(),
         detail: format!(
-            "the workspace is in no git repository: the start is the folder as it was at {}, and nothing says what \
-             was changed before",
+            "there is no commit to compare with ({}): the start is the folder as it was at {}, and nothing says \
+             what was changed before",
+            contract.no_revision(),
             contract.opened_at
         ),
     })

@@ -11,15 +11,36 @@ use crate::text::{columns, harmless, one_line};
 /// Events that are shown.
 const SHOWN: usize = 20;
 
-/// The contract for scripts and agents. A hidden check has its name and its line only.
+/// Who a contract is shown to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// A person: every check, a hidden one with its name and its line.
+    Person,
+    /// The agent that is held to it: of hidden checks their number only.
+    Agent,
+}
+
+impl Reader {
+    fn sees(self, check: &AcceptCheck) -> bool {
+        match self {
+            Self::Person => true,
+            Self::Agent => !check.is_hidden(),
+        }
+    }
+}
+
+/// The contract for scripts and agents.
 ///
 /// # Errors
 /// The contract's file was changed.
-pub fn as_json(contract: &Contract) -> Result<Value, Failure> {
+pub fn as_json(contract: &Contract, reader: Reader) -> Result<Value, Failure> {
     let proposed = contract.proposed()?;
     let users = contract.users()?;
     let own = proposed.iter().flat_map(|plan| &plan.verify);
-    let checks: Vec<Value> = users.plan.verify.iter().chain(own).map(check).collect();
+    let all: Vec<_> = users.plan.verify.iter().chain(own).collect();
+    let hidden = all.iter().filter(|check| check.is_hidden()).count();
+    let shown = all.iter().filter(|check| reader.sees(check));
+    let checks: Vec<Value> = shown.map(|it| check(it)).collect();
     let step = |step: &surety_common::domain::plan::PlanStep| {
         let report = contract.reports.get(&step.id);
         json!({
@@ -32,7 +53,7 @@ pub fn as_json(contract: &Contract) -> Result<Value, Failure> {
     };
     let steps: Vec<Value> = proposed.iter().flat_map(|plan| &plan.steps).map(step).collect();
     let next = match next_step(proposed.as_ref(), &contract.reports) {
-        Next::Propose if checks.is_empty() => json!({"do": "surety_propose_plan"}),
+        Next::Propose if all.is_empty() => json!({"do": "surety_propose_plan"}),
         Next::Propose => json!({"do": "work, then surety_check"}),
         Next::Work(step) => json!({"do": "work", "step": step.id, "description": step.description}),
         Next::Verdict => json!({"do": "surety_verdict"}),
@@ -46,6 +67,8 @@ pub fn as_json(contract: &Contract) -> Result<Value, Failure> {
         "opened_at": contract.opened_at,
         "opened_by": contract.opened_by,
         "checks": checks,
+        "hidden_checks": hidden,
+        "unused_checks": contract.unused_checks(),
         "plan_revision": contract.proposal.as_ref().map(|proposal| proposal.revision),
         "title": proposed.as_ref().map(|plan| plan.title.as_str()),
         "goal": proposed.as_ref().map(|plan| plan.goal.as_str()),
@@ -69,11 +92,11 @@ fn check(check: &AcceptCheck) -> Value {
     })
 }
 
-/// The contract for people.
+/// The contract as text.
 ///
 /// # Errors
 /// The contract's file was changed.
-pub fn as_text(contract: &Contract) -> Result<String, Failure> {
+pub fn as_text(contract: &Contract, reader: Reader) -> Result<String, Failure> {
     let users = contract.users()?;
     let proposed = contract.proposed()?;
     let mut lines = vec![
@@ -82,10 +105,20 @@ pub fn as_text(contract: &Contract) -> Result<String, Failure> {
         format!("  base     {}", one_line(&contract.start())),
     ];
     let own = proposed.iter().flat_map(|plan| &plan.verify);
-    for check in users.plan.verify.iter().chain(own) {
+    let (shown, concealed): (Vec<_>, Vec<_>) =
+        users.plan.verify.iter().chain(own).partition(|check| reader.sees(check));
+    for check in shown {
         let name = [check.name(), &check.target].map(one_line).join("  ");
         let optional = if check.required { "" } else { "  (optional)" };
         lines.push(format!("  check    {}  {name}{optional}", check.owner.as_str()));
+    }
+    match concealed.len() {
+        0 => {}
+        1 => lines.push("  check    user  a hidden check".to_owned()),
+        count => lines.push(format!("  check    user  {count} hidden checks")),
+    }
+    if let Some(why) = contract.unused_checks() {
+        lines.push(format!("  unused   {}", one_line(&why)));
     }
     for step in proposed.iter().flat_map(|plan| &plan.steps) {
         let report = contract.reports.get(&step.id).map_or("-", |report| report.outcome.as_str());

@@ -1,6 +1,6 @@
 //! Where contracts are kept.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
@@ -12,6 +12,8 @@ use surety_common::domain::manifest::{Manifest, decode, encode};
 use tempfile::TempDir;
 
 use super::file::{Contract, FORM, What};
+use super::last_round::LastRound;
+use super::list::Listed;
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
 use crate::plan_file::read_text_within;
@@ -22,7 +24,11 @@ const CONTRACT: &str = "contract.json";
 const MANIFEST: &str = "start.manifest";
 /// The workspace of the opening, where no repository keeps it.
 const COPY: &str = "start";
+/// The last round.
+const ROUND: &str = "round.json";
 const LOCK: &str = "lock";
+/// Locked by each server of the contract.
+const SERVED: &str = "served";
 /// A larger file is no contract.
 const MOST_BYTES: u64 = 128 << 20;
 /// Digits of the digest that name a workspace.
@@ -49,7 +55,7 @@ impl Store {
     ///
     /// # Errors
     /// The data folder cannot be read.
-    pub fn list(data: &DataFolder) -> Result<(Vec<Contract>, Vec<Failure>), Failure> {
+    pub fn list(data: &DataFolder) -> Result<(Vec<Listed>, Vec<Failure>), Failure> {
         let kept = data.path().join(KEPT);
         let (mut contracts, mut failures) = (Vec::new(), Vec::new());
         let folders = match fs::read_dir(&kept) {
@@ -59,12 +65,17 @@ impl Store {
         };
         for folder in folders {
             let folder = folder.map_err(Failure::file(&kept))?.path();
-            match (Self { folder }).load() {
-                Ok(contract) => contracts.extend(contract),
+            let store = Self { folder };
+            let listed = store.load().and_then(|contract| {
+                let Some(contract) = contract else { return Ok(None) };
+                Ok(Some(Listed { contract, is_served: store.is_served()? }))
+            });
+            match listed {
+                Ok(listed) => contracts.extend(listed),
                 Err(failure) => failures.push(failure),
             }
         }
-        contracts.sort_by(|a, b| a.workspace.cmp(&b.workspace));
+        contracts.sort_by(|a, b| a.contract.workspace.cmp(&b.contract.workspace));
         Ok((contracts, failures))
     }
 
@@ -90,6 +101,59 @@ impl Store {
             return Err(invalid(format!("its form is {:?}, not {FORM:?}", read.form)));
         }
         Ok(Some(read))
+    }
+
+    /// Marks the contract as served, until the answered file is dropped or the process ends.
+    ///
+    /// # Errors
+    /// The data folder cannot be written.
+    pub fn serve(&self) -> Result<File, Failure> {
+        self.make()?;
+        let (path, file) = self.lock_file(SERVED)?;
+        file.lock_shared().map_err(Failure::file(&path))?;
+        Ok(file)
+    }
+
+    /// Whether a server of the contract lives.
+    fn is_served(&self) -> Result<bool, Failure> {
+        let path = self.folder.join(SERVED);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(Failure::file(&path)(error)),
+        };
+        match file.try_lock() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(Failure::file(&path)(error)),
+        }
+    }
+
+    /// The last round; none before the first one.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn last_round(&self) -> Result<Option<LastRound>, Failure> {
+        let path = self.folder.join(ROUND);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = read_text_within(&path, MOST_BYTES)?;
+        let read = serde_json::from_str(&text).map_err(|error| {
+            let message = format!("{} does not read: {error}", path.display());
+            Failure::new(Code::ContractUnusable, message, "The next round writes it again.")
+        })?;
+        Ok(Some(read))
+    }
+
+    /// Keeps what a round came to, in place of the one before.
+    ///
+    /// # Errors
+    /// The data folder cannot be written.
+    pub fn keep_round(&self, round: &LastRound) -> Result<(), Failure> {
+        let text = serde_json::to_vec(round)
+            .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
+        self.write(ROUND, &text)
     }
 
     /// The open contract.
@@ -143,7 +207,11 @@ impl Store {
         if let Some(open) = self.load()? {
             return Ok(open);
         }
-        // The copy of a contract that was closed.
+        // The round and the copy of a contract that was closed.
+        let round = self.folder.join(ROUND);
+        if round.exists() {
+            fs::remove_file(&round).map_err(Failure::file(&round))?;
+        }
         let place = self.copy();
         if place.exists() {
             fs::remove_dir_all(&place).map_err(Failure::file(&place))?;
@@ -206,15 +274,17 @@ impl Store {
 
     fn lock(&self) -> Result<File, Failure> {
         self.make()?;
-        let path = self.folder.join(LOCK);
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(Failure::file(&path))?;
+        let (path, file) = self.lock_file(LOCK)?;
         file.lock().map_err(Failure::file(&path))?;
         Ok(file)
+    }
+
+    fn lock_file(&self, name: &str) -> Result<(PathBuf, File), Failure> {
+        let path = self.folder.join(name);
+        let mut options = File::options();
+        let file = options.create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(Failure::file(&path))?;
+        Ok((path, file))
     }
 
     fn save(&self, contract: &Contract) -> Result<(), Failure> {

@@ -24,6 +24,8 @@ pub(super) enum Key {
     Answer,
     /// Double the budgets.
     Extend,
+    /// End the run instead.
+    End,
     /// Pause the run.
     Pause,
     /// Resume the run.
@@ -41,6 +43,7 @@ impl Key {
             Self::Deny => 'd',
             Self::Answer => 't',
             Self::Extend => 'e',
+            Self::End => 's',
             Self::Pause => 'p',
             Self::Resume => 'r',
             Self::Leave => 'q',
@@ -55,6 +58,7 @@ impl Key {
             Self::Deny => "deny",
             Self::Answer => "type the answer",
             Self::Extend => "double the budgets",
+            Self::End => "stop the run",
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Leave => "leave (the run continues)",
@@ -101,6 +105,8 @@ pub(super) enum Act {
     Answer(String, String),
     /// Double the budgets.
     Extend,
+    /// End a run that waits for a budget.
+    End,
     /// Pause or resume the run.
     Control(Way),
     /// Stop watching.
@@ -118,6 +124,8 @@ pub(super) fn offered(view: &RunView, prompt: &Prompt) -> Vec<Key> {
         };
         if wait.kind() == v1::WaitKind::Budget {
             keys.push(Key::Extend);
+            // It cannot be taken back: a key that was pressed before the question came does not count.
+            keys.extend(prompt.is_ready.then_some(Key::End));
         } else if wait.call_digest.is_empty() {
             keys.push(Key::Answer);
         } else if is_read() {
@@ -206,6 +214,7 @@ impl Prompt {
                 None
             }
             Key::Extend => Some(Act::Extend),
+            Key::End => Some(Act::End),
             Key::Pause => Some(Act::Control(Way::Pause)),
             Key::Resume => Some(Act::Control(Way::Resume)),
             Key::Leave => Some(Act::Leave),

@@ -321,6 +321,10 @@ async fn carry_out(connection: &Connection, run_id: String, act: Act) -> Result<
             };
             ("extended", answering::extend(connection, request).await?)
         }
+        Act::End => {
+            let request = v1::ExtendBudgetRequest { run_id, stop: true, ..Default::default() };
+            ("stopped", answering::extend(connection, request).await?)
+        }
         Act::Control(way) => {
             let word = match way {
                 Way::Pause => "pauses once its running turns have ended",

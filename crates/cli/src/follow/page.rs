@@ -251,7 +251,6 @@ fn asked(view: &RunView, prompt: &Prompt, width: usize) -> Vec<Line> {
     let text = match (&prompt.asked, wait.kind()) {
         (Some(asked), _) if asked.wait_id == wait.id => asked.text.clone(),
         (_, _) if !wait.call_digest.is_empty() => "reading what is asked".to_owned(),
-        (_, v1::WaitKind::Budget) => one_line(&wait.unblocks),
         (_, _) => wait.question.clone(),
     };
     let mut paragraphs: Vec<_> = harmless(&text).lines().map(str::to_owned).collect();

@@ -256,6 +256,32 @@ fn an_answer_is_typed_and_sent_to_the_question_that_was_shown() {
 }
 
 #[test]
+fn a_wait_for_a_budget_says_which_one_and_what_the_next_reply_needs() {
+    let mut wait = v1::Wait {
+        id: "b".to_owned(),
+        step_id: "edit".to_owned(),
+        unblocks: "call ExtendBudget with more, or with stop".to_owned(),
+        question: "token_budget (5000) has too little left for the next reply of the model, which needs 12192: 900 are \
+                   used"
+            .to_owned(),
+        ..v1::Wait::default()
+    };
+    wait.set_kind(v1::WaitKind::Budget);
+    wait.set_waiting_on(v1::WaitingOn::User);
+    let view = at_work(vec![wait]);
+    let mut prompt = Prompt::default();
+    prompt.turn_to(&view);
+    assert_eq!(press(&mut prompt, &view, KeyCode::Char('s')), None, "it was not shown yet");
+    let shown = text(&read(&view, &mut prompt, WIDE));
+    for said in ["token_budget (5000)", "needs 12192", "[e] double the budgets", "[s] stop the run"]
+    {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+    assert_eq!(press(&mut prompt, &view, KeyCode::Char('s')), Some(Act::End));
+    assert_eq!(press(&mut prompt, &view, KeyCode::Char('e')), Some(Act::Extend));
+}
+
+#[test]
 fn a_run_is_paused_resumed_and_left() {
     let mut paused = v1::Wait { id: "p".to_owned(), ..v1::Wait::default() };
     paused.set_kind(v1::WaitKind::Resume);

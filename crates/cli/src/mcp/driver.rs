@@ -24,7 +24,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::arguments::{Decide, Lease, Release, within};
-use super::leases::{HeldPlan, LONGEST_WAIT, MARGIN, Planner, bounded, interval, within_time};
+use super::leases::{
+    HeldPlan, LONGEST_WAIT, MARGIN, Planner, bounded, interval, is_meant, within_time,
+};
 use super::observer::Answer;
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
@@ -36,6 +38,9 @@ use crate::wire_json;
 const MOST_DECISION: usize = 1 << 20;
 /// The largest message of the executor in bytes.
 const MOST_ANSWER: usize = 256 << 20;
+
+/// What an agent does with a leased step.
+const ANSWER: &str = "Answer with surety_decide.";
 
 /// Where `surety up` serves the planner.
 const PLANNER_URL: &str = "http://127.0.0.1:7401";
@@ -63,25 +68,6 @@ struct Held {
     fence: v1::StepFence,
     turn: u32,
     beating: JoinHandle<()>,
-}
-
-impl Held {
-    /// Refuses a call about another lease. Without a session it is not known which agent calls, so the call has to name it.
-    fn is_meant(&self, lease_epoch: Option<u64>, is_anyones: bool) -> Result<(), Failure> {
-        let (message, advice) = match lease_epoch {
-            Some(named) if named == self.fence.lease_epoch => return Ok(()),
-            None if !is_anyones => return Ok(()),
-            Some(named) => (
-                format!("the lease with the lease_epoch {named} is over"),
-                "Lease a step with surety_lease.",
-            ),
-            None => (
-                "the call names no lease_epoch, and comes without a session".to_owned(),
-                "Name the lease_epoch that surety_lease returned, or connect with a session.",
-            ),
-        };
-        Err(Failure::new(Code::ValueInvalid, message, advice).at("lease_epoch"))
-    }
 }
 
 impl Drop for Held {
@@ -170,6 +156,10 @@ impl Driver {
     ) -> Result<Answer, Failure> {
         asked.check()?;
         let mut held = self.held()?;
+        if held.as_ref().is_some_and(|held| held.beating.is_finished()) {
+            // The heartbeats end by themselves only where the lease is lost.
+            *held = None;
+        }
         if let Some(held) = held.as_ref() {
             let message = format!("the step {} is leased", one_line(&held.fence.step_id));
             let advice = "Decide it with surety_decide, or give it back with surety_release.";
@@ -209,6 +199,7 @@ impl Driver {
             "leased": true,
             "lease": wire_json::message("StepLease", lease).to_serde(),
             "context": wire_json::message("StepContext", context).to_serde(),
+            "what_next": ANSWER,
         });
         let text = format!("{}\nlease_epoch {}", context_text(context), lease.lease_epoch);
         Ok(Answer { text: bounded(text), value })
@@ -225,7 +216,7 @@ impl Driver {
         let raw = decided.into_text(MOST_DECISION)?;
         let mut held = self.held()?;
         let Some(step) = held.as_mut() else { return Err(unleased()) };
-        step.is_meant(named, is_anyones)?;
+        is_meant(step.fence.lease_epoch, named, is_anyones)?;
         let request = v1::SubmitDecisionRequest {
             fence: Some(step.fence.clone()),
             turn: step.turn,
@@ -253,11 +244,12 @@ impl Driver {
             Some(next) => step.turn = next.turn,
             None => *held = None,
         }
-        let value = wire_json::message("SubmitDecisionResponse", &answer).to_serde();
+        let mut value = wire_json::message("SubmitDecisionResponse", &answer).to_serde();
+        value["what_next"] = json!(next_of(&answer));
         Ok(Answer { text: bounded(answer_text(&answer)), value })
     }
 
-    /// Gives the leased step back.
+    /// Gives the leased step back, or the leased plan where no step is leased.
     pub(super) async fn release(
         &self,
         release: Release,
@@ -265,8 +257,10 @@ impl Driver {
     ) -> Result<Answer, Failure> {
         within("reason", &release.reason)?;
         let mut held = self.held()?;
-        let Some(step) = held.as_ref() else { return Err(unleased()) };
-        step.is_meant(release.lease_epoch, is_anyones)?;
+        let Some(step) = held.as_ref() else {
+            return self.release_plan(release, is_anyones).await?.ok_or_else(unleased);
+        };
+        is_meant(step.fence.lease_epoch, release.lease_epoch, is_anyones)?;
         let Some(step) = held.take() else { return Err(unleased()) };
         self.give_back(&step, release.reason).await?;
         let text = format!("the step {} is released", one_line(&step.fence.step_id));
@@ -351,7 +345,7 @@ async fn beat(mut executor: Executor, driver_id: String, fence: v1::StepFence, e
         let request =
             v1::HeartbeatRequest { driver_id: driver_id.clone(), fences: vec![fence.clone()] };
         match executor.heartbeat(within_time(request, Duration::ZERO)).await {
-            // The next decision says it.
+            // The next call says it.
             Ok(answer) if !answer.get_ref().lost.is_empty() => return,
             // A passing error; the lease lasts longer than one interval.
             Ok(_) | Err(_) => {}
@@ -361,8 +355,9 @@ async fn beat(mut executor: Executor, driver_id: String, fence: v1::StepFence, e
 
 /// No step was ready; what the named run does meanwhile.
 fn nothing_leased(answer: &v1::LeaseStepResponse) -> Answer {
-    let mut text = "no step needs a decision now; call surety_lease again".to_owned();
-    let mut value = json!({"leased": false});
+    let next = "no step needs a decision now; call surety_lease again";
+    let mut text = next.to_owned();
+    let mut value = json!({"leased": false, "what_next": next});
     if let Ok(state) = v1::RunState::try_from(answer.run_state)
         && state != v1::RunState::Unspecified
     {
@@ -385,7 +380,7 @@ fn context_text(context: &v1::StepContext) -> String {
         text.push_str(&message.text);
         text.push('\n');
     }
-    text.push_str("Answer with surety_decide.");
+    text.push_str(ANSWER);
     text
 }
 
@@ -395,12 +390,19 @@ fn answer_text(answer: &v1::SubmitDecisionResponse) -> String {
     let parts =
         [problem.unwrap_or_default(), answer.correction.clone(), answer.observation.clone()];
     lines.extend(parts.into_iter().filter(|part| !part.is_empty()));
-    lines.push(match &answer.next {
+    let warnings = answer.warnings.iter();
+    lines.extend(warnings.map(|it| format!("{}: {}", it.code, one_line(&it.message))));
+    lines.push(next_of(answer));
+    lines.join("\n")
+}
+
+/// What an agent does after a decision.
+fn next_of(answer: &v1::SubmitDecisionResponse) -> String {
+    match &answer.next {
         Some(next) => format!("turn {} is next", next.turn),
         None => "the step is no longer leased; call surety_lease, which says how the run goes on"
             .to_owned(),
-    });
-    lines.join("\n")
+    }
 }
 
 impl Decide {

@@ -13,13 +13,13 @@ use surety_common::wire::v1;
 use surety_common::wire::v1::submit_plan_request::PlanSource;
 use tokio_util::sync::CancellationToken;
 
-use super::arguments::{Lease, SubmitPlan, within};
+use super::arguments::{Lease, Release, SubmitPlan, within};
 use super::driver::Driver;
-use super::leases::{HeldPlan, LONGEST_WAIT, Planner, bounded, interval, within_time};
+use super::leases::{HeldPlan, LONGEST_WAIT, Planner, bounded, interval, is_meant, within_time};
 use super::observer::Answer;
 use crate::failure::{Code, Failure};
 use crate::output::note;
-use crate::text::one_line;
+use crate::text::{one_line, step_state};
 use crate::wire_json;
 
 /// Errors after which the plan is still leased.
@@ -30,6 +30,9 @@ const PASSING: &[&str] = &[
     "overloaded",
     "service_unreachable",
 ];
+/// What an agent does with a leased plan, and after it.
+const ANSWER: &str = "Answer with surety_submit_plan.";
+const STORED: &str = "Call surety_lease for its first step.";
 /// The longest plan in bytes.
 const MOST_PLAN: usize = 256 << 10;
 
@@ -42,9 +45,13 @@ impl Driver {
     ) -> Result<Answer, Failure> {
         asked.check()?;
         let mut held = self.held_plan()?;
+        if held.as_ref().is_some_and(|held| held.beating.is_finished()) {
+            // The heartbeats end by themselves only where the lease is lost.
+            *held = None;
+        }
         if let Some(held) = held.as_ref() {
             let message = format!("the plan of run {} is leased", one_line(&held.fence.run_id));
-            let advice = "Make it with surety_submit_plan.";
+            let advice = "Make it with surety_submit_plan, or give it back with surety_release.";
             return Err(Failure::new(Code::ValueInvalid, message, advice));
         }
         let seconds = asked.wait_seconds.min(LONGEST_WAIT);
@@ -62,7 +69,8 @@ impl Driver {
         let leased = self.unless_ended(cancel, self.planner_url(), leasing).await?;
         let (Some(lease), Some(context)) = (leased.lease, leased.context) else {
             let text = "no run needs a plan now; call surety_lease_plan again".to_owned();
-            return Ok(Answer { text, value: json!({"leased": false}) });
+            let value = json!({"leased": false, "what_next": text});
+            return Ok(Answer { text, value });
         };
         let fence = v1::PlanFence { run_id: lease.run_id.clone(), lease_epoch: lease.lease_epoch };
         let every = interval(lease.expires_at.as_ref());
@@ -72,6 +80,7 @@ impl Driver {
             "leased": true,
             "lease": wire_json::message("PlanLease", &lease).to_serde(),
             "context": wire_json::message("PlanContext", &context).to_serde(),
+            "what_next": ANSWER,
         });
         Ok(Answer { text: bounded(context_text(&context)), value })
     }
@@ -113,20 +122,40 @@ impl Driver {
         for warning in &answer.warnings {
             text.push_str(&format!("\n{}: {}", warning.code, one_line(&warning.message)));
         }
-        text.push_str("\nCall surety_lease for its first step.");
-        let value = wire_json::message("SubmitPlanResponse", &answer).to_serde();
+        text.push_str(&format!("\n{STORED}"));
+        let mut value = wire_json::message("SubmitPlanResponse", &answer).to_serde();
+        value["what_next"] = json!(STORED);
         Ok(Answer { text: bounded(text), value })
     }
 
     /// Gives the leased plan back when the connection ends.
     pub(super) async fn give_plan_back(&self) {
         let Some(plan) = self.plan().lock().await.take() else { return };
-        let reason = "the connection of the agent ended".to_owned();
-        let request = v1::ReleasePlanRequest { fence: Some(plan.fence.clone()), reason };
-        match self.planner().release_plan(within_time(request, Duration::ZERO)).await {
-            Ok(_) => note("surety: the connection ended; the leased plan was released"),
-            Err(status) => note(&Failure::from_service(self.planner_url(), &status).to_text()),
+        match self.release_held(&plan, "the connection of the agent ended".to_owned()).await {
+            Ok(()) => note("surety: the connection ended; the leased plan was released"),
+            Err(failure) => note(&failure.to_text()),
         }
+    }
+
+    /// Gives the leased plan back. Answers whether one was leased.
+    pub(super) async fn release_plan(
+        &self,
+        release: Release,
+        is_anyones: bool,
+    ) -> Result<Option<Answer>, Failure> {
+        let mut held = self.held_plan()?;
+        let Some(plan) = held.as_ref() else { return Ok(None) };
+        is_meant(plan.fence.lease_epoch, release.lease_epoch, is_anyones)?;
+        let Some(plan) = held.take() else { return Ok(None) };
+        self.release_held(&plan, release.reason).await?;
+        let text = format!("the plan of run {} is released", one_line(&plan.fence.run_id));
+        Ok(Some(Answer { text, value: json!({"released": true}) }))
+    }
+
+    async fn release_held(&self, plan: &HeldPlan, reason: String) -> Result<(), Failure> {
+        let request = v1::ReleasePlanRequest { fence: Some(plan.fence.clone()), reason };
+        let released = self.planner().release_plan(within_time(request, Duration::ZERO)).await;
+        released.map(drop).map_err(|status| Failure::from_service(self.planner_url(), &status))
     }
 }
 
@@ -139,7 +168,7 @@ async fn beat(mut planner: Planner, planner_id: String, fence: v1::PlanFence, ev
             fences: vec![fence.clone()],
         };
         match planner.heartbeat_plan(within_time(request, Duration::ZERO)).await {
-            // The submission says it.
+            // The next call says it.
             Ok(answer) if !answer.get_ref().lost.is_empty() => return,
             // A passing error; the lease lasts longer than one interval.
             Ok(_) | Err(_) => {}
@@ -147,6 +176,7 @@ async fn beat(mut planner: Planner, planner_id: String, fence: v1::PlanFence, ev
     }
 }
 
+/// What an agent needs for a plan: a client may show its model this text alone.
 fn context_text(context: &v1::PlanContext) -> String {
     let mut lines = vec![format!("goal: {}", context.goal)];
     if !context.reason.is_empty() {
@@ -155,13 +185,64 @@ fn context_text(context: &v1::PlanContext) -> String {
     if let Some(problem) = &context.correction {
         lines.push(format!("the last one was refused, {}: {}", problem.code, problem.message));
     }
-    lines.push(match &context.plan {
-        Some(plan) => format!("revision {} of the plan stands in the context", plan.revision),
-        None => "there is no plan yet".to_owned(),
-    });
+    match &context.plan {
+        Some(plan) => lines.extend(plan_lines(plan, &context.statuses)),
+        None => lines.push("there is no plan yet".to_owned()),
+    }
+    for check in &context.checks {
+        lines.push(format!("fixed check: {}", check_line(check)));
+    }
+    for tool in &context.tools {
+        let description = one_line(&tool.description);
+        lines.push(format!("tool {}: {description}", one_line(&tool.name)));
+        if !tool.input_schema_json.is_empty() {
+            lines.push(format!("  arguments {}", one_line(&tool.input_schema_json)));
+        }
+    }
+    if let Some(limits) = &context.limits {
+        lines.push(format!("limits: {}", wire_json::message("Limits", limits).to_compact()));
+    }
+    let budgets =
+        [("tokens", context.turn_tokens), ("cost in millionths", context.turn_cost_micros)];
+    for (name, left) in budgets.iter().filter_map(|(name, left)| left.map(|left| (name, left))) {
+        lines.push(format!("{name} reserved for this plan: {left}"));
+    }
     lines.push(format!("refusals before the run ends: {}", context.attempts_left));
-    lines.push("Answer with surety_submit_plan.".to_owned());
+    lines.push(format!("replans left: {}", context.replans_left));
+    lines.push(ANSWER.to_owned());
     lines.join("\n")
+}
+
+/// A plan that is to be patched: a patch names its steps by their ids.
+fn plan_lines(plan: &v1::Plan, statuses: &[v1::StepStatus]) -> Vec<String> {
+    let mut lines =
+        vec![format!("revision {} of the plan: {}", plan.revision, one_line(&plan.title))];
+    for step in &plan.steps {
+        let status = statuses.iter().find(|status| status.step_id == step.id);
+        let state = status.map(|status| step_state(status.state())).unwrap_or_default();
+        let after = match step.dependencies.as_slice() {
+            [] => String::new(),
+            ids => format!(" (after {})", one_line(&ids.join(", "))),
+        };
+        let description = one_line(&step.description);
+        lines.push(format!("step {} [{state}]{after}: {description}", one_line(&step.id)));
+        let shown = step.verify.iter().filter(|check| check.overlay_digest.is_empty());
+        let checks = shown.map(check_line);
+        lines.extend(checks.map(|check| format!("  check: {check}")));
+    }
+    // Those of users and operators follow as fixed ones.
+    let own = plan.verify.iter().filter(|check| {
+        matches!(check.owner(), v1::CheckOwner::Unspecified | v1::CheckOwner::Plan)
+    });
+    lines.extend(own.map(|check| format!("check: {}", check_line(check))));
+    lines
+}
+
+fn check_line(check: &v1::AcceptCheck) -> String {
+    let optional = if check.required == Some(false) { "  (optional)" } else { "" };
+    let parts = [&check.id, &check.kind, &check.target].map(|part| one_line(part));
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    format!("{}{optional}", parts.join("  "))
 }
 
 impl SubmitPlan {
@@ -190,5 +271,71 @@ impl Lease {
         within("run_id", &self.run_id)?;
         within("namespace", &self.namespace)?;
         self.namespaces.iter().try_for_each(|namespace| within("namespaces", namespace))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_plan_that_is_to_be_patched_has_its_steps_its_checks_the_tools_and_the_limits()
+    {
+        let check = |id: &str, owner: v1::CheckOwner| v1::AcceptCheck {
+            id: id.to_owned(),
+            kind: "file_exists".to_owned(),
+            target: "a.txt".to_owned(),
+            owner: owner.into(),
+            ..v1::AcceptCheck::default()
+        };
+        let hidden = v1::AcceptCheck {
+            overlay_digest: "d".to_owned(),
+            ..check("held-back", v1::CheckOwner::User)
+        };
+        let step = v1::PlanStep {
+            id: "edit".to_owned(),
+            description: "change it".to_owned(),
+            dependencies: vec!["read".to_owned()],
+            verify: vec![hidden.clone()],
+            ..v1::PlanStep::default()
+        };
+        let users = check("users", v1::CheckOwner::User);
+        let verify = vec![users.clone(), check("own", v1::CheckOwner::Plan), hidden];
+        let mut status = v1::StepStatus { step_id: "edit".to_owned(), ..v1::StepStatus::default() };
+        status.set_state(v1::StepState::Failed);
+        let context = v1::PlanContext {
+            goal: "g".to_owned(),
+            reason: "a step failed".to_owned(),
+            plan: Some(v1::Plan {
+                title: "T".to_owned(),
+                steps: vec![step],
+                verify,
+                revision: 3,
+                ..v1::Plan::default()
+            }),
+            statuses: vec![status],
+            checks: vec![users],
+            tools: vec![v1::PlanTool {
+                name: "write_file".to_owned(),
+                description: "writes".to_owned(),
+                input_schema_json: r#"{"type":"object"}"#.to_owned(),
+                from_outside: false,
+            }],
+            limits: Some(v1::Limits { max_plan_steps: Some(7), ..v1::Limits::default() }),
+            attempts_left: 2,
+            ..v1::PlanContext::default()
+        };
+        let text = context_text(&context);
+        for part in [
+            "revision 3 of the plan: T",
+            "step edit [failed] (after read): change it",
+            "\ncheck: own  file_exists  a.txt",
+            "fixed check: users  file_exists  a.txt",
+            "tool write_file: writes\n  arguments {\"type\":\"object\"}",
+            "\"max_plan_steps\":7",
+        ] {
+            assert!(text.contains(part), "no {part:?}: {text}");
+        }
+        assert!(!text.contains("held-back"), "{text}");
     }
 }

@@ -9,6 +9,8 @@ use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use tokio::task::JoinHandle;
 use tonic::Request;
 
+use crate::failure::{Code, Failure};
+
 /// The longest wait for a step in seconds, as the executor allows.
 pub(super) const LONGEST_WAIT: u64 = 60;
 /// What a call takes beyond the time that it asks for.
@@ -35,6 +37,28 @@ impl Drop for HeldPlan {
     fn drop(&mut self) {
         self.beating.abort();
     }
+}
+
+/// Refuses a call about another lease than that of `lease_epoch`. Without a session it is not known which agent calls, so
+/// the call has to name it.
+pub(super) fn is_meant(
+    lease_epoch: u64,
+    named: Option<u64>,
+    is_anyones: bool,
+) -> Result<(), Failure> {
+    let (message, advice) = match named {
+        Some(named) if named == lease_epoch => return Ok(()),
+        None if !is_anyones => return Ok(()),
+        Some(named) => (
+            format!("the lease with the lease_epoch {named} is over"),
+            "Lease a step with surety_lease.",
+        ),
+        None => (
+            "the call names no lease_epoch, and comes without a session".to_owned(),
+            "Name the lease_epoch that surety_lease returned, or connect with a session.",
+        ),
+    };
+    Err(Failure::new(Code::ValueInvalid, message, advice).at("lease_epoch"))
 }
 
 /// At most [`MOST_TEXT`] bytes of a text and a note: its beginning with the task, and its end with what the agent decides about.

@@ -16,6 +16,7 @@ mod ask;
 mod driver;
 mod driver_plan;
 mod http;
+mod judged;
 mod leases;
 mod lines;
 mod observer;

@@ -1,5 +1,6 @@
 //! What the tools do. The agent works with its own tools in the workspace; the runner observes it.
 
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
@@ -10,14 +11,15 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{Ask, Propose, ReportStep, within};
+use super::judged::{judged_text, next_of, said_again, summary};
 use crate::contract::{
-    Contract, Judgement, Judging, Opening, Question, Report, Store, Wanted, What, as_json, as_text,
-    judge_contract, now,
+    Contract, Judgement, Judging, LastRound, Opening, Question, Reader, Report, Store, Wanted,
+    What, as_json, as_text, judge_contract, now,
 };
 use crate::failure::{Code, Failure};
 use crate::output::note;
 use crate::text::warning_line;
-use crate::verify::{VerdictFile, as_text as verdict_text, compare};
+use crate::verify::{VerdictFile, compare};
 
 /// What opens a contract that no person opened.
 const OPENED_BY: &str = "surety mcp";
@@ -47,6 +49,8 @@ pub struct Observer {
     ended: CancellationToken,
     /// Whether a tool was called.
     used: AtomicBool,
+    /// Shows that a server of the contract lives.
+    _served: File,
 }
 
 impl Observer {
@@ -62,11 +66,12 @@ impl Observer {
     ) -> Result<Self, Failure> {
         let scene = opening.scene().await?;
         let store = opening.store(&scene)?;
+        let served = store.serve()?;
         let (contract, warnings) = opening.open(&scene, &store, wanted, OPENED_BY).await?;
         warnings.iter().for_each(|warning| note(&warning_line(&warning.clone().into())));
         note(&said(&contract, wanted));
         let (round, used) = (Mutex::new(()), AtomicBool::new(false));
-        Ok(Self { opening, allowed, store, round, ended, used })
+        Ok(Self { opening, allowed, store, round, ended, used, _served: served })
     }
 
     /// Ends every round; later ones are refused.
@@ -75,8 +80,31 @@ impl Observer {
         &self.ended
     }
 
-    pub(super) fn status(&self) -> Result<Answer, Failure> {
-        self.answer(&self.store.open()?)
+    /// The contract, with the last round and whether the workspace is still what its verdict is about.
+    pub(super) async fn status(&self) -> Result<Answer, Failure> {
+        self.used.store(true, Ordering::Relaxed);
+        let contract = self.store.open()?;
+        let mut answer = self.answer(&contract)?;
+        let Some(round) = self.store.last_round()? else { return Ok(answer) };
+        let found = match compare(&self.opening.folder, &round.verdict.workspace, None).await {
+            Ok(comparison) => Some(comparison.found),
+            Err(failure) => {
+                note(&failure.to_text());
+                None
+            }
+        };
+        let still = |digest: &String| found.as_ref().map(|found| found == digest);
+        if let Some(decided) = &contract.verdict {
+            answer.value["verdict"]["still"] = json!(still(&decided.digest));
+        }
+        let still = still(&round.verdict.workspace.digest);
+        answer.text = bounded(format!("{}\n{}", answer.text, said_again(&round, still)));
+        let LastRound { at, verdict, file } = round;
+        let mut last = summary(&verdict, file.as_deref());
+        last["at"] = json!(at);
+        last["still"] = json!(still);
+        answer.value["last_round"] = last;
+        Ok(answer)
     }
 
     pub(super) fn propose(&self, proposed: Propose) -> Result<Answer, Failure> {
@@ -87,7 +115,9 @@ impl Observer {
         })?;
         let mut answer = self.answer(&contract)?;
         let lines = warnings.into_iter().map(|warning: Warning| warning_line(&warning.into()));
-        answer.text.extend(lines.map(|line| format!("\n{line}")));
+        let lines: Vec<String> = lines.collect();
+        answer.text = bounded([vec![answer.text], lines.clone()].concat().join("\n"));
+        answer.value["warnings"] = json!(lines);
         Ok(answer)
     }
 
@@ -159,7 +189,7 @@ impl Observer {
         self.used.store(true, Ordering::Relaxed);
         let Ok(_one) = self.round.try_lock() else {
             let message = "a round of this workspace is at work";
-            let advice = "Wait for its answer, or cancel it.";
+            let advice = "Wait for its answer, or cancel it; surety_status shows what it came to.";
             return Err(Failure::new(Code::RoundRunning, message, advice));
         };
         // Before anything is read: a contract without checks costs nothing.
@@ -184,7 +214,10 @@ impl Observer {
         let judged = judged.await;
         watching.abort();
         let Judgement { verdict, file } = judged?;
-        Ok(Answer { text: bounded(judged_text(&verdict, writes)), value: summary(&verdict, file) })
+        let (verdict, file) = (verdict.for_participant(), file.as_deref());
+        let mut value = summary(&verdict, file);
+        value["what_next"] = json!(next_of(&verdict, file));
+        Ok(Answer { text: bounded(judged_text(&verdict, file)), value })
     }
 
     /// Says, and records, that a connection ended without a verdict about what is there.
@@ -216,10 +249,8 @@ impl Observer {
                 }
             }
         };
-        // A client that looks whether the server starts says nothing new.
-        let is_new = self.used.load(Ordering::Relaxed)
-            || contract.events.last().is_none_or(|last| last.what != What::EndedWithoutVerdict);
-        if is_new {
+        // A client that only looks whether the server starts is no agent that stopped.
+        if self.used.load(Ordering::Relaxed) {
             self.store.change(|contract| {
                 contract.note(What::EndedWithoutVerdict, &why);
                 Ok(())
@@ -237,9 +268,10 @@ impl Observer {
     }
 
     fn answer(&self, contract: &Contract) -> Result<Answer, Failure> {
-        let value = as_json(contract)?;
+        let value = as_json(contract, Reader::Agent)?;
         let next = value.get("next").map(Value::to_string).unwrap_or_default();
-        Ok(Answer { text: bounded(format!("{}\nnext: {next}", as_text(contract)?)), value })
+        let text = format!("{}\nnext: {next}", as_text(contract, Reader::Agent)?);
+        Ok(Answer { text: bounded(text), value })
     }
 }
 
@@ -259,38 +291,10 @@ fn said(contract: &Contract, wanted: &Wanted) -> String {
             "; it stays as it was opened: `surety contract new` opens one with other settings",
         );
     }
+    if let Some(why) = contract.unused_checks() {
+        line.push_str(&format!("\nsurety: {why}"));
+    }
     line
-}
-
-/// A verdict for an agent.
-fn judged_text(verdict: &VerdictFile, writes: bool) -> String {
-    let head = match (writes, verdict.accepted) {
-        (true, true) => "The verdict accepts the work.",
-        (true, false) => {
-            "The verdict refuses the work. Repair what failed, then call surety_verdict again."
-        }
-        (false, true) => "Every check holds now. Call surety_verdict for the verdict.",
-        (false, false) => "Some checks fail. Repair them, then call surety_check again.",
-    };
-    format!("{head}\n{}", verdict_text(verdict))
-}
-
-/// A verdict for programs, without what only a comparison needs.
-fn summary(verdict: &VerdictFile, file: Option<std::path::PathBuf>) -> Value {
-    let failed: Vec<_> =
-        verdict.results.iter().filter(|result| !result.passed && !result.optional).collect();
-    json!({
-        "accepted": verdict.accepted,
-        "stop_reason": verdict.stop_reason,
-        "needed": verdict.needed,
-        "strength": verdict.strength,
-        "digest": verdict.workspace.digest,
-        "changed": verdict.changed,
-        "failed": failed,
-        "cautions": verdict.cautions,
-        "round": verdict.round,
-        "verdict_file": file.map(|file| file.to_string_lossy().into_owned()),
-    })
 }
 
 /// At most [`MOST_ANSWER`] bytes of a text.

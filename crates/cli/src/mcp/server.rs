@@ -270,7 +270,7 @@ impl ServerHandler for Server {
             Err(failure) => return Ok(answered(Err(failure)).into()),
         };
         let answer = match (role, call) {
-            (Role::Observed(observer), Call::Status) => observer.status(),
+            (Role::Observed(observer), Call::Status) => observer.status().await,
             (Role::Observed(observer), Call::Propose(proposed)) => observer.propose(proposed),
             (Role::Observed(observer), Call::Report(reported)) => observer.report(reported),
             (Role::Observed(observer), Call::Judge(writes)) => {

@@ -46,7 +46,8 @@ impl Tool {
         match self {
             Self::Status => {
                 "Shows the contract of this workspace: the base commit, every check with its owner, the plan, the \
-                 next step, what waits for a person, and the last verdict."
+                 next step, what waits for a person, the last round with its evidence, and whether the workspace is still \
+                 what it saw."
             }
             Self::Propose => {
                 "Proposes a plan: its steps, and checks that would prove the goal. The checks are added to those of \
@@ -87,7 +88,9 @@ impl Tool {
                 "Submits the decision about the next turn of the leased step. The executor validates it, carries out \
                  its tool call, records receipts, and answers the outcome and the next context."
             }
-            Self::Release => "Gives the leased step back, so that another driver can lease it.",
+            Self::Release => {
+                "Gives the leased step back, so that another driver can lease it; without a leased step the leased plan."
+            }
         }
     }
 

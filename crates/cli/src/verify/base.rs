@@ -15,7 +15,7 @@ use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
 use crate::plan_file::{read_beside, read_text};
 
-/// Where the checks are, below the workspace or the top of its work tree.
+/// Where the checks are, below the workspace.
 pub const DEFAULT_PLAN: &str = ".surety/checks.yaml";
 /// What the workspace is compared with, where no command changes it.
 pub const DEFAULT_BASE: &str = "HEAD";

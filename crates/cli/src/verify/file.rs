@@ -157,8 +157,11 @@ pub struct Checked {
     pub kind: Option<String>,
     /// The owner of the check; none for a rule of the gate.
     pub owner: Option<String>,
-    /// What the check names: the line of a command, a file; none for a rule of the gate.
+    /// What the check names: the line of a command, a file; none for a rule of the gate and for a hidden check.
     pub target: Option<String>,
+    /// Whether the check is hidden.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
     /// The runner's own probe; none where it made none.
     pub probe: Option<Probed>,
 }

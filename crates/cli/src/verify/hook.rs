@@ -1,10 +1,12 @@
 //! Answers the stop hook of an agent, in the form that the agent reads.
 //!
 //! ```text
-//!   event in the input   agents               to go on                                 to stop
-//!   Stop                 Claude Code, Codex   {"decision": "block", "reason": TEXT}    {}
-//!   AfterAgent           Gemini CLI           {"decision": "deny", "reason": TEXT}     {}
-//!   stop                 Cursor               {"followup_message": TEXT}               {}
+//!   in the input                    agents               to go on                                to stop
+//!   "hook_event_name": "Stop"       Claude Code, Codex   {"decision": "block", "reason": TEXT}   {}
+//!   "hook_event_name": "AfterAgent" Gemini CLI           {"decision": "deny", "reason": TEXT}    {}
+//!   "hook_event_name": "stop"       Cursor               {"followup_message": TEXT}              {}
+//!   "event": "Stop"                 Goose                {"decision": "block", "reason": TEXT}   {}
+//!   "event_type": "Stop"            OpenHands            {"decision": "deny", "reason": TEXT}    {}
 //! ```
 
 use std::fs;
@@ -32,28 +34,59 @@ const KEY_DIGITS: usize = 32;
 const COMPLETED: &str = "completed";
 
 /// Which agent asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-enum Event {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Agent {
     /// Claude Code and Codex.
-    Stop,
-    /// Gemini CLI.
-    AfterAgent,
-    /// Cursor.
-    #[serde(rename = "stop")]
-    CursorStop,
+    Claude,
+    Gemini,
+    Cursor,
+    Goose,
+    OpenHands,
 }
 
 /// What an agent sends to its hook. Other keys are not read.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct HookInput {
-    hook_event_name: Event,
-    #[serde(default, alias = "conversation_id")]
-    session_id: String,
+#[derive(Debug, Deserialize)]
+struct Sent {
+    hook_event_name: Option<String>,
+    event: Option<String>,
+    event_type: Option<String>,
+    session_id: Option<String>,
+    conversation_id: Option<String>,
     #[serde(default)]
     stop_hook_active: bool,
     #[serde(default)]
     loop_count: u32,
-    #[serde(default)]
+    status: Option<String>,
+}
+
+impl Sent {
+    /// The agent, by the key and the name of its event.
+    fn agent(&self) -> Result<Agent, String> {
+        let [named, event, kind] =
+            [&self.hook_event_name, &self.event, &self.event_type].map(Option::as_deref);
+        match (named, event, kind) {
+            (Some("Stop"), _, _) => Ok(Agent::Claude),
+            (Some("AfterAgent"), _, _) => Ok(Agent::Gemini),
+            (Some("stop"), _, _) => Ok(Agent::Cursor),
+            (None, Some("Stop"), _) => Ok(Agent::Goose),
+            (None, None, Some("Stop")) => Ok(Agent::OpenHands),
+            (Some(other), _, _) | (None, Some(other), _) | (None, None, Some(other)) => {
+                Err(format!("its event is {other:?}"))
+            }
+            (None, None, None) => {
+                Err("it has none of `hook_event_name`, `event` and `event_type`".to_owned())
+            }
+        }
+    }
+}
+
+/// The input of a stop hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookInput {
+    agent: Agent,
+    session_id: String,
+    stop_hook_active: bool,
+    loop_count: u32,
     status: Option<String>,
 }
 
@@ -73,7 +106,12 @@ impl HookInput {
             .take(MOST_INPUT)
             .read_to_end(&mut bytes)
             .map_err(|error| invalid(error.to_string()))?;
-        serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))
+        let sent: Sent =
+            serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
+        let agent = sent.agent().map_err(invalid)?;
+        let Sent { session_id, conversation_id, stop_hook_active, loop_count, status, .. } = sent;
+        let session_id = session_id.or(conversation_id).unwrap_or_default();
+        Ok(Self { agent, session_id, stop_hook_active, loop_count, status })
     }
 
     /// Whether the agent ends by its own choice: a person's interruption is not held up.
@@ -85,11 +123,11 @@ impl HookInput {
     /// The answer that lets the agent stop; a message is for the person.
     #[must_use]
     pub fn stop(&self, message: Option<&str>) -> Value {
-        match (message, self.hook_event_name) {
-            (Some(message), Event::Stop | Event::AfterAgent) => {
+        match (message, self.agent) {
+            (Some(message), Agent::Claude | Agent::Gemini) => {
                 json!({"systemMessage": shortened(message)})
             }
-            (Some(_), Event::CursorStop) | (None, _) => json!({}),
+            (Some(_), Agent::Cursor | Agent::Goose | Agent::OpenHands) | (None, _) => json!({}),
         }
     }
 
@@ -97,10 +135,18 @@ impl HookInput {
     #[must_use]
     pub fn go_on(&self, reason: &str) -> Value {
         let reason = shortened(reason);
-        match self.hook_event_name {
-            Event::Stop => json!({"decision": "block", "reason": reason}),
-            Event::AfterAgent => json!({"decision": "deny", "reason": reason}),
-            Event::CursorStop => json!({"followup_message": reason}),
+        match self.agent {
+            Agent::Claude | Agent::Goose => json!({"decision": "block", "reason": reason}),
+            Agent::Gemini | Agent::OpenHands => json!({"decision": "deny", "reason": reason}),
+            Agent::Cursor => json!({"followup_message": reason}),
+        }
+    }
+
+    /// Whether the agent itself says that a hook made it go on.
+    const fn tells_repeats(&self) -> bool {
+        match self.agent {
+            Agent::Claude | Agent::Gemini | Agent::Cursor => true,
+            Agent::Goose | Agent::OpenHands => false,
         }
     }
 }
@@ -122,11 +168,13 @@ pub struct HeldUp {
 }
 
 impl HeldUp {
-    /// The count of a session in a workspace. An agent that says that a hook made it go on counts as held up as often
-    /// as `limit` allows, where no count is kept.
+    /// The count of a session in a workspace; of all sessions without an id whose agent says nothing of earlier
+    /// hold-ups. Where no count is kept, such an agent, and one that says that a hook made it go on, counts as held
+    /// up as often as `limit` allows.
     #[must_use]
     pub fn of(input: &HookInput, workspace: &str, data: Option<&DataFolder>, limit: u32) -> Self {
-        let file = data.filter(|_| !input.session_id.is_empty()).and_then(|data| {
+        let can_count = !input.session_id.is_empty() || !input.tells_repeats();
+        let file = data.filter(|_| can_count).and_then(|data| {
             let folder = data.path().join(KEPT);
             fs::create_dir_all(&folder).ok()?;
             forget_old(&folder);
@@ -136,7 +184,8 @@ impl HeldUp {
         });
         let kept = file.as_ref().and_then(|file| fs::read_to_string(file).ok());
         let kept = kept.and_then(|text| text.trim().parse::<u32>().ok()).unwrap_or_default();
-        let unkept = if file.is_none() && input.stop_hook_active { limit } else { 0 };
+        let may_repeat = input.stop_hook_active || !input.tells_repeats();
+        let unkept = if file.is_none() && may_repeat { limit } else { 0 };
         Self { so_far: kept.max(input.loop_count).max(unkept), file }
     }
 
@@ -199,13 +248,29 @@ mod tests {
                 r#"{"hook_event_name":"stop","conversation_id":"c","status":"completed","loop_count":0}"#,
                 json!({"followup_message":"r"}),
             ),
+            (
+                r#"{"event":"Stop","session_id":"20260921_3","matcher_context":null,"last_assistant_message":"Done."}"#,
+                json!({"decision":"block","reason":"r"}),
+            ),
+            (
+                r#"{"event_type":"Stop","tool_name":null,"message":null,"session_id":null,"working_dir":"/w","metadata":{}}"#,
+                json!({"decision":"deny","reason":"r"}),
+            ),
         ];
         for (text, expected) in cases {
             let input = read(text).unwrap();
             assert_eq!(input.go_on("r"), expected);
             assert_eq!(input.stop(None), json!({}));
         }
-        for text in ["", "[]", r#"{"hook_event_name":"PreToolUse"}"#, r#"{"session_id":"s"}"#] {
+        let others = [
+            "",
+            "[]",
+            r#"{"hook_event_name":"PreToolUse"}"#,
+            r#"{"event":"SessionEnd"}"#,
+            r#"{"event_type":"PreToolUse"}"#,
+            r#"{"session_id":"s"}"#,
+        ];
+        for text in others {
             assert!(read(text).unwrap_err().to_text().contains("[value_invalid]"), "{text}");
         }
         let aborted = read(r#"{"hook_event_name":"stop","status":"aborted"}"#).unwrap();
@@ -229,6 +294,14 @@ mod tests {
         assert_eq!(of("/w").so_far(), 0);
         // Without a count the agent's own word bounds it.
         assert_eq!(HeldUp::of(&input, "/w", None, 5).so_far(), 5);
+        // An agent that says nothing of earlier hold-ups is counted without the id of a session, too.
+        let unnamed = read(r#"{"event_type":"Stop","session_id":null}"#).unwrap();
+        for count in 0..2 {
+            let held_up = HeldUp::of(&unnamed, "/w", Some(&data), 5);
+            assert_eq!(held_up.so_far(), count);
+            assert!(held_up.again());
+        }
+        assert_eq!(HeldUp::of(&unnamed, "/w", None, 5).so_far(), 5);
         let looped = read(r#"{"hook_event_name":"stop","loop_count":4}"#).unwrap();
         assert_eq!(HeldUp::of(&looped, "/w", Some(&data), 5).so_far(), 4);
     }

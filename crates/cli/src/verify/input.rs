@@ -34,7 +34,13 @@ pub fn check_programs(
     for (index, check) in commands.filter(|(_, check)| check.kind == CheckKind::CommandSuccess) {
         let is_there = |path: &Path| is_there(path) || covers(check, path);
         if let Some(program) = missing_program(&check.target, environment, is_there) {
-            return Err(missing(format!("verify[{index}]"), &check.target, &program));
+            let place = format!("verify[{index}]");
+            if check.is_hidden() {
+                // The agent that the check is hidden from may read the failure.
+                let message = format!("{place}, a hidden check, names a program that is not there");
+                return Err(Failure::new(Code::ProgramMissing, message, MISSING).at(place));
+            }
+            return Err(missing(place, &check.target, &program));
         }
     }
     for (index, check) in plan.plan.verify.iter().enumerate() {
@@ -53,8 +59,10 @@ fn covers(check: &AcceptCheck, path: &Path) -> bool {
     files.is_some_and(|files| files.keys().any(|file| Path::new(file) == path))
 }
 
+/// What to do without a program.
+const MISSING: &str = "Install it, or name another one; PATH is that of this process.";
+
 fn missing(place: String, line: &str, program: &str) -> Failure {
     let message = format!("{place} ({line:?}) names the program {program:?}, which is not there");
-    let advice = "Install it, or name another one; PATH is that of this process.";
-    Failure::new(Code::ProgramMissing, message, advice).at(place)
+    Failure::new(Code::ProgramMissing, message, MISSING).at(place)
 }

@@ -1,5 +1,6 @@
 //! Makes a verdict file from what a verification found.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use surety_common::domain::check::{AcceptCheck, check_key};
 use surety_common::domain::manifest::IgnoreRules;
 use surety_common::domain::receipt::Fact;
 use surety_common::domain::verdict::CheckResult;
-use surety_common::domain::verification::{Observation, PROJECT_TESTS_CHECK};
+use surety_common::domain::verification::{Observation, PROJECT_TESTS_CHECK, UNNAMED_HIDDEN_CHECK};
 use surety_executor::round::CarriedOut;
 
 use super::file::{
@@ -91,6 +92,23 @@ impl VerdictFile {
     }
 }
 
+impl VerdictFile {
+    /// What the author of the work may read: no hidden check is named, because its name can say what it examines.
+    #[must_use]
+    pub fn for_participant(mut self) -> Self {
+        let mut names = BTreeSet::new();
+        for result in self.results.iter_mut().filter(|result| result.hidden) {
+            names.insert(std::mem::replace(&mut result.name, UNNAMED_HIDDEN_CHECK.to_owned()));
+            result.probe = None;
+        }
+        for caution in self.cautions.iter_mut().filter(|it| names.contains(&it.check)) {
+            UNNAMED_HIDDEN_CHECK.clone_into(&mut caution.check);
+        }
+        self.signature = None;
+        self
+    }
+}
+
 /// The lines that prepared the views.
 fn prepared(carried: &[CarriedOut]) -> Vec<PreparedBy> {
     let of = |run: &CarriedOut| match &run.probe.observation {
@@ -130,6 +148,7 @@ fn results(
         let mut runs = carried.iter().filter(of_check);
         let agrees = |run: &&CarriedOut| run.outcome.success == result.passed;
         let probe = runs.clone().find(agrees).or_else(|| runs.next_back());
+        let is_hidden = check.is_some_and(AcceptCheck::is_hidden);
         Checked {
             name: result.name.clone(),
             passed: result.passed,
@@ -137,11 +156,9 @@ fn results(
             reason: result.reason.clone(),
             kind: check.map(|check| check.kind.as_str().to_owned()),
             owner: check.map(|check| check.owner.as_str().to_owned()),
-            target: check.map(|check| check.target.clone()),
-            probe: probe.map(|run| {
-                let is_hidden = check.is_some_and(AcceptCheck::is_hidden);
-                if is_hidden { concealed(probed(run)) } else { probed(run) }
-            }),
+            target: check.filter(|_| !is_hidden).map(|check| check.target.clone()),
+            hidden: is_hidden,
+            probe: probe.map(|run| if is_hidden { concealed(probed(run)) } else { probed(run) }),
         }
     };
     results.iter().enumerate().map(about).collect()

@@ -24,6 +24,7 @@ use surety_executor::tool::{
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
+use super::base::DEFAULT_BASE;
 use super::plan::VerifyPlan;
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
@@ -115,6 +116,22 @@ impl Scene {
     /// # Errors
     /// There is no such commit or no repository; git failed.
     pub async fn read_revision(&self, revision: &str) -> Result<Arc<Revision>, Failure> {
+        self.read(revision).await?.map_err(|error| unread(&error))
+    }
+
+    /// Reads the commit of `HEAD`; none where that is a branch without a commit.
+    ///
+    /// # Errors
+    /// There is no repository; git failed.
+    pub async fn read_head(&self) -> Result<Option<Arc<Revision>>, Failure> {
+        match self.read(DEFAULT_BASE).await? {
+            Ok(revision) => Ok(Some(revision)),
+            Err(RevisionError::Unborn { .. }) => Ok(None),
+            Err(error) => Err(unread(&error)),
+        }
+    }
+
+    async fn read(&self, revision: &str) -> Result<Result<Arc<Revision>, RevisionError>, Failure> {
         let folder = self.scratch.path().join("revision");
         std::fs::create_dir(&folder).map_err(Failure::file(&folder))?;
         let reader = Reader {
@@ -123,8 +140,7 @@ impl Scene {
             folder,
             cancel: self.cancel.clone(),
         };
-        let read = reader.read(&self.workspace, revision).await;
-        read.map(Arc::new).map_err(|error| unread(&error))
+        Ok(reader.read(&self.workspace, revision).await.map(Arc::new))
     }
 
     /// The start of the verification (S0). `opened` is the start of an earlier one from the same revision: ignored
@@ -320,6 +336,9 @@ fn unread(error: &RevisionError) -> Failure {
             Code::RevisionUnknown,
             "Name a commit, a branch or a tag with --base; fetch it first in CI.",
         ),
+        RevisionError::Unborn { .. } => {
+            (Code::RevisionUnknown, "Make a first commit: `git commit --allow-empty -m start`.")
+        }
         RevisionError::Forged { .. } => {
             (Code::GitFailed, "Its objects were changed: fetch the repository again.")
         }

@@ -1,8 +1,10 @@
 //! The contract: what an agent cannot change, and what a restart keeps.
 
 use crate::client::Client;
-use crate::flow::{broken, plan};
-use crate::support::Ended;
+use crate::flow::{CHECKS, broken, plan};
+use crate::support::{Ended, Home};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::json;
 use std::fs;
 
@@ -132,6 +134,64 @@ fn a_contract_that_does_not_read_is_named() {
     fs::write(of_workspace.join("contract.json"), "{}").unwrap();
     let ended = Ended::of(&home.command(&["mcp"]).output().unwrap());
     ended.is(1, "error[contract_unusable]").is(1, "surety contract new");
+}
+
+#[test]
+fn a_checks_file_without_effect_is_named() {
+    let home = Home::with(&[("product.txt", "broken\n"), ("part/code.txt", "one\n")]);
+    home.put(".surety/checks.yaml", CHECKS);
+    let show = |home: &Home| Ended::of(&home.command(&["contract", "show"]).output().unwrap());
+    let mut client = Client::open(&home, &[]);
+    let status = client.call("surety_status", json!({})).ok();
+    let why = status.value["unused_checks"].as_str().unwrap();
+    assert!(why.contains("commit it, then run `surety contract new`"), "{why}");
+    assert!(status.text.contains(why), "{status:#?}");
+    let errors = client.end();
+    assert!(errors.contains(why), "{errors}");
+    show(&home).is(0, "unused");
+    // That of the whole repository is not looked for from a part of it.
+    home.commit();
+    let part = home.workspace.join("part");
+    let mut client = Client::open(&home, &["--workspace", part.to_str().unwrap()]);
+    let status = client.call("surety_status", json!({})).ok();
+    let why = status.value["unused_checks"].as_str().unwrap();
+    assert!(why.contains("--workspace") && why.contains(".surety/checks.yaml"), "{why}");
+    client.end();
+    // One that differs from what the contract holds.
+    let home = broken();
+    let mut client = Client::open(&home, &[]);
+    let status = client.call("surety_status", json!({})).ok();
+    assert_eq!(status.value["unused_checks"], json!(null));
+    home.put(".surety/checks.yaml", "verify: [product.txt]\n");
+    let status = client.call("surety_status", json!({})).ok();
+    let why = status.value["unused_checks"].as_str().unwrap();
+    assert!(why.contains("not what this contract holds"), "{why}");
+    client.end();
+}
+
+#[test]
+fn a_client_that_only_looks_whether_the_server_starts_is_no_agent_that_stopped() {
+    let home = broken();
+    let list = || Ended::of(&home.command(&["contract", "list"]).output().unwrap());
+    Client::open(&home, &[]).end();
+    list().is(0, "no verdict yet; no agent is connected");
+    let mut working = Client::open(&home, &[]);
+    working.call("surety_check", json!({})).ok();
+    Client::open(&home, &[]).end();
+    let listed = list();
+    listed.is(0, "no verdict yet");
+    assert!(
+        !listed.stdout.contains("stopped") && !listed.stdout.contains("no agent"),
+        "{listed:#?}"
+    );
+    // A server that is killed says nothing, and the list does.
+    kill(Pid::from_raw(working.process()), Signal::SIGKILL).unwrap();
+    drop(working);
+    list().is(0, "no agent is connected");
+    let mut client = Client::open(&home, &[]);
+    client.call("surety_status", json!({})).ok();
+    client.end();
+    list().is(0, "no verdict: the agent stopped");
 }
 
 #[test]

@@ -94,6 +94,33 @@ fn checks_of_the_folder_are_those_of_the_opening() {
 }
 
 #[test]
+fn a_repository_without_a_commit_is_compared_with_the_folder_as_it_was() {
+    let home = Home::without_commit();
+    home.put("test.sh", "grep -q fixed product.txt\n");
+    home.put("product.txt", "broken\n");
+    let checks = home.home.join("checks.yaml");
+    fs::write(&checks, CHECKS).unwrap();
+    let mut client = Client::open(&home, &["--checks", checks.to_str().unwrap()]);
+    let status = client.call("surety_status", json!({})).ok();
+    assert_eq!(status.value["base"], json!({"revision": null, "commit": null}));
+    assert!(status.text.contains("a git repository without a commit"), "{status:#?}");
+    // The first commit, and the changed test in it, change nothing.
+    home.put("test.sh", "exit 0\n");
+    home.commit();
+    let verdict = client.call("surety_verdict", json!({})).ok();
+    assert_eq!(verdict.failed(), ["tests"], "{verdict:#?}");
+    home.put("product.txt", "fixed\n");
+    let verdict = client.call("surety_verdict", json!({})).ok();
+    assert_eq!(verdict.value["accepted"], true, "{verdict:#?}");
+    assert!(verdict.caution_codes().contains(&"no_base_revision"), "{verdict:#?}");
+    client.end();
+    let named = Home::without_commit();
+    let refused = named.command(&["mcp", "--base", "HEAD"]).output().unwrap();
+    let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(errors.contains("no commit yet") && errors.contains("--allow-empty"), "{errors}");
+}
+
+#[test]
 fn a_named_revision_needs_a_repository() {
     let (home, _) = broken();
     let refused = home.command(&["mcp", "--base", "HEAD"]).output().unwrap();

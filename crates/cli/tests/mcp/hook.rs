@@ -44,6 +44,14 @@ fn an_agent_goes_on_while_the_verdict_refuses_and_stops_when_it_accepts() {
     let cursor = json!({"hook_event_name": "stop", "conversation_id": "c", "status": "completed", "loop_count": 0});
     let cursor = said(&home, &[], &cursor);
     assert!(cursor["followup_message"].as_str().unwrap().contains("FAILED  fixed"), "{cursor}");
+    let goose = json!({"event": "Stop", "session_id": "20260921_3", "matcher_context": null});
+    let goose = said(&home, &[], &goose);
+    assert_eq!(goose["decision"], "block");
+    let openhands =
+        json!({"event_type": "Stop", "session_id": null, "working_dir": "/", "metadata": {}});
+    let openhands = said(&home, &[], &openhands);
+    assert_eq!(openhands["decision"], "deny");
+    assert!(openhands["reason"].as_str().unwrap().contains("FAILED  fixed"), "{openhands}");
     let aborted = json!({"hook_event_name": "stop", "conversation_id": "c", "status": "aborted"});
     assert_eq!(said(&home, &[], &aborted), json!({}));
     home.put("product.txt", "fixed\n");
@@ -88,7 +96,29 @@ fn a_hook_judges_by_the_open_contract() {
 }
 
 #[test]
+fn checks_that_were_not_committed_hold_an_agent_up() {
+    let home = Home::with(&[("product.txt", "one\n")]);
+    home.put(".surety/checks.yaml", "verify: [product.txt]\n");
+    for _ in 0..2 {
+        let held = said(&home, &["--hook-limit", "2"], &stop("s"));
+        assert_eq!(held["decision"], "block", "{held}");
+        assert!(held["reason"].as_str().unwrap().contains("Commit the file"), "{held}");
+    }
+    assert!(said(&home, &["--hook-limit", "2"], &stop("s")).get("decision").is_none());
+    // A contract without checks holds it up as well, and says that there is a file.
+    Client::open(&home, &[]).end();
+    let held = said(&home, &[], &stop("t"));
+    let reason = held["reason"].as_str().unwrap();
+    for part in ["checks_missing", "surety_propose_plan", ".surety/checks.yaml", "contract new"] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+}
+
+#[test]
 fn a_repository_without_checks_holds_no_agent_up() {
+    for home in [Home::without_git(), Home::without_commit()] {
+        assert_eq!(said(&home, &[], &stop("s")), json!({}));
+    }
     let home = Home::with(&[("product.txt", "one\n")]);
     assert_eq!(said(&home, &[], &stop("s")), json!({}));
     hook(&home, &[], &json!({"hook_event_name": "PreToolUse"})).is(1, "error[value_invalid]");

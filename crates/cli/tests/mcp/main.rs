@@ -14,7 +14,9 @@ mod hostile;
 mod http;
 mod liars;
 mod newest;
+mod page;
 mod rounds;
+mod seen;
 #[allow(dead_code, reason = "the home of the tests of `surety verify`, which use all of it")]
 #[path = "../verify/support.rs"]
 mod support;

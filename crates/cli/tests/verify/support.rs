@@ -52,10 +52,16 @@ impl Home {
 
     /// A repository with one commit of these files.
     pub(crate) fn with(files: &[(&str, &str)]) -> Self {
-        let home = Self::without_git();
-        home.git(&["init", "-q", "-b", "main"]);
+        let home = Self::without_commit();
         files.iter().for_each(|(path, text)| home.put(path, text));
         home.commit();
+        home
+    }
+
+    /// A repository without a commit.
+    pub(crate) fn without_commit() -> Self {
+        let home = Self::without_git();
+        home.git(&["init", "-q", "-b", "main"]);
         home
     }
 

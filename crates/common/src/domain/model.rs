@@ -37,7 +37,7 @@ pub struct ModelWait {
 pub struct AwayEndpoint {
     /// The name of the endpoint's profile.
     pub endpoint: String,
-    /// What happened at the first failed call.
+    /// What happened: the last failure that says something new.
     pub why: String,
     /// The time of the first failed call.
     pub since: DateTime<Utc>,

@@ -19,7 +19,7 @@ use surety_common::wire::caller::Caller;
 use surety_model::ReplyPart;
 use surety_model::{
     Answer, Draining, Endpoints, Held, ModelUse, Question, ReplySchema, Reserved, Said, Supplier,
-    ask, retry_at, serve, waits_for,
+    Waiting, ask, retry_at, serve, waits_for,
 };
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -175,8 +175,8 @@ impl Driver {
             Answer::Away(away) => {
                 let wait = progress.wait.as_deref().and_then(|wait| wait.model.as_deref());
                 let before = wait.and_then(|model| model.away.as_ref());
-                let away = waits_for(away, before, *model_wait, clock::now());
-                participants.model_away(held, away).await?;
+                let Waiting { away, is_news } = waits_for(away, before, *model_wait, clock::now());
+                participants.model_away(held, (away, is_news)).await?;
                 Ok(Follows::Nothing)
             }
         }

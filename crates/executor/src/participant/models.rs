@@ -77,16 +77,20 @@ impl Participants {
     }
 
     /// Makes the wait of a leased decision wait for the model's endpoint, which does not answer. A wait that does
-    /// already is offered again at `retry_at`.
+    /// already is offered again at `retry_at`; its reason changes where that is news.
     ///
     /// # Errors
     /// `database_unavailable`.
-    pub(crate) async fn model_away(&self, held: HeldWait, away: AwayEndpoint) -> Result<(), Fault> {
+    pub(crate) async fn model_away(
+        &self,
+        held: HeldWait,
+        (away, is_news): (AwayEndpoint, bool),
+    ) -> Result<(), Fault> {
         let (next, retry_at) = (Uuid::now_v7(), away.retry_at);
         let change = |record: &RunRecord, draft: &mut Draft| {
             let wait = record.execution.waits().find(|wait| wait.id == held.wait_id);
             let model = wait.and_then(|wait| wait.model.as_deref());
-            if model.is_none_or(|model| model.away.is_some()) {
+            if model.is_none() || !is_news {
                 return Ok(());
             }
             let ids = (held.wait_id, held.lease_epoch);

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 const SCRIPT: &str = include_str!("checkout.sh");
 /// The exit code of the script when no commit has the name.
 const UNKNOWN: i32 = 3;
+/// The exit code of the script when `HEAD` is a branch without a commit.
+const UNBORN: i32 = 5;
 /// The exit code of the script when an object has another content than its name says.
 const FORGED: i32 = 4;
 /// The most objects that an error names.
@@ -32,6 +34,12 @@ pub enum RevisionError {
     Unknown {
         /// The name that was asked for.
         revision: String,
+        /// The top of the work tree.
+        top: PathBuf,
+    },
+    /// `HEAD` is a branch without a commit.
+    #[error("the repository at {} has no commit yet", .top.display())]
+    Unborn {
         /// The top of the work tree.
         top: PathBuf,
     },
@@ -136,6 +144,7 @@ impl Reader {
                 let (revision, top) = (revision.clone(), tree.top.clone());
                 return Err(RevisionError::Unknown { revision, top });
             }
+            UNBORN => return Err(RevisionError::Unborn { top: tree.top.clone() }),
             FORGED => {
                 let said = String::from_utf8_lossy(&finished.stderr);
                 let names = said.lines().filter_map(|line| line.strip_suffix(" missing"));

@@ -4,6 +4,7 @@
 #   checkout.sh GIT_DIR COMMON_DIR REVISION PRIVATE TREE
 #
 # Prints the commit. Exit code 3: no commit has that name. Exit code 4: an object is not what its name is the digest of.
+# Exit code 5: HEAD is a branch without a commit.
 set -eu
 git_dir=$1 common=$2 revision=$3 private=$4 tree=$5
 export GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0
@@ -17,7 +18,10 @@ known() {
     sed -n 's/.*hash mismatch \([0-9a-f]*\).*/\1 missing/p' "$private/said" >&2
     exit 4
   fi
-  [ "$code" -ne 1 ] || exit 3
+  if [ "$code" -eq 1 ]; then
+    if [ "$revision" = HEAD ] && original symbolic-ref --quiet HEAD >"$private/said"; then exit 5; fi
+    exit 3
+  fi
   cat "$private/said" >&2
   exit "$code"
 }

@@ -39,6 +39,11 @@ pub fn git_folder(workspace: &Path) -> Option<PathBuf> {
     WorkTree::around(workspace).map(|tree| tree.git)
 }
 
+/// The top of the git work tree around a folder; none outside of any.
+pub fn work_tree_top(workspace: &Path) -> Option<PathBuf> {
+    WorkTree::around(workspace).map(|tree| tree.top)
+}
+
 impl Reader {
     /// Reads the files of a revision.
     ///

@@ -11,7 +11,7 @@ use surety_common::clock;
 use surety_common::domain::acceptance::{Answered, DIFFERENCE_CHECK, Resolution};
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact, Inputs};
-use surety_common::domain::verification::{Probe, WORKSPACE_CHECK};
+use surety_common::domain::verification::{Probe, UNNAMED_HIDDEN_CHECK, WORKSPACE_CHECK};
 use tokio::sync::mpsc::UnboundedSender;
 use uuid::Uuid;
 
@@ -31,7 +31,7 @@ pub struct Begun {
     pub place: usize,
     /// How many probes the round has.
     pub of: usize,
-    /// The check that it is about.
+    /// The check that it is about; a hidden one is not named, because a participant may read it.
     pub check_id: String,
 }
 
@@ -149,7 +149,9 @@ impl Round {
         let mut carried = Vec::with_capacity(probes.len());
         let of = probes.len();
         for (place, probe) in probes.into_iter().enumerate() {
-            chain.begins(Begun { round: number, place, of, check_id: probe.check_id.clone() });
+            let is_named = !probe.is_hidden();
+            let check_id = if is_named { probe.check_id.as_str() } else { UNNAMED_HIDDEN_CHECK };
+            chain.begins(Begun { round: number, place, of, check_id: check_id.to_owned() });
             let mut so_far = Vec::new();
             while let Some(inputs) = self.next_inputs(&probe, &so_far) {
                 if inputs.is_at_start()

@@ -156,7 +156,8 @@ fn take(json: &[u8], arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken
     if let Some(part) = choice.message {
         take_part(part, arrived, told)?;
     }
-    if let Some(reason) = choice.finish_reason {
+    // Some gateways send an empty one with each chunk.
+    if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
         arrived.end = Some(end(&reason, arrived.end.take())?);
     }
     Ok(())
@@ -210,7 +211,7 @@ fn end(reason: &str, known: Option<End>) -> Result<End, Broken> {
     match (reason, known) {
         (_, Some(refused @ End::Refused(_))) => Ok(refused),
         ("stop" | "tool_calls" | "function_call" | "eos", _) => Ok(End::Whole),
-        ("length" | "max_tokens", _) => Ok(End::Cut),
+        ("length" | "max_tokens" | "model_length", _) => Ok(End::Cut),
         ("content_filter", _) => Ok(End::Refused("its content filter ended the reply".to_owned())),
         (other, _) => {
             let shown: String = other.chars().take(40).collect();
@@ -253,6 +254,14 @@ mod tests {
             ),
             (r#"{"choices":[{"message":{"content":"a"},"finish_reason":"weird"}]}"#, Err("weird")),
             (r#"{"choices":[{"message":{"content":"a"}}]}"#, Err("finish_reason")),
+            (
+                r#"{"choices":[{"message":{"content":"a"},"finish_reason":""}]}"#,
+                Err("finish_reason"),
+            ),
+            (
+                r#"{"choices":[{"message":{"content":"a"},"finish_reason":"model_length"}]}"#,
+                Ok("a"),
+            ),
             (r#"{"choices":[]}"#, Err("no choice")),
             ("[]", Err("JSON")),
             (r#"{"choices":[{"message":{"content":"#, Err("JSON")),

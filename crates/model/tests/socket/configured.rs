@@ -117,6 +117,10 @@ fn a_wrong_configuration_is_named_with_what_to_do() -> Result<()> {
         (format!("{good}[use]\nplan = \"strong\"\n"), vec!["no model profile \"strong\"", "fast"]),
         (format!("{good}[model.b]\n{good}"), vec!["[use]", "plan", "b, fast"]),
         (format!("{good}[price.m]\ninput = -1.0\noutput = 1.0\n"), vec!["price"]),
+        (
+            format!("{good}[price.gpt5]\ninput = 1.0\noutput = 1.0\n"),
+            vec!["[price.\"gpt5\"]", "no profile", "are: m"],
+        ),
         (format!("{good}["), vec!["line 4"]),
     ];
     for (text, words) in cases {

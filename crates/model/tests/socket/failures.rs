@@ -114,11 +114,30 @@ async fn the_pause_that_the_endpoint_asks_for_is_kept() -> Result<()> {
     let bench = Bench::with([limited]).await?;
     let error = bench.ask().await.expect_err("a limit");
     assert_eq!((error.code(), bench.requests()), ("model_rate_limited", 1));
-    assert_eq!(error.retry_after(), Some(Duration::from_secs(86_400)));
+    // Nor is it taken at its word for years.
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(900)));
     // It holds for the endpoint, not for one request: no other run asks before that time.
     let error = bench.ask().await.expect_err("a limit");
     assert_eq!((error.code(), bench.requests()), ("model_rate_limited", 1));
-    assert!(error.retry_after() > Some(Duration::from_secs(86_000)), "{error:?}");
+    assert!(error.retry_after() > Some(Duration::from_secs(800)), "{error:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_back_before_its_time_is_asked_again() -> Result<()> {
+    let down = || Reply::status(503).saying("maintenance").header("retry-after", "3600");
+    let bench = Bench::with([down(), Reply::text("back")]).await?;
+    let error = bench.ask().await.expect_err("it is down");
+    assert_eq!((error.code(), bench.requests()), ("model_overloaded", 1));
+    // The list of models shows that it is back.
+    assert_eq!(bench.ask().await?.text, "back");
+    // One that lists its models and still fails is taken at its word.
+    let bench = Bench::with([down(), down(), Reply::text("never")]).await?;
+    for (asked, requests) in [(1, 1), (2, 2), (3, 2), (4, 2)] {
+        let error = bench.ask().await.expect_err("it is down");
+        assert_eq!((error.code(), bench.requests()), ("model_overloaded", requests), "{asked}");
+        assert!(error.to_string().contains("maintenance"), "{error}");
+    }
     Ok(())
 }
 

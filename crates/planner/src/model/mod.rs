@@ -26,8 +26,8 @@ use surety_common::domain::run::RunRecord;
 use surety_common::store::{self, Commit, HeldLease, Outcome, Scope, Topic, WaitLease};
 use surety_common::telemetry::trace;
 use surety_model::{
-    Answer, Away, Draining, Endpoints, Held, ModelUse, Question, Reserved, Supplier, ask, retry_at,
-    serve, waits_for,
+    Answer, Away, Draining, Endpoints, Held, ModelUse, Question, Reserved, Supplier, Waiting, ask,
+    retry_at, serve, waits_for,
 };
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -179,14 +179,15 @@ impl PlanLoop {
         Ok(change_held(leased, change).await?.flatten())
     }
 
-    /// Makes the run wait for the endpoint. One that does already is offered again later.
+    /// Makes the run wait for the endpoint. One that does already is offered again later; its reason changes where that
+    /// is news.
     async fn away(&self, leased: &Leased, away: Away) -> Result<(), Fault> {
         let Leased { planner, lease, record } = leased;
         let now = planner.now();
         let wait = record.execution.own_wait().filter(|wait| wait.id == lease.wait_id);
         let before = wait.and_then(|wait| wait.model.as_deref()?.away.as_ref());
-        let away = waits_for(away, before, self.model_wait, now);
-        if before.is_some() {
+        let Waiting { away, is_news } = waits_for(away, before, self.model_wait, now);
+        if !is_news {
             let times = (now, Some(away.retry_at));
             store::release_until(&planner.pool, &leased.held(), times).await?;
             return Ok(());

@@ -76,6 +76,47 @@ async fn a_run_whose_endpoint_stays_away_ends_as_model_unavailable() -> Result<(
 }
 
 #[tokio::test]
+async fn a_waiting_run_says_what_keeps_the_endpoint_away_now() -> Result<()> {
+    let (deployment, address, plays) = away(&[]).await?;
+    let folders = (tempfile::tempdir()?, tempfile::tempdir()?);
+    plays.add("planned", |number, _| if number == 0 { write_answer() } else { next_plan() });
+    plays.add("unplanned", |number, asked| match is_planning(asked) {
+        true => say(&one_step()),
+        false if number == 1 => write_answer(),
+        false => next_plan(),
+    });
+    let step = planned("planned", &one_step(), &folders.0.path().to_string_lossy());
+    let goal = unplanned("unplanned", &folders.1.path().to_string_lossy());
+    let runs = [deployment.create_run(step).await?, deployment.create_run(goal).await?];
+    let says = |run: &v1::Run, word: &str| {
+        run.blocked.as_ref().is_some_and(|blocked| blocked.unblocks.contains(word))
+    };
+    let mut until = Vec::new();
+    for run in &runs {
+        let found = |run: &v1::Run| says(run, "model_unreachable");
+        let waiting = deployment.wait_for(&run.id, "an endpoint that is away", found).await?;
+        let text = waiting.blocked.context("it is blocked")?.unblocks;
+        until.push(text.rsplit(' ').next().map(str::to_owned));
+    }
+    // It is up, and lacks the model.
+    let without = Settings { models: vec!["another".to_owned()], ..Settings::default() };
+    let server = ModelServer::start_on(address, without, plays.script()).await?;
+    for (run, until) in runs.iter().zip(until) {
+        let found = |run: &v1::Run| says(run, "model_unknown");
+        let waiting = deployment.wait_for(&run.id, "an endpoint without the model", found).await?;
+        let text = waiting.blocked.context("it is blocked")?.unblocks;
+        ensure!(!text.contains("model_unreachable"), "{text}");
+        ensure!(text.rsplit(' ').next().map(str::to_owned) == until, "the wait goes on: {text}");
+    }
+    server.change(|it| it.models = vec![MODEL.to_owned()]);
+    for run in &runs {
+        let ended = deployment.wait_for_end(&run.id).await?;
+        ensure!(stop_reason(&ended)? == v1::StopReason::Accepted, "{ended:#?}");
+    }
+    deployment.finish().await
+}
+
+#[tokio::test]
 async fn a_waiting_run_can_be_cancelled_and_paused() -> Result<()> {
     let (deployment, address, plays) = away(&[]).await?;
     plays.add("paused", |number, _| if number == 0 { write_answer() } else { next_plan() });

@@ -49,6 +49,30 @@ async fn a_request_that_the_endpoint_finds_too_long_is_sent_again_smaller() -> R
 }
 
 #[tokio::test]
+async fn what_an_endpoint_finds_too_long_is_not_sent_to_it_every_turn() -> Result<()> {
+    const TURNS: usize = 12;
+    let settings = Settings { context_tokens: 8000, ..Settings::default() };
+    let stage = Stage::start_with(settings, &[]).await?;
+    let folder = tempfile::tempdir()?;
+    stage.plays.add("many", |number, _| match number {
+        0 => write_answer(),
+        number if number < TURNS => {
+            let content = format!("{number} {}", "words ".repeat(300));
+            tool("write_file", json!({"path": format!("{number}.txt"), "content": content}))
+        }
+        _ => next_plan(),
+    });
+    let request = planned("many", &one_step(), &folder.path().to_string_lossy());
+    let run = stage.deployment.create_run(request).await?;
+    let ended = stage.deployment.wait_for_end(&run.id).await?;
+    ensure!(stop_reason(&ended)? == v1::StopReason::Accepted, "{ended:#?}");
+    ensure!(stage.plays.calls("many") > TURNS, "every turn was asked");
+    let refused = stage.server.recorded().iter().filter(|it| it.status == Some(400)).count();
+    ensure!((1..=6).contains(&refused), "{refused} requests were refused as too long");
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
 async fn a_run_whose_prompt_cannot_fit_ends_at_once_and_says_what_to_set() -> Result<()> {
     let of_endpoint = (Settings { context_tokens: 2000, ..Settings::default() }, "");
     let of_profile = (Settings::default(), "context_tokens = 16384\n");

@@ -18,8 +18,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 impl Draft {
-    /// Makes a leased wait of a model wait for its endpoint: the lease ends, and the wait goes on under the id
-    /// `next`. The time until the endpoint answers does not count for a step's deadline.
+    /// Makes a leased wait of a model wait for its endpoint, or says another reason where it does already: the lease ends,
+    /// and the wait goes on under the id `next`. The time until the endpoint answers does not count for a step's
+    /// deadline.
     ///
     /// # Errors
     /// [`Refusal::Meaningless`] when no wait of a model has this id.
@@ -35,7 +36,8 @@ impl Draft {
         let wait = wait_mut(&mut self.execution, wait_id).ok_or(Refusal::Meaningless)?;
         wait.id = next;
         wait.waiting_on = WaitingOn::Model;
-        if wait.step_index.is_some() {
+        let was_away = wait.model.as_deref().is_some_and(|model| model.away.is_some());
+        if wait.step_index.is_some() && !was_away {
             wait.since = now;
         }
         wait.unblocks.clone_from(&unblocks);
