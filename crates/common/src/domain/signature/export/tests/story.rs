@@ -196,7 +196,9 @@ pub(super) fn told(run_id: &'static str, told: Told) -> Story {
     let row = |sequence, entries, receipts: &[&EvidenceReceipt], ends| Commit {
         line: line(sequence, entries, ends),
         receipts: receipts.iter().map(|receipt| Ok((*receipt).clone())).collect(),
+        answers: 0,
         signature: None,
+        unread: None,
     };
     let one = receipt(1, "");
     let two = receipt(2, &one.digest);
