@@ -1,7 +1,7 @@
 //! The database role of each service: what it may write.
 
 use crate::signatures::{done, signing, write};
-use crate::support::{find, make, remark};
+use crate::support::{change, find, make, receipt};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use surety_common::domain::signature::Service;
@@ -226,8 +226,12 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         }
     }
     let row = find(&executor, run_id).await.execution;
-    let told = write(&executor, signing(Service::Executor, 2), remark(&row, "told")).await;
-    assert!(told.is_ok(), "{told:?}");
+    let recording = change(&row, |draft| {
+        draft.receipt(receipt("noop"));
+        Ok(())
+    });
+    let recorded = write(&executor, signing(Service::Executor, 2), recording).await;
+    assert!(recorded.is_ok(), "{recorded:?}");
     executor_reports_and_planner_forgets(&planner, &executor).await;
     store::migrate(&executor).await.unwrap();
     assert!(

@@ -330,6 +330,7 @@ pub(crate) async fn rewrite(pool: &PgPool, run_id: Uuid, column: &str, statement
         "set local session_replication_role = replica",
         "alter table execution drop constraint if exists execution_keeps_its_rules",
         "alter table verdict drop constraint if exists verdict_signatures_whole",
+        "alter table plan drop constraint if exists plan_revision_positive",
     ] {
         sqlx::query(off).execute(&mut *transaction).await.unwrap();
     }

@@ -107,7 +107,7 @@ async fn a_row_that_an_earlier_version_signed_is_unsigned_unless_a_later_one_is_
     let run_id = done(&pool, 1).await;
     let earlier = "update journal set signature = set_byte(signature, 0, 4)";
     rewrite(&pool, run_id, "journal.signature", earlier).await;
-    let said = "journal row 2 has a signature of form 4, which an earlier version wrote and this one does not check";
+    let said = "journal row 3 has a signature of form 4, which an earlier version wrote and this one does not check";
     let unsigned = SignatureStatus::Unsigned(said.to_owned());
     let online = check(&pool, run_id, &all_keys()).await;
     assert_eq!(online.status, unsigned, "{online:#?}");
