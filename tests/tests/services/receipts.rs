@@ -86,7 +86,7 @@ async fn receipts_with_their_fields_are_checked_to_the_letter() -> Result<()> {
         (|receipt| receipt.summary.push(' '), "digest of its fields"),
         (|receipt| receipt.prev_digest.push('0'), "its previous digest"),
         (|receipt| receipt.step_index = None, "the receipt is invalid"),
-        (|receipt| receipt.signature = vec![0; 64], "cannot check signatures"),
+        (|receipt| receipt.signature = vec![0; 64], "no inclusion proof"),
     ];
     for (change, message) in changes {
         let mut receipts = receipts.clone();
