@@ -1,7 +1,7 @@
 //! The database role of each service: what it may write.
 
 use crate::signatures::{done, signing, write};
-use crate::support::{change, find, make, receipt};
+use crate::support::{self, change, find, make};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use surety_common::domain::signature::Service;
@@ -227,7 +227,7 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
     }
     let row = find(&executor, run_id).await.execution;
     let recording = change(&row, |draft| {
-        draft.receipt(receipt("noop"));
+        draft.receipt(support::receipt("noop"));
         Ok(())
     });
     let recorded = write(&executor, signing(Service::Executor, 2), recording).await;
