@@ -12,7 +12,6 @@
 #   docker compose run --rm keys surety keys rotate planner --key-file /var/lib/surety/keys/planner/key.pem \
 #     --trusted-keys-file /var/lib/surety/trusted/trusted-keys.json
 set -eu
-umask 077
 
 if [ "$#" -ne 2 ]; then
   echo "usage: surety-keys FOLDER TRUSTED_FOLDER" >&2
@@ -22,11 +21,5 @@ folder="$1"
 trusted="$2/trusted-keys.json"
 
 for service in planner executor gate; do
-  key="$folder/$service/key.pem"
-  if [ -s "$key" ] && [ -s "$trusted" ] && grep -q "\"service\":\"$service\"" "$trusted"; then
-    continue
-  fi
-  # `rotate` trusts the key that it makes before it is in the file; the one that it replaces signed nothing.
-  [ -s "$key" ] || openssl genpkey -algorithm ed25519 -out "$key"
-  surety keys rotate "$service" --key-file "$key" --trusted-keys-file "$trusted"
+  surety keys make "$service" --key-file "$folder/$service/key.pem" --trusted-keys-file "$trusted"
 done

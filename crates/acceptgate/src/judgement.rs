@@ -67,7 +67,7 @@ impl Gate {
         lease_epoch: i64,
     ) -> Result<Option<DatedVerdict>, Fault> {
         loop {
-            let bundle = Arc::new(self.bundle(run_id).await?);
+            let bundle = Arc::new(self.bundle(caller, run_id).await?);
             let record = &bundle.run;
             may_reach(caller, record)?;
             if let Some(given) = self.given_before(record).await? {
@@ -135,8 +135,25 @@ impl Gate {
     }
 
     /// One run, and the evidence for its verdict.
-    async fn bundle(&self, run_id: Uuid) -> Result<EvidenceBundle, Fault> {
-        self.bundles.find(run_id, ends_a_step).await?.ok_or_else(|| not_found(run_id))
+    async fn bundle(&self, caller: &Caller, run_id: Uuid) -> Result<EvidenceBundle, Fault> {
+        match self.bundles.find(run_id, ends_a_step).await {
+            Ok(found) => found.ok_or_else(|| not_found(run_id)),
+            Err(error) => {
+                self.check_reach(caller, run_id).await?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Whether a caller may make the call on a run, also on one whose rows do not read.
+    ///
+    /// # Errors
+    /// `run_not_found`, `permission_denied`, `database_unavailable`.
+    pub(crate) async fn check_reach(&self, caller: &Caller, run_id: Uuid) -> Result<(), Fault> {
+        let owner = store::find_owner(&self.pool, run_id).await?;
+        let owner = owner.ok_or_else(|| not_found(run_id))?;
+        let object = Object::namespace(&owner.namespace);
+        caller.may(&object, || not_found(run_id)).map(drop)
     }
 
     /// The verdict of a run that is no longer being verified.

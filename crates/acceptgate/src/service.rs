@@ -7,9 +7,7 @@ use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::receipt::{ChainFinding, ChainReport};
-use surety_common::domain::signature::{
-    EvidenceReport, KeyId, SignatureStatus, TrustedKeys, check_export,
-};
+use surety_common::domain::signature::{EvidenceReport, KeyId, TrustedKeys, check_export};
 use surety_common::store;
 use surety_common::wire::caller::Caller;
 use surety_common::wire::run::{DatedVerdict, verdict_of};
@@ -89,7 +87,9 @@ impl AcceptGateService for Service {
                 gate.verify_receipts(&caller, run_id).await.map_err(status)?
             }
             Some(Source::Export(export)) => check_export(&export, self.trusted().as_deref()),
-            Some(Source::Receipts(chain)) => unsigned(stateless::check_receipts(chain)),
+            Some(Source::Receipts(chain)) => {
+                stateless::check_receipts(chain, self.trusted().as_deref())
+            }
             None => return Err(status(missing("source"))),
         };
         Ok(Response::new(verified(report)))
@@ -148,25 +148,13 @@ impl Gate {
         caller: &Caller,
         run_id: uuid::Uuid,
     ) -> Result<EvidenceReport, Fault> {
-        self.find_for(caller, run_id).await?;
+        self.check_reach(caller, run_id).await?;
         let signed = store::SignedRun::find(&self.pool, run_id).await?;
         let keys = self.trust.as_ref().map(|trust| trust.trusted());
         let not_found =
             || Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}"));
         Ok(signed.ok_or_else(not_found)?.check(keys.as_deref(), |_| ()).await?)
     }
-}
-
-/// The report of a chain that came without signatures: unsigned at best.
-fn unsigned(chain: ChainReport) -> EvidenceReport {
-    let status = match chain.findings.first() {
-        Some(ChainFinding { seq: 0, message }) => SignatureStatus::Broken(message.clone()),
-        Some(ChainFinding { seq, message }) => {
-            SignatureStatus::Broken(format!("receipt {seq}: {message}"))
-        }
-        None => SignatureStatus::Unsigned("the receipts came without signatures".to_owned()),
-    };
-    EvidenceReport { chain, signed_receipt_count: 0, status, anchors: Vec::new() }
 }
 
 fn verified(report: EvidenceReport) -> v1::VerifyReceiptsResponse {

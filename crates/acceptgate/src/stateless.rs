@@ -11,13 +11,12 @@ use surety_common::domain::check::{
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::json::{self, JsonError};
 use surety_common::domain::problem::{Code, Problem, Warning};
-use surety_common::domain::receipt::{
-    ChainReport, EvidenceReceipt, PresentedReceipt, check_chain, read_presented,
-};
+use surety_common::domain::receipt::{EvidenceReceipt, PresentedReceipt, read_presented};
+use surety_common::domain::signature::{self, EvidenceReport, PresentedLink, TrustedKeys};
 use surety_common::domain::todo::Todo;
 use surety_common::domain::verdict::Verdict;
 use surety_common::wire::error::MessageError;
-use surety_common::wire::receipt::read_sealed;
+use surety_common::wire::receipt::{read_receipt_proof, read_sealed};
 use surety_common::wire::v1::evaluate_request::ChecksSource;
 use surety_common::wire::v1::receipt_input::ReceiptSource;
 use surety_common::wire::v1::{self, evaluate_response};
@@ -65,17 +64,21 @@ pub(crate) async fn beside<T: Send + 'static>(
     })
 }
 
-/// Checks the chain of the receipts in the request, without normalizing them.
-pub fn check_receipts(chain: v1::ReceiptChain) -> ChainReport {
-    let receipts: Vec<_> = chain.receipts.into_iter().map(read_link).collect();
-    check_chain(&receipts)
+/// Checks the chain of the receipts in the request, without normalizing them, and their signatures.
+pub fn check_receipts(chain: v1::ReceiptChain, keys: Option<&TrustedKeys>) -> EvidenceReport {
+    let v1::ReceiptChain { receipts, run_id } = chain;
+    let links = receipts.into_iter().map(read_link).collect();
+    signature::check_receipts(&run_id, links, keys)
 }
 
-fn read_link(receipt: v1::EvidenceReceipt) -> Result<EvidenceReceipt, String> {
-    if !receipt.signature.is_empty() || receipt.proof.is_some() {
-        return Err("the receipt is signed, and this version cannot check signatures".to_owned());
+fn read_link(receipt: v1::EvidenceReceipt) -> PresentedLink {
+    match read_receipt_proof(&receipt) {
+        Err(why) => (Err(why), None),
+        Ok(proof) => {
+            let read = read_sealed(receipt);
+            (read.map_err(|error| format!("the receipt is invalid: {error}")), proof)
+        }
     }
-    read_sealed(receipt).map_err(|error| format!("the receipt is invalid: {error}"))
 }
 
 /// The parsed evidence of a request.

@@ -360,6 +360,37 @@ fn signed_evidence(place: &Place, plan: &str) {
 }
 
 #[test]
+fn keys_are_rotated_in_the_file_that_the_service_uses_and_where_its_readers_trust_them() {
+    let place = Place::new();
+    let of_gate = |words: &[&str]| {
+        let mut command = place.command(words);
+        Answer::of(command.env("SURETY_GATE_KEY_FILE", "gate.pem").output().expect("surety runs"))
+    };
+    let trusted = ["--trusted-keys-file", "trusted.json"];
+    let with = |words: &[&str]| of_gate(&[&["keys"], words, &trusted].concat());
+    let gate = place.folder.path().join("gate.pem");
+    with(&["make", "gate"]).says(0, &[]);
+    let made = lines_of(&gate);
+    with(&["make", "gate"]).says(0, &[]);
+    assert_eq!(lines_of(&gate), made, "a key that is there stays");
+    place.run(&["keys", "make", "gate"]).says(0, &[]);
+    let other = place.data().join("keys/gate.pem");
+    let of_folder = lines_of(&other);
+
+    with(&["rotate", "gate"]).says(0, &[]);
+    assert_ne!(lines_of(&gate), made);
+    assert_eq!(lines_of(&other), of_folder, "the key of the data folder is not in use");
+    let listed = with(&["list"]).out;
+    assert_eq!(listed.lines().filter(|line| line.contains("gate")).count(), 2, "{listed}");
+
+    let rotated = lines_of(&gate);
+    let refused = of_gate(&["keys", "rotate", "gate"]);
+    assert_ne!(refused.code, 0);
+    assert!(refused.err.contains("is not trusted in"), "{}", refused.err);
+    assert_eq!(lines_of(&gate), rotated);
+}
+
+#[test]
 fn a_run_goes_from_its_file_to_its_verdict_and_up_leaves_nothing_behind() {
     let place = Place::new();
     let up = Up::start(&place);

@@ -55,8 +55,7 @@ impl Planner {
     ///
     /// # Errors
     /// `run_not_found`, `database_unavailable`.
-    pub(crate) async fn signed(&self, record: &RunRecord) -> Result<SignedRun, Fault> {
-        let run_id = record.spec.id;
+    pub(crate) async fn signed(&self, run_id: Uuid) -> Result<SignedRun, Fault> {
         let signed = SignedRun::find(&self.pool, run_id).await?;
         signed.ok_or_else(|| not_found(run_id))
     }

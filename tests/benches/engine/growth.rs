@@ -10,7 +10,7 @@ use crate::past;
 use crate::processes;
 use crate::report::{Report, Row};
 use crate::stand::Stand;
-use crate::throughput::{self, Arrival, Sample, Work};
+use crate::throughput::{self, Arrival, Sample, Signatures, Work};
 use anyhow::{Context, Result};
 use surety_e2e::harness::Database;
 
@@ -68,7 +68,13 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
 /// Runs that all wait first, for one executor.
 fn work(stand: &Stand<'_>) -> Work {
     let runs = throughput::compared(stand.options);
-    Work { arrival: Arrival::Waiting, executors: 1, runs, writes: false, signs: false }
+    Work {
+        arrival: Arrival::Waiting,
+        executors: 1,
+        runs,
+        writes: false,
+        signatures: Signatures::Absent,
+    }
 }
 
 impl Side {

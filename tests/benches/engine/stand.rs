@@ -3,8 +3,11 @@
 
 use crate::options::Options;
 use anyhow::Result;
+use chrono::Utc;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use surety_cli::postgres::{Durability, EmbeddedPostgres};
+use surety_common::domain::signature::Service;
+use surety_common::keys::{KeyFile, trust_key};
 use surety_e2e::harness::{Database, Deployment, QUIET_LOG};
 
 /// As the published engines were measured; everything else is Postgres's default.
@@ -14,8 +17,11 @@ const STATEMENTS: [&str; 2] =
     ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on"];
 
 /// What names the file of each service's key.
-const KEY_FILES: [&str; 3] =
-    ["SURETY_PLANNER_KEY_FILE", "SURETY_EXECUTOR_KEY_FILE", "SURETY_GATE_KEY_FILE"];
+const KEY_FILES: [(Service, &str); 3] = [
+    (Service::Planner, "SURETY_PLANNER_KEY_FILE"),
+    (Service::Executor, "SURETY_EXECUTOR_KEY_FILE"),
+    (Service::Gate, "SURETY_GATE_KEY_FILE"),
+];
 
 /// Postgres, and the options of the benchmark.
 pub(crate) struct Stand<'a> {
@@ -25,7 +31,9 @@ pub(crate) struct Stand<'a> {
     pub(crate) observer: PgPool,
     data_dir: tempfile::TempDir,
     /// The variable and the file of each service's key.
-    keys: [(&'static str, String); 3],
+    keys: Vec<(&'static str, String)>,
+    /// The file of trusted keys, which has these keys.
+    trusted_keys: String,
 }
 
 impl<'a> Stand<'a> {
@@ -47,10 +55,15 @@ impl<'a> Stand<'a> {
             }
         }
         let data_dir = tempfile::tempdir()?;
-        let keys = KEY_FILES.map(|name| {
-            (name, data_dir.path().join(name.to_lowercase()).to_string_lossy().into_owned())
-        });
-        Ok(Self { options, postgres, observer, data_dir, keys })
+        let (mut keys, trusted) = (Vec::new(), data_dir.path().join("trusted-keys.json"));
+        for (service, name) in KEY_FILES {
+            let file = data_dir.path().join(name.to_lowercase());
+            let key = KeyFile::open_or_make(&file)?.public();
+            trust_key(&trusted, (service, key), Utc::now())?;
+            keys.push((name, file.to_string_lossy().into_owned()));
+        }
+        let trusted_keys = trusted.to_string_lossy().into_owned();
+        Ok(Self { options, postgres, observer, data_dir, keys, trusted_keys })
     }
 
     /// A planner and a gate over a fresh database; no executor yet.
@@ -105,10 +118,17 @@ impl<'a> Stand<'a> {
         vec![("SURETY_LOG", QUIET_LOG), ("SURETY_EXECUTOR_DATA_DIR", data_dir)]
     }
 
-    /// The same of services that sign what they store, with keys that they make at their first start.
+    /// The same of services that sign what they store.
     pub(crate) fn signing_environment(&self) -> Vec<(&str, &str)> {
         let keys = self.keys.iter().map(|(name, file)| (*name, file.as_str()));
         self.environment().into_iter().chain(keys).collect()
+    }
+
+    /// The same of services that also check signatures before they decide or show anything.
+    pub(crate) fn checking_environment(&self) -> Vec<(&str, &str)> {
+        let mut environment = self.signing_environment();
+        environment.push(("SURETY_TRUSTED_KEYS_FILE", &self.trusted_keys));
+        environment
     }
 
     pub(crate) fn postgres_pid(&self) -> i32 {

@@ -38,8 +38,31 @@ pub(crate) struct Work {
     pub(crate) runs: usize,
     /// Whether each step writes a file, instead of doing nothing.
     pub(crate) writes: bool,
-    /// Whether the services sign what they store.
-    pub(crate) signs: bool,
+    /// What the services do with signatures.
+    pub(crate) signatures: Signatures,
+}
+
+/// What the services do with signatures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signatures {
+    /// They have no keys.
+    Absent,
+    /// They sign what they store, and check nothing.
+    Made,
+    /// They sign, and the gate checks the rows of each run before its verdict, as in `surety up`.
+    Checked,
+}
+
+impl Signatures {
+    const ALL: [Self; 3] = [Self::Absent, Self::Made, Self::Checked];
+
+    const fn shown(self) -> &'static str {
+        match self {
+            Self::Absent => "without signatures",
+            Self::Made => "signed",
+            Self::Checked => "signed and checked",
+        }
+    }
 }
 
 /// One measurement.
@@ -56,7 +79,8 @@ pub(crate) struct Sample {
 pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
     for &runs in stand.options.runs() {
         for arrival in [Arrival::Made, Arrival::Waiting] {
-            let work = Work { arrival, executors: 1, runs, writes: false, signs: false };
+            let work =
+                Work { arrival, executors: 1, runs, writes: false, signatures: Signatures::Absent };
             let samples = repeated(stand, report, work).await?;
             add(report, work, &samples);
             if arrival == Arrival::Made {
@@ -70,7 +94,13 @@ pub(crate) async fn measure(stand: &Stand<'_>, report: &mut Report) -> Result<()
 /// Steps that change something, with one executor.
 pub(crate) async fn measure_effects(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
     let runs = stand.options.runs().first().copied().unwrap_or(1);
-    let work = Work { arrival: Arrival::Made, executors: 1, runs, writes: true, signs: false };
+    let work = Work {
+        arrival: Arrival::Made,
+        executors: 1,
+        runs,
+        writes: true,
+        signatures: Signatures::Absent,
+    };
     let samples = repeated(stand, report, work).await?;
     add(report, work, &samples);
     let deployment = stand.deploy_with(1).await?;
@@ -91,7 +121,7 @@ pub(crate) async fn measure_executors(stand: &Stand<'_>, report: &mut Report) ->
                 executors: *executors,
                 runs,
                 writes: false,
-                signs: false,
+                signatures: Signatures::Absent,
             };
             samples.push(sample(stand, work, None).await?);
         }
@@ -119,36 +149,36 @@ pub(crate) async fn measure_executors(stand: &Stand<'_>, report: &mut Report) ->
     Ok(())
 }
 
-/// The same work without and with signatures, turn about, and the ratio of each pair of rounds.
+/// The same work without signatures, with them, and with a gate that checks them, turn about, and the ratios of each round.
 pub(crate) async fn measure_signing(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
     let runs = compared(stand.options);
-    let mut all = [false, true].map(|signs| (signs, Vec::new()));
+    let mut all = Signatures::ALL.map(|signatures| (signatures, Vec::new()));
     for _ in 0..stand.options.repeat() {
-        for (signs, samples) in &mut all {
+        for (signatures, samples) in &mut all {
+            let signatures = *signatures;
             let work =
-                Work { arrival: Arrival::Made, executors: 1, runs, writes: false, signs: *signs };
+                Work { arrival: Arrival::Made, executors: 1, runs, writes: false, signatures };
             samples.push(sample(stand, work, None).await?);
         }
     }
-    let [(_, without), (_, with)] = &all;
-    let ratios: Vec<f64> = without
-        .iter()
-        .zip(with)
-        .map(|(without, with)| with.steps_per_second / without.steps_per_second)
-        .collect();
-    for (signs, samples) in &all {
+    for (signatures, samples) in &all {
         let foreign = most_foreign(samples, |sample| &sample.usage);
-        let what = if *signs { "signed" } else { "without signatures" };
         let row = Row::new(
-            format!("{runs} runs {what}, steps/s"),
+            format!("{runs} runs {}, steps/s", signatures.shown()),
             spread(samples, 0, |sample| sample.steps_per_second),
         );
         report.add(row.foreign(foreign));
         let cost = middle_cpu(samples, |sample| (&sample.usage.spent, sample.steps));
         report.add(Row::new("  CPU ms per step", cost).foreign(foreign));
     }
-    let row = Row::new("  signed to unsigned, each pair", spread(&ratios, 3, |ratio| *ratio));
-    report.add(row.beside("target 0.97"));
+    let [(_, without), signed @ ..] = &all;
+    for (signatures, samples) in signed {
+        let pairs = without.iter().zip(samples);
+        let ratios: Vec<f64> =
+            pairs.map(|(without, with)| with.steps_per_second / without.steps_per_second).collect();
+        let what = format!("  {} to unsigned, each round", signatures.shown());
+        report.add(Row::new(what, spread(&ratios, 3, |ratio| *ratio)).beside("target 0.97"));
+    }
     Ok(())
 }
 
@@ -233,7 +263,11 @@ pub(crate) async fn sample_on(
 }
 
 fn environment<'a>(stand: &'a Stand<'_>, work: Work) -> Vec<(&'a str, &'a str)> {
-    if work.signs { stand.signing_environment() } else { stand.environment() }
+    match work.signatures {
+        Signatures::Absent => stand.environment(),
+        Signatures::Made => stand.signing_environment(),
+        Signatures::Checked => stand.checking_environment(),
+    }
 }
 
 /// Creates the runs; returns when the first was requested and when the last was accepted.

@@ -59,6 +59,7 @@ mod tool_workers;
 mod toolchain;
 mod toolchain_intake;
 mod traced_over_services;
+mod unreadable_evidence;
 mod verify_tools;
 mod verifying;
 mod watching;

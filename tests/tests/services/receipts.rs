@@ -75,7 +75,7 @@ async fn receipts_with_their_fields_are_checked_to_the_letter() -> Result<()> {
     let run = deployment.wait_for_end(&run.id).await?;
     let full = v1::GetRunRequest { run_id: run.id, view: v1::RunView::Full.into() };
     let receipts = deployment.runs()?.get_run(full).await?.into_inner().receipts;
-    let chain = |receipts| Source::Receipts(v1::ReceiptChain { receipts });
+    let chain = |receipts| Source::Receipts(v1::ReceiptChain { receipts, run_id: String::new() });
     let whole = verify(&deployment, chain(receipts.clone())).await?;
     assert!(whole.valid, "{whole:?}");
     signed_as(&whole, v1::SignatureState::Unsigned, "the receipts came without signatures");
@@ -86,7 +86,7 @@ async fn receipts_with_their_fields_are_checked_to_the_letter() -> Result<()> {
         (|receipt| receipt.summary.push(' '), "digest of its fields"),
         (|receipt| receipt.prev_digest.push('0'), "its previous digest"),
         (|receipt| receipt.step_index = None, "the receipt is invalid"),
-        (|receipt| receipt.signature = vec![0; 64], "cannot check signatures"),
+        (|receipt| receipt.signature = vec![0; 64], "no inclusion proof"),
     ];
     for (change, message) in changes {
         let mut receipts = receipts.clone();

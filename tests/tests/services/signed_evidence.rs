@@ -2,6 +2,7 @@
 //! runs are at work, and verdicts that a time-stamp authority anchors.
 
 use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ impl Files {
         Ok(files)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
@@ -46,7 +47,7 @@ impl Files {
         self.path(&format!("{service}.pem"))
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(super) fn text(&self, name: &str) -> String {
         self.path(name).to_string_lossy().into_owned()
     }
 
@@ -130,7 +131,7 @@ async fn export(deployment: &Deployment, run_id: &str) -> Result<String> {
 }
 
 /// Runs one plan to its end, which must be accepted, and returns its export.
-async fn accepted(deployment: &Deployment) -> Result<(String, String)> {
+pub(super) async fn accepted(deployment: &Deployment) -> Result<(String, String)> {
     let steps = [step("a", &[], &[write("a.txt", "1"), write("b.txt", "2")])];
     let run = deployment.create(&plan(&steps), "").await?;
     let run = deployment.wait_for_end(&run.id).await?;
@@ -181,7 +182,7 @@ async fn anchored(deployment: &Deployment, run_id: &str) -> Result<String> {
 }
 
 /// Ends with what `surety receipts verify` says, and whether it holds.
-fn verify(deployment: &Deployment, arguments: &[&str]) -> Result<(bool, String)> {
+pub(super) fn verify(deployment: &Deployment, arguments: &[&str]) -> Result<(bool, String)> {
     let all = [&["receipts", "verify"][..], arguments].concat();
     let (mut command, _token) = deployment.surety(&all)?;
     let ended = command.output()?;
@@ -196,10 +197,15 @@ async fn keys_rotate_under_load_and_verdicts_are_anchored_outside_the_database()
     let authority = TimestampAuthority::start(&[Answer::Flood, Answer::OtherDigest]).await?;
     let deployment = start(&files, &authority).await?;
     let (first, _) = accepted(&deployment).await?;
+    each_receipt_has_a_signature_of_its_own(&deployment, &first).await?;
 
     let mut exports = Vec::new();
     for service in [Signer::Executor, Signer::Gate, Signer::Planner] {
-        rotate(&deployment, &files, service).await?;
+        // Runs are at work while the key is replaced.
+        let working = try_join_all((0..8).map(|_| accepted(&deployment)));
+        let (rotated, worked) = tokio::join!(rotate(&deployment, &files, service), working);
+        rotated?;
+        exports.extend(worked?.into_iter().map(|(_, lines)| lines));
         let wanted = current(&files)?;
         let deadline = Instant::now() + PATIENCE;
         // Runs go on until one is signed with the new keys alone; every one of them is signed.
@@ -226,6 +232,47 @@ async fn keys_rotate_under_load_and_verdicts_are_anchored_outside_the_database()
     anchors_hold(&deployment, &files, (&first, &lines)).await?;
     ensure!(authority.requests() > 2, "two failures and an anchor");
     deployment.finish().await
+}
+
+/// Receipts of the API are checked one by one, without the rows beside them.
+async fn each_receipt_has_a_signature_of_its_own(
+    deployment: &Deployment,
+    run_id: &str,
+) -> Result<()> {
+    let listing = v1::ListReceiptsRequest { run_id: run_id.to_owned(), ..Default::default() };
+    let listed = deployment.runs()?.list_receipts(listing).await?.into_inner().receipts;
+    let full = v1::GetRunRequest { run_id: run_id.to_owned(), view: v1::RunView::Full.into() };
+    let full = deployment.runs()?.get_run(full).await?.into_inner().receipts;
+    ensure!(listed == full && listed.len() > 1, "{listed:#?} {full:#?}");
+    let signed =
+        |receipt: &v1::EvidenceReceipt| receipt.proof.is_some() && receipt.signature.len() == 64;
+    ensure!(listed.iter().all(signed), "{listed:#?}");
+    let check = async |receipts: &[v1::EvidenceReceipt], run_id: &str| {
+        let chain = v1::ReceiptChain { receipts: receipts.to_vec(), run_id: run_id.to_owned() };
+        let source = Some(v1::verify_receipts_request::Source::Receipts(chain));
+        let request = v1::VerifyReceiptsRequest { source };
+        let response = deployment.gate()?.verify_receipts(request).await?.into_inner();
+        let state = response.signatures.map(|signed| signed.state());
+        anyhow::Ok((state, response.signed_receipt_count))
+    };
+    let count = u64::try_from(listed.len())?;
+    let whole = check(&listed, run_id).await?;
+    ensure!(whole == (Some(v1::SignatureState::Signed), count), "{whole:?}");
+    let of_other = check(&listed, "0199f4d0-0000-7000-8000-000000000001").await?;
+    ensure!(of_other == (Some(v1::SignatureState::Broken), 0), "{of_other:?}");
+    let mut changed = listed.clone();
+    changed[0].key_id = changed[0].key_id.chars().rev().collect();
+    let of_key = check(&changed, run_id).await?;
+    ensure!(of_key == (Some(v1::SignatureState::Broken), count - 1), "{of_key:?}");
+    changed[0] = v1::EvidenceReceipt {
+        key_id: String::new(),
+        signature: Vec::new(),
+        proof: None,
+        ..listed[0].clone()
+    };
+    let without = check(&changed, run_id).await?;
+    ensure!(without == (Some(v1::SignatureState::Unsigned), count - 1), "{without:?}");
+    Ok(())
 }
 
 /// A service ends the registration of the key that it no longer signs with, and no other.

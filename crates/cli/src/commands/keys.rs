@@ -1,13 +1,15 @@
-//! `surety keys list|rotate|pin|export`
+//! `surety keys list|make|rotate|pin|export`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
-use surety_common::config::{CommonConfig, DataDirConfig};
+use surety_common::config::{CommonConfig, DataDirConfig, KeyFilesConfig};
 use surety_common::domain::json::Value;
 use surety_common::domain::signature::{PublicKey, Service, TrustedKey, TrustedKeys, instant};
-use surety_common::keys::{Rotated, read_trusted_keys, registered_since, rotate_key, trust_keys};
+use surety_common::keys::{
+    KeyFile, Rotated, read_trusted_keys, registered_since, rotate_key, trust_key, trust_keys,
+};
 use surety_common::store::{self, PoolSize, RegisteredKey};
 
 use crate::exit::Exit;
@@ -31,16 +33,28 @@ enum KeysCommand {
         #[command(flatten)]
         place: Place,
     },
-    /// Make a new key for a service. It is trusted first, and the running service signs with it within a second; the
+    /// Make the key of a service where its file is missing, and trust the key in the file. What it signed before is not
+    /// trusted.
+    Make {
+        /// planner, executor, gate, or user for the verdict files of `surety verify`.
+        #[arg(value_name = "SERVICE", value_parser = read_service)]
+        service: Service,
+
+        #[command(flatten)]
+        file: KeyFileOf,
+
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Replace the key of a service, which must be trusted. The new one is trusted first, and the running service signs with it within a second; the
     /// old key stays valid for ten minutes more. Other keys of the service do not end.
     Rotate {
         /// planner, executor, gate, or user for the verdict files of `surety verify`.
         #[arg(value_name = "SERVICE", value_parser = read_service)]
         service: Service,
 
-        /// The key file of the service; by default the one in the data folder.
-        #[arg(long, value_name = "FILE")]
-        key_file: Option<PathBuf>,
+        #[command(flatten)]
+        file: KeyFileOf,
 
         #[command(flatten)]
         place: Place,
@@ -70,6 +84,27 @@ enum KeysCommand {
     },
 }
 
+/// The key file of a service.
+#[derive(Debug, Args)]
+struct KeyFileOf {
+    /// The key file of the service; by default that of SURETY_PLANNER_KEY_FILE, SURETY_EXECUTOR_KEY_FILE or
+    /// SURETY_GATE_KEY_FILE, else the one in the data folder.
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    set: KeyFilesConfig,
+}
+
+impl KeyFileOf {
+    fn path(self, service: Service, place: &Place) -> Result<PathBuf, Failure> {
+        match self.key_file.or_else(|| self.set.of(service).map(PathBuf::from)) {
+            Some(path) => Ok(path),
+            None => Ok(DataFolder::choose(&place.folder)?.key(service)),
+        }
+    }
+}
+
 /// Where keys are.
 #[derive(Debug, Args)]
 struct Place {
@@ -93,8 +128,11 @@ impl Keys {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
         match self.command {
             KeysCommand::List { place } => list(&place, output).await,
-            KeysCommand::Rotate { service, key_file, place } => {
-                rotate(service, key_file, &place, output)
+            KeysCommand::Make { service, file, place } => {
+                make(service, &file.path(service, &place)?, &place, output)
+            }
+            KeysCommand::Rotate { service, file, place } => {
+                rotate(service, &file.path(service, &place)?, &place, output)
             }
             KeysCommand::Pin { what, service, from, place } => {
                 pin(&what, (service, from), &place, output).await
@@ -142,7 +180,13 @@ async fn list(place: &Place, output: Output) -> Result<Exit, Failure> {
     let is_known = |found: &RegisteredKey| {
         trusted.keys().iter().any(|key| key.key == found.key && key.service == found.service)
     };
-    let mut rows: Vec<[String; 5]> = trusted.keys().iter().map(|key| row(key, "trusted")).collect();
+    let now = Utc::now();
+    let state = |key: &TrustedKey| match key.valid_until {
+        Some(until) if until <= now => "ended",
+        Some(_) | None => "trusted",
+    };
+    let mut rows: Vec<[String; 5]> =
+        trusted.keys().iter().map(|key| row(key, state(key))).collect();
     rows.extend(registered.iter().filter(|key| !is_known(key)).map(|found| {
         let RegisteredKey { service, key, valid_from, valid_until } = *found;
         row(&TrustedKey { service, key, valid_from, valid_until }, "registered only")
@@ -165,18 +209,19 @@ fn row(key: &TrustedKey, state: &str) -> [String; 5] {
     [id, key.service.to_string(), instant(key.valid_from), until, state.to_owned()]
 }
 
+/// A key that the file of trusted keys has keeps its times.
+fn make(service: Service, path: &Path, place: &Place, output: Output) -> Result<Exit, Failure> {
+    let key = KeyFile::open_or_make(path)?.public();
+    trust_key(&place.trusted()?, (service, key), Utc::now())?;
+    let id = key.id().to_string();
+    let value = object([("service", text(service.as_str())), ("key_id", text(&id))]);
+    output.either(&value, || format!("trusted  {id}  {service}"))?;
+    Ok(Exit::Done)
+}
+
 /// The new key is trusted before it signs, so that nothing is signed with a key that a reader does not know.
-fn rotate(
-    service: Service,
-    key_file: Option<PathBuf>,
-    place: &Place,
-    output: Output,
-) -> Result<Exit, Failure> {
-    let path = match key_file {
-        Some(path) => path,
-        None => DataFolder::choose(&place.folder)?.key(service),
-    };
-    let Rotated { old, new } = rotate_key(&place.trusted()?, (service, &path), Utc::now())?;
+fn rotate(service: Service, path: &Path, place: &Place, output: Output) -> Result<Exit, Failure> {
+    let Rotated { old, new } = rotate_key(&place.trusted()?, (service, path), Utc::now())?;
     let id = |key: PublicKey| key.id().to_string();
     let value = object([
         ("service", text(service.as_str())),

@@ -7,7 +7,7 @@ use surety_common::wire::v1;
 use super::named_run::NamedRun;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
-use crate::output::Output;
+use crate::output::{Output, note};
 use crate::report::{self, Extent, Journal};
 use crate::wire_json;
 
@@ -33,10 +33,16 @@ impl Show {
         let Some(run) = answer.run else {
             return Err(Failure::new(Code::Internal, "the service's answer contains no run", ""));
         };
-        let events = connection.journal(&run_id).await?;
+        let signatures = answer.signatures.unwrap_or_default();
+        let events = match connection.journal(&run_id).await {
+            Err(failure) if signatures.state() == v1::SignatureState::Broken => {
+                note(&format!("The journal was rewritten and cannot be shown: {failure}"));
+                Vec::new()
+            }
+            journal => journal?,
+        };
         let extent = if self.full { Extent::Full } else { Extent::Short };
         let plan = answer.plan.map(|plan| wire_json::message("Plan", &plan));
-        let signatures = answer.signatures.unwrap_or_default();
         let value = wire_json::object([
             ("signatures", wire_json::message("SignatureReport", &signatures)),
             ("run", wire_json::message("Run", &run)),

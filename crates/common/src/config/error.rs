@@ -37,6 +37,23 @@ pub enum ConfigError {
         /// Its permission bits.
         mode: u32,
     },
+    /// The key that is to be replaced is none that the file of trusted keys has.
+    #[error(
+        "the key {key} of the {service} in {key_file} is not trusted in {trusted}, so no reader of that file would trust \
+         its successor. Name the file that the services read with --trusted-keys-file (SURETY_TRUSTED_KEYS_FILE), and \
+         the key file of the service with --key-file; or trust the key first: `surety keys make {service} \
+         --key-file {key_file}`"
+    )]
+    KeyNotTrusted {
+        /// The id of the key.
+        key: String,
+        /// Its service.
+        service: &'static str,
+        /// Its file.
+        key_file: PathBuf,
+        /// The file of trusted keys.
+        trusted: PathBuf,
+    },
     /// The file of trusted keys cannot be used.
     #[error(
         "the file {path} of --trusted-keys-file (SURETY_TRUSTED_KEYS_FILE) {why}. `surety keys pin` writes such \

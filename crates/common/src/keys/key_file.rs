@@ -1,15 +1,17 @@
 //! The file with a private key: made once, for its owner alone, and read again when it changes.
 
+use crate::clock;
 use crate::config::ConfigError;
 use crate::domain::signature::{KEY_BYTES, PublicKey, SecretKey};
 use crate::store::CurrentKey;
+use chrono::{DateTime, Utc};
 use nix::unistd::geteuid;
 use ring::rand::{SecureRandom, SystemRandom};
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often a signing service looks whether its key file changed.
@@ -25,7 +27,13 @@ pub(super) fn stamp(metadata: &Metadata) -> Stamp {
 /// The file with a service's private key.
 pub struct KeyFile {
     path: PathBuf,
-    held: Mutex<Held<Arc<SecretKey>>>,
+    held: Mutex<Held<Keys>>,
+}
+
+/// The key that signs, and those before it, each with the time until which it signed; the oldest first.
+struct Keys {
+    now: Arc<SecretKey>,
+    former: Vec<(DateTime<Utc>, Arc<SecretKey>)>,
 }
 
 /// What a file held when it was last read.
@@ -45,7 +53,8 @@ impl KeyFile {
             make_key(path)?;
         }
         let (key, stamp) = read_key(path)?;
-        let held = Held { value: Arc::new(key), stamp, looked_at: Instant::now() };
+        let keys = Keys { now: Arc::new(key), former: Vec::new() };
+        let held = Held { value: keys, stamp, looked_at: Instant::now() };
         Ok(Self { path: path.to_owned(), held: Mutex::new(held) })
     }
 
@@ -55,8 +64,9 @@ impl KeyFile {
     }
 }
 
-impl CurrentKey for KeyFile {
-    fn current(&self) -> Arc<SecretKey> {
+impl KeyFile {
+    /// Reads the file where it changed.
+    fn look(&self) -> MutexGuard<'_, Held<Keys>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.looked_at.elapsed() >= LOOK_EVERY {
             held.looked_at = Instant::now();
@@ -65,7 +75,9 @@ impl CurrentKey for KeyFile {
                 match read_key(&self.path) {
                     Ok((key, stamp)) => {
                         tracing::info!(key = %key.public().id(), "keys: the key file changed; this key signs from now on");
-                        (held.value, held.stamp) = (Arc::new(key), stamp);
+                        let before = std::mem::replace(&mut held.value.now, Arc::new(key));
+                        held.value.former.push((clock::now(), before));
+                        held.stamp = stamp;
                     }
                     Err(error) => {
                         tracing::error!(%error, "keys: the changed key file cannot be used; the key before it signs on");
@@ -73,7 +85,20 @@ impl CurrentKey for KeyFile {
                 }
             }
         }
-        Arc::clone(&held.value)
+        held
+    }
+}
+
+impl CurrentKey for KeyFile {
+    fn current(&self) -> Arc<SecretKey> {
+        Arc::clone(&self.look().value.now)
+    }
+
+    fn at(&self, time: DateTime<Utc>) -> Arc<SecretKey> {
+        let held = self.look();
+        let Keys { now, former } = &held.value;
+        let then = former.iter().find(|(until, _)| time < *until).map(|(_, key)| key);
+        Arc::clone(then.unwrap_or(now))
     }
 }
 
@@ -125,7 +150,7 @@ fn make_key(path: &Path) -> Result<(), ConfigError> {
         fs::create_dir_all(folder).map_err(unusable(folder))?;
     }
     let key = random_key(path)?;
-    let beside = write_beside(path, &key.to_pem()).map_err(unusable(path))?;
+    let beside = write_beside(path, &key.to_pem(), KEY_MODE).map_err(unusable(path))?;
     let linked = fs::hard_link(&beside, path);
     fs::remove_file(&beside).map_err(unusable(&beside))?;
     match linked {
@@ -134,14 +159,53 @@ fn make_key(path: &Path) -> Result<(), ConfigError> {
     }
 }
 
-/// Writes a file that only its owner reads, to take the place of another one.
-pub(super) fn write_beside(path: &Path, text: &str) -> io::Result<PathBuf> {
+/// The mode of a new key file.
+pub(super) const KEY_MODE: u32 = 0o600;
+
+/// Writes a file to take the place of another one, whose owner and mode it has: the service that reads it is another user
+/// than root. Where there is none, it has this mode.
+pub(super) fn write_beside(path: &Path, text: &str, mode: u32) -> io::Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{}", uuid::Uuid::now_v7().simple()));
     let mut file: File =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all())?;
-    Ok(beside)
+        OpenOptions::new().write(true).create_new(true).mode(KEY_MODE).open(&beside)?;
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| keep_owner(&file, path))
+        .and_then(|replaced| file.set_permissions(Permissions::from_mode(replaced.unwrap_or(mode))))
+        .and_then(|()| file.sync_all());
+    match written {
+        Ok(()) => Ok(beside),
+        Err(error) => fs::remove_file(&beside).and(Err(error)),
+    }
+}
+
+/// Gives a new file the owner of the one at a path, and returns the mode of that one. Where there is none, what root
+/// makes belongs to the owner of the folder.
+pub(super) fn keep_owner(file: &File, path: &Path) -> io::Result<Option<u32>> {
+    let (like, mode) = match fs::metadata(path) {
+        Ok(replaced) => {
+            let mode = replaced.mode() & 0o777;
+            (replaced, Some(mode))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound && !geteuid().is_root() => {
+            return Ok(None);
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            (fs::metadata(folder.unwrap_or_else(|| Path::new(".")))?, None)
+        }
+        Err(error) => return Err(error),
+    };
+    let own = file.metadata()?;
+    if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
+        let (uid, gid) = (like.uid(), like.gid());
+        fchown(file, Some(uid), Some(gid)).map_err(|error| {
+            let why = format!("its owner, the user {uid} with the group {gid}, cannot be kept: {error}; run the command as that user");
+            io::Error::new(error.kind(), why)
+        })?;
+    }
+    Ok(mode)
 }
 
 #[cfg(test)]
@@ -157,6 +221,23 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(KeyFile::open_or_make(&path).unwrap().public(), made.public());
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_states_its_time_is_signed_with_the_key_of_that_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key.pem");
+        let file = KeyFile::open_or_make(&path).unwrap();
+        let (old, before) = (file.public(), clock::now());
+        let new = random_key(&path).unwrap();
+        fs::rename(write_beside(&path, &new.to_pem(), KEY_MODE).unwrap(), &path).unwrap();
+        let deadline = Instant::now() + 20 * LOOK_EVERY;
+        while file.public() == old {
+            assert!(Instant::now() < deadline, "the new key is not seen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(file.at(before).public(), old);
+        assert_eq!(file.at(clock::now()).public(), new.public());
     }
 
     #[test]

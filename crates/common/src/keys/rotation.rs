@@ -6,7 +6,7 @@
 //!
 //! Where it stops, everything that is signed stays trusted: the old key ends only once the new one signs.
 
-use super::key_file::{random_key, read_secret_key, unusable, write_beside};
+use super::key_file::{KEY_MODE, random_key, read_secret_key, unusable, write_beside};
 use super::trusted::TrustedFileWriter;
 use crate::config::ConfigError;
 use crate::domain::signature::{PublicKey, Service, TrustedKey};
@@ -32,7 +32,8 @@ pub struct Rotated {
 /// one ends: another host may have a key of its own. Other writers of the file of trusted keys wait.
 ///
 /// # Errors
-/// One of the files cannot be read or written. As long as the key file has the old key, the old key does not end.
+/// The file of trusted keys lacks the key that is to be replaced: it is not the one that the services read. One of the
+/// files cannot be read or written. As long as the key file has the old key, the old key does not end.
 pub fn rotate_key(
     trusted: &Path,
     (service, key_file): (Service, &Path),
@@ -49,9 +50,17 @@ fn rotate_by(
 ) -> Result<Rotated, ConfigError> {
     let mut file = TrustedFileWriter::lock(trusted)?;
     let old = read_secret_key(key_file)?.public();
+    if !file.has(service, old) {
+        return Err(ConfigError::KeyNotTrusted {
+            key: old.id().to_string(),
+            service: service.as_str(),
+            key_file: key_file.to_owned(),
+            trusted: trusted.to_owned(),
+        });
+    }
     let key = random_key(key_file)?;
     let new = key.public();
-    let beside = write_beside(key_file, &key.to_pem()).map_err(unusable(key_file))?;
+    let beside = write_beside(key_file, &key.to_pem(), KEY_MODE).map_err(unusable(key_file))?;
     file.add(TrustedKey { service, key: new, valid_from: now - SKEW, valid_until: None });
     let stored = file.store();
     let is_trusted = stored.is_ok();
@@ -75,6 +84,9 @@ mod tests {
     use super::super::trusted::{TrustedFile, read_trusted_keys, trust_key};
     use super::*;
     use crate::store::TrustSource;
+    use nix::unistd::{getegid, geteuid};
+    use std::fs::Permissions;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
     use std::path::PathBuf;
     use tempfile::TempDir;
 
@@ -111,6 +123,64 @@ mod tests {
         let expected = [(old, Some(now() + GRACE)), (other_host, None), (rotated.new, None)];
         assert_eq!(found, expected);
         assert!(keys.keys().iter().all(|key| key.valid_from < now()));
+    }
+
+    #[test]
+    fn files_keep_their_owner_and_their_mode_so_that_the_service_reads_them_after_a_rotation() {
+        let folder = tempfile::tempdir().unwrap();
+        let trusted = folder.path().join("trusted.json");
+        let (path, _) = made(&folder, "a.pem", Service::Gate);
+        let found = |path: &Path| {
+            let found = fs::metadata(path).unwrap();
+            (found.uid(), found.gid(), found.mode() & 0o777)
+        };
+        let own = (geteuid().as_raw(), getegid().as_raw());
+        assert_eq!(found(&path), (own.0, own.1, 0o600));
+        assert_eq!(found(&trusted), (own.0, own.1, 0o644), "other users read public keys");
+        // Only root can give files away.
+        let (uid, gid) = if geteuid().is_root() { (4321, 4322) } else { own };
+        chown(&path, Some(uid), Some(gid)).unwrap();
+        chown(&trusted, Some(uid), Some(gid)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o400)).unwrap();
+        fs::set_permissions(&trusted, Permissions::from_mode(0o640)).unwrap();
+        rotate_key(&trusted, (Service::Gate, &path), now()).unwrap();
+        assert_eq!(found(&path), (uid, gid, 0o400));
+        assert_eq!(found(&trusted), (uid, gid, 0o640));
+    }
+
+    #[test]
+    fn a_new_file_of_root_belongs_to_the_owner_of_its_folder() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        chown(folder.path(), Some(4321), Some(4322)).unwrap();
+        let (path, _) = made(&folder, "a.pem", Service::Gate);
+        let lock = folder.path().join(".trusted.json.lock");
+        for made in [path, folder.path().join("trusted.json"), lock] {
+            assert_eq!(fs::metadata(&made).unwrap().uid(), 4321, "{made:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_the_file_of_trusted_keys_lacks_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.pem");
+        let old = KeyFile::open_or_make(&path).unwrap().public();
+        for trusted in ["none.json", "other.json"].map(|name| folder.path().join(name)) {
+            if trusted.ends_with("other.json") {
+                // For another service.
+                trust_key(&trusted, (Service::Planner, old), now()).unwrap();
+            }
+            let refused = rotate_key(&trusted, (Service::Gate, &path), now()).unwrap_err();
+            let said = refused.to_string();
+            assert!(
+                said.contains(&old.id().to_string()) && said.contains("surety keys make gate"),
+                "{said}"
+            );
+            assert_eq!(read_secret_key(&path).unwrap().public(), old);
+        }
+        assert!(!folder.path().join("none.json").exists());
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The file of trusted keys: its readers, and its writers, of which one at a time changes it.
 
-use super::key_file::{Held, Stamp, stamp, write_beside};
+use super::key_file::{Held, Stamp, keep_owner, stamp, write_beside};
 use crate::config::ConfigError;
 use crate::domain::signature::{PublicKey, Service, TrustedKey, TrustedKeys};
 use crate::store::TrustSource;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +14,9 @@ use std::time::Instant;
 
 /// A key is valid from a little before it was made or registered. What was stored before it is not signed.
 const FIRST_SKEW: TimeDelta = TimeDelta::seconds(10);
+
+/// The mode of a new file of trusted keys: it holds public keys, which services of several users read.
+const TRUSTED_MODE: u32 = 0o644;
 
 /// The file with the public keys that are trusted.
 pub struct TrustedFile {
@@ -119,15 +123,18 @@ impl TrustedFileWriter {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(unwritable(path))?;
         }
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let lock = options.open(&beside).map_err(unwritable(path))?;
+        let lock = open_lock(&beside, path).map_err(unwritable(path))?;
         lock.lock().map_err(unwritable(path))?;
         let keys = match path.exists() {
             true => read_trusted_keys(path)?.keys().to_vec(),
             false => Vec::new(),
         };
         Ok(Self { path: path.to_owned(), keys, _lock: lock })
+    }
+
+    /// Whether the file has a key for a service.
+    pub(super) fn has(&self, service: Service, key: PublicKey) -> bool {
+        self.keys.iter().any(is(service, key))
     }
 
     /// Adds a key, or its times to those that the file has.
@@ -154,8 +161,22 @@ impl TrustedFileWriter {
     /// Replaces the file, whole or not at all.
     pub(super) fn store(&self) -> Result<(), ConfigError> {
         let text = TrustedKeys::new(self.keys.clone()).to_text();
-        let beside = write_beside(&self.path, &text).map_err(unwritable(&self.path))?;
+        let beside =
+            write_beside(&self.path, &text, TRUSTED_MODE).map_err(unwritable(&self.path))?;
         fs::rename(&beside, &self.path).map_err(unwritable(&self.path))
+    }
+}
+
+/// Opens the lock file of a file of trusted keys. A new one belongs to the user of that file, who takes the lock later.
+fn open_lock(lock: &Path, path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    match options.create_new(true).open(lock) {
+        Ok(made) => keep_owner(&made, path).map(|_| made),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            options.create_new(false).open(lock)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use super::pool::within;
+use super::stored_time::StoredTime;
 use crate::domain::signature::{AnchorTree, Digest, RangeProof, anchored_line};
 use crate::domain::timestamp::Token;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -20,6 +21,7 @@ const ANCHORING: i64 = 0x5375_7265_7479_0003;
 struct UnanchoredRow {
     run_id: Uuid,
     sequence: i64,
+    #[sqlx(try_from = "StoredTime")]
     decided_at: DateTime<Utc>,
     signature: Vec<u8>,
 }

@@ -30,6 +30,12 @@ pub enum StoreError {
         /// The reason.
         why: String,
     },
+    /// A row cannot be decoded, and is not what was signed.
+    #[error("the evidence is not what was signed: {place}")]
+    Rewritten {
+        /// The first such place.
+        place: String,
+    },
     /// The database's schema differs from what this program expects, or it refuses the statement.
     #[error("the database refused the statement: {source}")]
     Refused {
@@ -105,6 +111,7 @@ impl StoreError {
             Self::Unavailable { .. } => true,
             Self::Constraint { .. }
             | Self::Corrupt { .. }
+            | Self::Rewritten { .. }
             | Self::Refused { .. }
             | Self::Unstorable
             | Self::NewerSchema { .. }
@@ -160,6 +167,9 @@ impl From<StoreError> for Fault {
                 .with_retry_after_ms(RETRY_AFTER_MS),
             StoreError::Unstorable => {
                 Problem::new(Code::TypeMismatch, format!("{error}; take it out")).into()
+            }
+            StoreError::Rewritten { .. } => {
+                Self::new(FaultCode::ReceiptsInvalid, error.to_string())
             }
             StoreError::TooLarge { .. } => Self::new(FaultCode::RunTooLarge, error.to_string()),
             StoreError::Constraint { .. }

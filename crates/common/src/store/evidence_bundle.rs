@@ -7,8 +7,10 @@ use super::plan::StoredPlan;
 use super::pool::within;
 use super::query_batcher::QueryBatcher;
 use super::run_row::RunRow;
-use super::signed_run::{PlansAndVerdicts, SignedRun, counted};
+use super::signed_rows::counted;
+use super::signed_run::{PlansAndVerdicts, SignedRun};
 use super::signing::plan_columns;
+use super::stored_time::StoredTime;
 use super::task::{JudgedTask, judged_task};
 use crate::domain::journal::{
     Entry, Evidence, Extent, StoredError, StoredRow, Turn, VerdictRecord, Wanted, read_changes,
@@ -22,7 +24,6 @@ use crate::domain::signature::{
     TaskColumns, TrustedKeys, Verifier,
 };
 use crate::domain::toolchain::TASK_NAMESPACES;
-use chrono::{DateTime, Utc};
 use sqlx::{FromRow, PgPool};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -43,12 +44,12 @@ struct CaseRow {
     #[sqlx(flatten)]
     run: RunRow,
     sequences: Vec<i64>,
-    times: Vec<DateTime<Utc>>,
+    times: Vec<StoredTime>,
     actors: Vec<String>,
     entries: Vec<String>,
     signatures: Vec<Option<Vec<u8>>>,
     submitter: String,
-    plan_created_at: Option<DateTime<Utc>>,
+    plan_created_at: Option<StoredTime>,
     plan_parent_digest: Option<String>,
     plan_reason: Option<String>,
 }
@@ -76,7 +77,7 @@ impl CaseRow {
                 parent_digest: self.plan_parent_digest.clone()?,
                 reason: self.plan_reason.clone()?,
                 body: body.to_owned(),
-                created_at: self.plan_created_at?,
+                created_at: self.plan_created_at?.nearest(),
             }))
         });
         let run = self.run.signed_columns(&self.submitter);
@@ -90,7 +91,7 @@ impl CaseRow {
         let places = self.sequences.iter().zip(&self.times).zip(&self.actors).zip(&self.entries);
         places.map(|(((sequence, at), actor), text)| StoredRow {
             sequence: *sequence,
-            at: *at,
+            at: at.nearest(),
             actor,
             text,
         })
@@ -167,8 +168,41 @@ impl EvidenceBundles {
     /// being verified no evidence is read.
     ///
     /// # Errors
-    /// [`StoreError`]; [`StoreError::TooLarge`] when its receipts exceed the limit.
+    /// [`StoreError`]; [`StoreError::TooLarge`] when its receipts exceed the limit; [`StoreError::Rewritten`] when a row
+    /// does not read and keys are trusted.
     pub async fn find(
+        &self,
+        run_id: Uuid,
+        wanted: fn(&Turn) -> bool,
+    ) -> Result<Option<EvidenceBundle>, StoreError> {
+        match (self.read(run_id, wanted).await, &self.trust) {
+            (Err(unread @ StoreError::Corrupt { .. }), Some(trust)) => {
+                Err(Box::pin(self.rewritten(run_id, trust.as_ref(), unread)).await?)
+            }
+            (found, _) => found,
+        }
+    }
+
+    /// What a row that does not read is: rewritten, where the check of all rows of the run says so.
+    async fn rewritten(
+        &self,
+        run_id: Uuid,
+        trust: &dyn TrustSource,
+        unread: StoreError,
+    ) -> Result<StoreError, StoreError> {
+        let Some(signed) = SignedRun::find(&self.pool, run_id).await? else { return Ok(unread) };
+        // The keys come behind the rows: each was trusted before it signed.
+        let keys = trust.trusted();
+        match signed.check(Some(&keys), |_| ()).await?.status {
+            SignatureStatus::Broken(place) => {
+                tracing::warn!(%run_id, error = %unread, "store: a row does not read, and is not what was signed");
+                Ok(StoreError::Rewritten { place })
+            }
+            SignatureStatus::Signed | SignatureStatus::Unsigned(_) => Ok(unread),
+        }
+    }
+
+    async fn read(
         &self,
         run_id: Uuid,
         wanted: fn(&Turn) -> bool,
@@ -324,15 +358,12 @@ fn check_row(
         verdicts: extent.verdicts,
         change: None,
     };
-    let read = signature.map(RowSignature::from_bytes);
-    if let Some(None) = read {
-        let sequence = line.sequence;
-        check.find(0, format!("journal row {sequence}: its signature is in no known form"));
-    }
-    let signature = read.flatten();
+    let read = signature.and_then(RowSignature::from_bytes);
+    let (unread, signature) = (signature.filter(|_| read.is_none()), read);
     line.change = signature.as_ref().map(|signature| signature.change);
     let receipts = receipts.iter().map(Ok).collect();
-    check.commit(&Row { line: &line, receipts, signature: signature.as_ref() });
+    let (answers, signature) = (extent.answers, signature.as_ref());
+    check.commit(&Row { line: &line, receipts, answers, signature, unread });
     if extent.verdicts > 0 {
         match verdicts(stored) {
             Ok(verdicts) => beside.take(verdicts).iter().for_each(|it| check.verdict(it)),

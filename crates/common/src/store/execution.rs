@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use super::partition::time_of;
+use super::stored_time::StoredTime;
 use crate::domain::execution::draft::Write;
 use crate::domain::execution::{Counters, Execution, Paused, StepProgress};
 use crate::domain::grant::CallGrant;
@@ -27,7 +28,7 @@ pub(super) struct ExecutionRow {
     version: i64,
     sequence: i64,
     priority: i16,
-    ready_at: Option<DateTime<Utc>>,
+    ready_at: Option<StoredTime>,
     lease_owner: Option<Uuid>,
     lease_epoch: i64,
     plan_revision: i32,
@@ -35,8 +36,8 @@ pub(super) struct ExecutionRow {
     progress: sqlx::types::Json<Progress>,
     wait: Option<sqlx::types::Json<crate::domain::execution::Wait>>,
     terminal: Option<sqlx::types::Json<Terminal>>,
-    deadline_at: Option<DateTime<Utc>>,
-    updated_at: DateTime<Utc>,
+    deadline_at: Option<StoredTime>,
+    updated_at: StoredTime,
     /// Read where it decides who works on the run, and what a user is shown.
     #[sqlx(default)]
     host_label: Option<String>,
@@ -154,6 +155,7 @@ impl ExecutionRow {
                 Ok(Arc::new(StepProgress { state, ..details.remove(&index).unwrap_or_default() }))
             })
             .collect::<Result<Vec<_>, StoreError>>()?;
+        let exact = |column: &'static str, time: StoredTime| time.exact(|| what(column));
         Ok(Execution {
             plan_revision: u32::try_from(self.plan_revision)
                 .map_err(|error| StoreError::corrupt(what("plan_revision"), error))?,
@@ -163,7 +165,7 @@ impl ExecutionRow {
             version: self.version,
             sequence: self.sequence,
             priority: self.priority,
-            ready_at: self.ready_at,
+            ready_at: self.ready_at.map(|at| exact("ready_at", at)).transpose()?,
             lease_owner: self.lease_owner,
             lease_epoch: self.lease_epoch,
             steps,
@@ -173,8 +175,8 @@ impl ExecutionRow {
             wait: self.wait.map(|wait| wait.0),
             paused: self.progress.0.paused,
             terminal: self.terminal.map(|terminal| terminal.0),
-            deadline_at: self.deadline_at,
-            updated_at: self.updated_at,
+            deadline_at: self.deadline_at.map(|at| exact("deadline_at", at)).transpose()?,
+            updated_at: exact("updated_at", self.updated_at)?,
             host_label: self.host_label,
         })
     }

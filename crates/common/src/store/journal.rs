@@ -4,10 +4,13 @@ use super::StoreError;
 use super::apply::Chain;
 use super::artifact::patience;
 use super::pool::{within, within_at_most};
+use super::stored_time::StoredTime;
 use crate::domain::journal::{
-    Actor, Entry, Event, Output, StoredError, StoredRow, VerdictRecord, Wanted, read_changes,
-    read_measured,
+    Actor, Entry, Event, Evidence, Extent, Output, StoredError, StoredRow, VerdictRecord, Wanted,
+    read_changes, read_measured,
 };
+use crate::domain::json::sha256;
+use crate::domain::signature::{Commit, CommitLine, ReceiptProof, RowSignature};
 use chrono::{DateTime, Utc};
 use sqlx::{FromRow, PgConnection, PgExecutor};
 use uuid::Uuid;
@@ -19,6 +22,7 @@ const MAX_VERDICTS: i64 = 100;
 #[derive(FromRow)]
 pub(super) struct JournalRow {
     pub(super) sequence: i64,
+    #[sqlx(try_from = "StoredTime")]
     at: DateTime<Utc>,
     actor: String,
     pub(super) entries: String,
@@ -40,6 +44,32 @@ impl JournalRow {
         wanted: Wanted,
     ) -> Result<(Vec<Event>, usize), StoreError> {
         read_measured(self.stored(), wanted).map_err(|error| unread(run_id, self.sequence, error))
+    }
+
+    /// What signs each of its receipts, by their numbers; nothing where its signature is missing or does not fit it.
+    pub(super) fn receipt_proofs(
+        &self,
+        run_id: Uuid,
+    ) -> Result<Vec<(u64, ReceiptProof)>, StoreError> {
+        let read = self.signature.as_deref().and_then(RowSignature::from_bytes);
+        let Some(signature) = read else { return Ok(Vec::new()) };
+        let (mut evidence, mut extent) = (Evidence::default(), Extent::default());
+        let seen = |_: StoredRow<'_>, of_row, _: &[_]| extent = of_row;
+        let read = evidence.read_on([self.stored()], |_| true, seen);
+        read.map_err(|error| unread(run_id, self.sequence, error))?;
+        let line = CommitLine {
+            sequence: self.sequence,
+            entries: extent.entries,
+            at: self.at,
+            actor: self.actor.clone(),
+            entries_digest: sha256(&[self.entries.as_bytes()]),
+            verdicts: extent.verdicts,
+            change: Some(signature.change),
+        };
+        let receipts = evidence.receipts.into_iter().map(Ok).collect();
+        let (answers, signature) = (extent.answers, Some(signature));
+        let commit = Commit { line, receipts, answers, signature, unread: None };
+        Ok(commit.receipt_proofs(&run_id.to_string()))
     }
 }
 

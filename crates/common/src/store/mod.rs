@@ -48,8 +48,10 @@ mod roles;
 mod run;
 mod run_row;
 mod scans;
+mod signed_rows;
 mod signed_run;
 mod signing;
+mod stored_time;
 mod task;
 mod token;
 mod token_admin;
@@ -95,7 +97,9 @@ pub use namespace_policy::{NewPolicy, Policies, SetPolicy, StoredPolicy, find_po
 pub use offers::{Offers, Scope};
 pub use open::{connect_with_patience, open};
 pub use output::{OutputParts, find_output, is_hidden_call, output_of_step};
-pub use pages::{ReceiptPages, WorkPage, latest_events, latest_work, receipts, work_page};
+pub use pages::{
+    ReceiptPages, ReceiptProofs, WorkPage, latest_events, latest_work, receipts, work_page,
+};
 pub use partition::{drop_partitions, prepare_partitions, time_of};
 pub use plan::{StoredPlan, find_plan, plan_of};
 pub use plan_tools::{PlanTool, forget_other_servers, plan_tools, show_server_tools, show_tools};
@@ -113,6 +117,7 @@ pub use run::{
     listed_bytes,
 };
 pub use scans::{OfferedIn, Scanner, Turns, scan_until};
+pub use signed_rows::RunOutline;
 pub use signed_run::{SignedRow, SignedRun, verdict_signature};
 pub use signing::{CurrentKey, RegisteredKey, Signing, registered_keys};
 pub use task::{

@@ -5,7 +5,9 @@ use super::journal::JournalRow;
 use super::pool::within;
 use crate::domain::journal::{Entry, Event, Wanted};
 use crate::domain::receipt::EvidenceReceipt;
+use crate::domain::signature::ReceiptProof;
 use sqlx::PgPool;
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// The most rows in a page.
@@ -101,7 +103,12 @@ pub struct WorkPage {
     pub events: Vec<Event>,
     /// The number after which the next page begins; none at the end.
     pub next: Option<i64>,
+    /// What signs the receipts among them, by their numbers.
+    pub proofs: ReceiptProofs,
 }
+
+/// Proofs of receipts, by the numbers of the receipts.
+pub type ReceiptProofs = BTreeMap<u64, ReceiptProof>;
 
 /// Pages of the journal that are read for one page of what is wanted.
 const READ_FOR_ONE: usize = 64;
@@ -119,31 +126,35 @@ pub async fn work_page(
 ) -> Result<WorkPage, StoreError> {
     let mut pages = Pages::new(pool.clone(), run_id, after, i64::MAX);
     let (mut events, mut bytes, mut read) = (Vec::new(), 0, 0);
+    let mut proofs = ReceiptProofs::new();
     while let Some(rows) = pages.next().await? {
         for row in rows {
             let (found, size) = row.measured(run_id, wanted)?;
+            if found.iter().any(|event| matches!(event.entry, Entry::Receipt(_))) {
+                proofs.extend(row.receipt_proofs(run_id)?);
+            }
             bytes += size;
             for event in found.into_iter().filter(|event| event.sequence > after) {
                 if events.len() == most {
-                    return Ok(after_last(events));
+                    return Ok(after_last(events, proofs));
                 }
                 events.push(event);
             }
             if bytes > PAGE_BYTES {
-                return Ok(WorkPage { events, next: Some(row.sequence) });
+                return Ok(WorkPage { events, next: Some(row.sequence), proofs });
             }
         }
         read += 1;
         if read == READ_FOR_ONE {
-            return Ok(WorkPage { events, next: Some(pages.after) });
+            return Ok(WorkPage { events, next: Some(pages.after), proofs });
         }
     }
-    Ok(WorkPage { events, next: None })
+    Ok(WorkPage { events, next: None, proofs })
 }
 
-fn after_last(events: Vec<Event>) -> WorkPage {
+fn after_last(events: Vec<Event>, proofs: ReceiptProofs) -> WorkPage {
     let next = events.last().map(|event| event.sequence);
-    WorkPage { events, next }
+    WorkPage { events, next, proofs }
 }
 
 fn receipt_in(event: Event) -> Option<EvidenceReceipt> {

@@ -3,9 +3,9 @@
 use super::StoreError;
 use super::execution::ExecutionRow;
 use super::plan;
+use super::stored_time::StoredTime;
 use crate::domain::run::{DriverKind, RunRecord, RunSpec};
 use crate::domain::signature::{RunColumns, instant};
-use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 /// One row of a statement that reads whole runs, such as `load.sql`, `list.sql` or `claim.sql`. The
@@ -24,7 +24,7 @@ pub(super) struct RunRow {
     labels: String,
     trace_parent: String,
     forked_from: Option<String>,
-    created_at: DateTime<Utc>,
+    created_at: StoredTime,
     plan_body: Option<String>,
     plan_digest: Option<String>,
 }
@@ -34,7 +34,7 @@ impl RunRow {
     pub(super) fn signed_columns(&self, submitter: &str) -> RunColumns {
         let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
         RunColumns::of([
-            &instant(self.created_at),
+            &instant(self.created_at.nearest()),
             &self.driver,
             &text(&self.forked_from),
             &self.goal,
@@ -90,7 +90,7 @@ impl RunRow {
                 .map(|text| from_text(&text, || what("forked_from")))
                 .transpose()?,
             trace_parent: self.trace_parent,
-            created_at: self.created_at,
+            created_at: self.created_at.exact(|| what("created_at"))?,
         };
         Ok(RunRecord {
             spec,

@@ -1,86 +1,43 @@
 //! A run's rows with their signatures, read for a check or an export.
 
 use super::StoreError;
-use super::execution::{Progress, SignedPhase, from_letter};
+use super::execution::from_letter;
 use super::journal::JournalRow;
 use super::pages::Pages;
-use super::plan::{self, StoredPlan};
+use super::plan;
 use super::pool::within;
-use super::signing::plan_columns;
+use super::signed_rows::{MutableRow, RunOutline, SignedPlanRow, SignedRunRow, VerdictRow};
 use super::task::SignedTask;
-use crate::domain::execution::Counters;
 use crate::domain::journal::{Entry, JournaledSteps, VerdictRecord, Wanted, read_changes};
 use crate::domain::json::sha256;
 use crate::domain::plan::Plan;
 use crate::domain::receipt::ChainEnd;
 use crate::domain::signature::{
-    Commit, CommitLine, EvidenceReport, FoundColumns, KeyId, PlanColumns, RangeProof, RowSignature,
-    RunColumns, SIGNATURE_BYTES, SignedVerdict, StoredState, TrustedKeys, VerdictAnchor, Verifier,
-    header_line, instant, state_line, stored_line,
+    Commit, CommitLine, EvidenceReport, FoundColumns, KeyId, PlanColumns, RowSignature, RunColumns,
+    SIGNATURE_BYTES, SignedVerdict, StoredState, TrustedKeys, Verifier, header_line, state_line,
+    stored_line,
 };
 use crate::domain::step::StepState;
-use crate::domain::stop::Terminal;
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The columns of a run as they are signed.
-#[derive(sqlx::FromRow)]
-struct SignedRunRow {
-    created_at: DateTime<Utc>,
-    driver: String,
-    forked_from: Option<String>,
-    goal: String,
-    limits: String,
-    namespace: String,
-    policy: String,
-    repository: Option<String>,
-    submitter: String,
-    workspace: String,
-    state: String,
-    plan_revision: i32,
-    sequence: i64,
-    progress: sqlx::types::Json<Progress>,
-    blocked_from: Option<String>,
-    step_states: String,
-    terminal: Option<sqlx::types::Json<Terminal>>,
-}
-
-#[derive(sqlx::FromRow)]
-struct SignedPlanRow {
-    revision: i32,
-    body: String,
-    created_at: DateTime<Utc>,
-    digest: String,
-    parent_digest: String,
-    reason: String,
-}
-
-#[derive(sqlx::FromRow)]
-struct VerdictRow {
-    sequence: i64,
-    plan_revision: i32,
-    accepted: bool,
-    decided_at: DateTime<Utc>,
-    key_id: Option<Vec<u8>>,
-    signature: Option<Vec<u8>>,
-    first_leaf: Option<i32>,
-    nodes: Option<Vec<u8>>,
-    leaf_count: Option<i32>,
-    token: Option<Vec<u8>>,
-}
-
 /// A run's rows, read in their order from the first journal row on.
 pub struct SignedRun {
     run_id: Uuid,
     run: RunColumns,
+    outline: RunOutline,
     beside: PlansAndVerdicts,
     task: SignedTask,
     state: StoredState,
     /// The receipts that the run's own row counts, and the digest of the last.
     counted: ChainEnd,
+    /// The columns of the run's own row that do not read.
+    unread: Vec<String>,
+    /// The number of the last entry that was read.
+    last: i64,
     pages: Pages,
     rows: VecDeque<JournalRow>,
     /// The ids of the plan's steps, with their states.
@@ -113,7 +70,7 @@ impl PlansAndVerdicts {
             .and_then(|plan| plan::recall(&plan.digest, plan.body.clone(), run_id).ok());
         let plans = plans.into_iter().map(SignedPlanRow::columns);
         let verdicts = verdicts.into_iter().map(|verdict| (verdict.sequence, verdict));
-        Ok(Self { plans: plans.collect::<Result<_, _>>()?, last, verdicts: verdicts.collect() })
+        Ok(Self { plans: plans.collect(), last, verdicts: verdicts.collect() })
     }
 
     /// Without what came behind an event and a revision of the plan.
@@ -154,6 +111,8 @@ pub struct SignedRow {
     pub commit: Commit,
     /// Its verdicts.
     pub verdicts: Vec<SignedVerdict>,
+    /// Why its entries do not read; they have neither receipts nor verdicts then.
+    pub unread: Option<String>,
 }
 
 impl SignedRun {
@@ -172,8 +131,7 @@ impl SignedRun {
             let beside = PlansAndVerdicts::read(&mut snapshot, run_id).await?;
             let task = SignedTask::find(&mut snapshot, run_id).await?;
             snapshot.commit().await?;
-            let counted = counted(run_id, row.progress.0.counters());
-            let state = row.stored_state()?;
+            let MutableRow { state, counted, unread } = row.mutable(run_id)?;
             let ids = beside.last.iter().flat_map(|plan| &plan.steps).map(|step| step.id.clone());
             // A letter that is no state of a step is a change, which the digest of the row names.
             let letters = row.step_states.chars().map_while(from_letter);
@@ -184,9 +142,12 @@ impl SignedRun {
                 task,
                 beside,
                 pages: Pages::new(pool.clone(), run_id, 0, i64::MAX),
+                outline: row.outline(),
                 run: row.columns(),
                 state,
                 counted,
+                unread,
+                last: 0,
                 rows: VecDeque::new(),
             }))
         })
@@ -202,7 +163,7 @@ impl SignedRun {
             if let Some(row) = self.rows.pop_front() {
                 return match self.is_later(&row) {
                     true => Ok(None),
-                    false => self.read(&row).map(Some),
+                    false => Ok(Some(self.read(&row))),
                 };
             }
             match self.pages.next().await? {
@@ -221,24 +182,35 @@ impl SignedRun {
         matches!(self.state.state.as_str(), "DONE" | "FAILED" | "CANCELLED")
     }
 
-    fn read(&mut self, row: &JournalRow) -> Result<SignedRow, StoreError> {
+    /// What does not read was rewritten, or a later version wrote it: a check names it.
+    fn read(&mut self, row: &JournalRow) -> SignedRow {
         let stored = row.stored();
-        let unread = |error| {
-            StoreError::corrupt(format!("journal {} at {}", self.run_id, row.sequence), error)
+        let before = std::mem::replace(&mut self.last, stored.sequence);
+        let (events, entries, unread) = match read_changes(stored, Wanted::Everything) {
+            Ok(events) => {
+                let entries = u32::try_from(events.len()).unwrap_or(u32::MAX);
+                (events, entries, None)
+            }
+            Err(error) => {
+                let sequence = stored.sequence;
+                let why = format!("journal row {sequence}: its entries do not read: {error}");
+                let entries = u32::try_from(sequence.saturating_sub(before)).unwrap_or_default();
+                (Vec::new(), entries, Some(why))
+            }
         };
-        let events = read_changes(stored, Wanted::Everything).map_err(unread)?;
-        let entries = u32::try_from(events.len()).unwrap_or(u32::MAX);
-        let (mut receipts, mut records) = (Vec::new(), Vec::new());
+        let (mut receipts, mut records, mut answers) = (Vec::new(), Vec::new(), 0_u32);
         for event in events {
             match event.entry {
                 Entry::Receipt(receipt) => receipts.push(Ok(*receipt)),
                 Entry::Verdict(record) => records.push((event.sequence, *record)),
                 Entry::Transition(transition) => self.journaled.take(&transition),
+                Entry::Answer(answer) => {
+                    answers = answers.saturating_add(answer.is_of_a_person().into());
+                }
                 Entry::Plan(_)
                 | Entry::Turn(_)
                 | Entry::Intent(_)
                 | Entry::Output(_)
-                | Entry::Answer(_)
                 | Entry::Forked(_) => {}
             }
         }
@@ -251,17 +223,19 @@ impl SignedRun {
             verdicts: u32::try_from(records.len()).unwrap_or(u32::MAX),
             change: None,
         };
-        let signature = match &row.signature {
-            None => None,
-            Some(bytes) => Some(RowSignature::from_bytes(bytes).ok_or_else(|| {
-                let what = format!("journal {} at {} column signature", self.run_id, row.sequence);
-                StoreError::corrupt(what, "it is in no known form")
-            })?),
-        };
+        let column = row.signature.as_deref();
+        let signature = column.and_then(RowSignature::from_bytes);
+        let column = column.filter(|_| signature.is_none()).map(<[u8]>::to_vec);
         let verdicts = self.beside.take(records);
         let line =
             CommitLine { change: signature.as_ref().map(|signature| signature.change), ..line };
-        Ok(SignedRow { commit: Commit { line, receipts, signature }, verdicts })
+        let commit = Commit { line, receipts, answers, signature, unread: column };
+        SignedRow { commit, verdicts, unread }
+    }
+
+    /// What can be shown of the run also where its rows do not read.
+    pub fn outline(&self) -> &RunOutline {
+        &self.outline
     }
 
     /// Checks all of the run's rows, and shows each to `seen`.
@@ -274,7 +248,9 @@ impl SignedRun {
         mut seen: impl FnMut(&SignedRow) + Send,
     ) -> Result<EvidenceReport, StoreError> {
         let mut verifier = Verifier::new(keys, self.run_id.to_string(), self.found());
+        self.unread.iter().for_each(|unread| verifier.find(0, unread.as_str()));
         while let Some(row) = self.next().await? {
+            row.unread.iter().for_each(|unread| verifier.find(0, unread.as_str()));
             verifier.commit(&row.commit.as_row());
             row.verdicts.iter().for_each(|verdict| verifier.verdict(verdict));
             seen(&row);
@@ -312,76 +288,6 @@ impl SignedRun {
     }
 }
 
-impl SignedRunRow {
-    fn columns(self) -> RunColumns {
-        let text = |text: Option<String>| text.unwrap_or_default();
-        RunColumns::of([
-            &instant(self.created_at),
-            &self.driver,
-            &text(self.forked_from),
-            &self.goal,
-            &self.limits,
-            &self.namespace,
-            &self.policy,
-            &text(self.repository),
-            &self.submitter,
-            &self.workspace,
-        ])
-    }
-
-    fn stored_state(&self) -> Result<StoredState, StoreError> {
-        let steps = || self.step_states.clone();
-        let phase = SignedPhase::of(&self.state, self.blocked_from.as_deref(), steps);
-        Ok(StoredState {
-            state: self.state.clone(),
-            plan_revision: revision(self.plan_revision)?,
-            sequence: self.sequence,
-            history: self.progress.0.counters().history.as_deref().cloned(),
-            progress: self.progress.0.digest(phase, self.terminal.as_deref())?,
-        })
-    }
-}
-
-impl SignedPlanRow {
-    fn columns(self) -> Result<PlanColumns, StoreError> {
-        let Self { revision: number, body, created_at, digest, parent_digest, reason } = self;
-        let revision = revision(number)?;
-        let plan = StoredPlan { revision, digest, parent_digest, reason, body, created_at };
-        Ok(plan_columns(&plan))
-    }
-}
-
-impl VerdictRow {
-    /// The verdict with the columns of this table in the place of the journal's: where they differ, the signature does
-    /// not hold.
-    fn signed(self, mut record: VerdictRecord) -> SignedVerdict {
-        let anchor = self.anchor();
-        let Self { plan_revision, accepted, decided_at, key_id, signature, .. } = self;
-        record.verdict.accepted = accepted;
-        record.plan_revision = revision(plan_revision).unwrap_or_default();
-        let key_id = key_id.and_then(|bytes| Some(KeyId(bytes.try_into().ok()?)));
-        let signed = key_id.zip(signature).map(|(key_id, bytes)| {
-            let (signatures, odd) = bytes.as_chunks::<SIGNATURE_BYTES>();
-            (key_id, if odd.is_empty() { signatures.to_vec() } else { Vec::new() })
-        });
-        SignedVerdict { at: decided_at, record, signed, anchor }
-    }
-
-    /// A row that does not read gives an anchor that does not fit, so that a check names it.
-    fn anchor(&self) -> Option<VerdictAnchor> {
-        let (nodes, _) = self.nodes.as_ref()?.as_chunks::<32>();
-        let number = |number: Option<i32>| number.and_then(|it| it.try_into().ok());
-        let leaf_count = number(self.leaf_count).unwrap_or_default();
-        let first = number(self.first_leaf).unwrap_or(u32::MAX);
-        let proof = RangeProof { leaf_count, first, nodes: nodes.to_vec() };
-        Some(VerdictAnchor { proof, token: self.token.clone().unwrap_or_default() })
-    }
-}
-
-fn revision(number: i32) -> Result<u32, StoreError> {
-    u32::try_from(number).map_err(|error| StoreError::corrupt("a plan revision", error))
-}
-
 /// The key and the signature over the summary of the verdict that was given on a run at a time; none without them.
 ///
 /// # Errors
@@ -398,13 +304,4 @@ pub async fn verdict_signature(
         let key_id = KeyId(verdict.key_id?.try_into().ok()?);
         Some((key_id, verdict.signature?.get(..SIGNATURE_BYTES)?.to_vec()))
     }))
-}
-
-/// The receipts that a run's own row counts.
-pub(super) fn counted(run_id: Uuid, counters: &Counters) -> ChainEnd {
-    ChainEnd {
-        run_id: run_id.to_string(),
-        receipt_count: counters.receipts.into(),
-        chain_digest: counters.last_receipt_digest.clone(),
-    }
 }

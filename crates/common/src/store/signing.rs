@@ -20,6 +20,10 @@ use uuid::Uuid;
 pub trait CurrentKey: Send + Sync {
     /// The key.
     fn current(&self) -> Arc<SecretKey>;
+
+    /// The key that was current at a time, as far as this process knows. What states its own time is signed with it, also
+    /// where it is stored only after a rotation.
+    fn at(&self, time: DateTime<Utc>) -> Arc<SecretKey>;
 }
 
 /// Signs what one service stores. Without a key rows are stored unsigned. Clones share the key.
@@ -96,7 +100,7 @@ impl Signing {
         Some(EntrySignature::sign(&key.current(), run_id, line, clock::now()))
     }
 
-    /// Signs a verdict: the key's id, and the signatures one after the other.
+    /// Signs a verdict with the key of the time when it was reached: the key's id, and the signatures one after the other.
     pub(super) fn verdict(
         &self,
         run_id: Uuid,
@@ -104,7 +108,7 @@ impl Signing {
         record: &VerdictRecord,
     ) -> Option<(KeyId, Vec<u8>)> {
         let (_, key) = self.0.as_ref()?;
-        let key = key.current();
+        let key = key.at(at);
         let signatures = SignedVerdict::sign(&key, &run_id.to_string(), at, record);
         Some((key.public().id(), signatures.concat()))
     }

@@ -7,7 +7,7 @@ use crate::domain::receipt::{
     CheckProbe, Command, Conditions, EvidenceReceipt, EvidenceSource, Fact, Inputs,
     PresentedReceipt, probe_of,
 };
-use crate::domain::signature::SignatureStatus;
+use crate::domain::signature::{KeyId, ReceiptProof, SignatureStatus, from_hex, to_hex};
 use crate::domain::tests_seen::Counts;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -171,6 +171,58 @@ impl From<PresentedReceipt> for v1::EvidenceReceipt {
         let PresentedReceipt { receipt, key_id, signature } = presented;
         Self { key_id, signature: signature_bytes(&signature), ..receipt.into() }
     }
+}
+
+impl v1::EvidenceReceipt {
+    /// The same receipt with what signs it.
+    #[must_use]
+    pub fn signed_by(self, proof: &ReceiptProof) -> Self {
+        let ReceiptProof { key_id, signed_at, signature, root, leaf_index, leaf_count, path } =
+            proof;
+        let proof = v1::InclusionProof {
+            root: to_hex(root),
+            leaf_index: *leaf_index,
+            leaf_count: *leaf_count,
+            path: path.iter().map(|digest| to_hex(digest)).collect(),
+            signed_at: Some(timestamp(*signed_at)),
+        };
+        Self {
+            key_id: key_id.to_string(),
+            signature: signature.to_vec(),
+            proof: Some(proof),
+            ..self
+        }
+    }
+}
+
+/// What signs a receipt; none for a receipt without a signature.
+///
+/// # Errors
+/// A part of it is missing, or is none; in words.
+pub fn read_receipt_proof(receipt: &v1::EvidenceReceipt) -> Result<Option<ReceiptProof>, String> {
+    let v1::EvidenceReceipt { key_id, signature, proof, .. } = receipt;
+    let proof = match proof {
+        None if signature.is_empty() => return Ok(None),
+        None => return Err("it has a signature and no inclusion proof".to_owned()),
+        Some(proof) => proof,
+    };
+    let v1::InclusionProof { root, leaf_index, leaf_count, path, signed_at } = proof;
+    let digest = |text: &String| from_hex(text)?.try_into().ok();
+    let signed_at = signed_at.map(|at| moment("proof.signed_at", at)).transpose();
+    let signed_at = signed_at.map_err(|error| error.to_string())?;
+    Ok(Some(ReceiptProof {
+        key_id: KeyId::from_text(key_id).ok_or("its `key_id` is no 32 hex digits")?,
+        signed_at: signed_at.ok_or("its proof has no `signed_at`")?,
+        signature: signature.as_slice().try_into().map_err(|_| "its signature has not 64 bytes")?,
+        root: digest(root).ok_or("the root of its proof is no SHA-256")?,
+        leaf_index: *leaf_index,
+        leaf_count: *leaf_count,
+        path: path
+            .iter()
+            .map(digest)
+            .collect::<Option<_>>()
+            .ok_or("the path of its proof has another text than SHA-256")?,
+    }))
 }
 
 /// The bytes of a signature in base64. Text that is none is kept as it is, because it is presented and not checked.

@@ -1,7 +1,7 @@
 //! The database role of each service: what it may write.
 
 use crate::signatures::{done, signing, write};
-use crate::support::{find, make, remark};
+use crate::support::{self, change, find, make};
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use surety_common::domain::signature::Service;
@@ -33,6 +33,7 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         .replace(r#"{"fact":"output","#, r#"{"fact":"command","exit_code":0},{"fact":"output","#);
     let unnamed = r#"'[[0,"",{"receipt":{"name":"confirm_call"}}]]'"#;
     let verdict = r#"'[[0,"",{"verdict":{}}]]'"#;
+    let answer = |by: &str| format!(r#"'[[0,"",{{"answer":{{"by":"{by}","text":"happened"}}}}]]'"#);
     let journal = |entries: &str| {
         format!(
             "insert into journal (run_id, sequence, at, actor, entries) values (gen_random_uuid(), 1, now(), 'x', {entries})"
@@ -69,6 +70,10 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         ("planner, approval with a command", &planner, journal(&forged), false),
         ("planner, receipt without a source", &planner, journal(unnamed), false),
         ("executor, told approval", &executor, journal(told), false),
+        ("planner, answer", &planner, journal(&answer("alice")), true),
+        ("executor, answer", &executor, journal(&answer("alice")), false),
+        ("executor, answer that did not come", &executor, journal(&answer("clock")), true),
+        ("gate, answer", &gate, journal(&answer("alice")), false),
         ("executor, use of a grant", &executor, journal(used), true),
         ("gate, told approval", &gate, journal(told), false),
         ("planner, verdict entry", &planner, journal(verdict), false),
@@ -221,8 +226,12 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         }
     }
     let row = find(&executor, run_id).await.execution;
-    let told = write(&executor, signing(Service::Executor, 2), remark(&row, "told")).await;
-    assert!(told.is_ok(), "{told:?}");
+    let recording = change(&row, |draft| {
+        draft.receipt(support::receipt("noop"));
+        Ok(())
+    });
+    let recorded = write(&executor, signing(Service::Executor, 2), recording).await;
+    assert!(recorded.is_ok(), "{recorded:?}");
     executor_reports_and_planner_forgets(&planner, &executor).await;
     store::migrate(&executor).await.unwrap();
     assert!(

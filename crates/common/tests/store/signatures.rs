@@ -2,6 +2,7 @@
 
 use crate::support::{applied, change, find, graph, order, receipt, spec};
 use crate::task_signatures;
+use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -25,6 +26,10 @@ struct Held(Mutex<Arc<SecretKey>>);
 impl CurrentKey for Held {
     fn current(&self) -> Arc<SecretKey> {
         Arc::clone(&self.0.lock().unwrap())
+    }
+
+    fn at(&self, _time: DateTime<Utc>) -> Arc<SecretKey> {
+        self.current()
     }
 }
 
@@ -304,23 +309,7 @@ pub(crate) async fn all_are_named(
     assert_eq!(check_export(&before, Some(&all_keys())).status, SignatureStatus::Signed);
     keep(pool).await;
     for (column, statement, words) in rewritten {
-        let (table, _) = column.split_once('.').unwrap();
-        let id = if table == "run" { "id" } else { "run_id" };
-        let clause = if statement.contains("where") { "and" } else { "where" };
-        let mut transaction = pool.begin().await.unwrap();
-        let statement = sqlx::AssertSqlSafe(format!("{statement} {clause} {id} = $1"));
-        // The superuser leaves no check of the database in force.
-        for off in [
-            "set local session_replication_role = replica",
-            "alter table execution drop constraint if exists execution_keeps_its_rules",
-            "alter table verdict drop constraint if exists verdict_signatures_whole",
-        ] {
-            sqlx::query(off).execute(&mut *transaction).await.unwrap();
-        }
-        let rewritten =
-            sqlx::query(statement).bind(run_id).execute(&mut *transaction).await.unwrap();
-        assert!(rewritten.rows_affected() > 0, "{column}");
-        transaction.commit().await.unwrap();
+        rewrite(pool, run_id, column, statement).await;
         let online = findings(&check(pool, run_id, &all_keys()).await);
         assert!(online.contains(words), "{column}: {online}");
         let file = export(pool, run_id).await;
@@ -328,6 +317,26 @@ pub(crate) async fn all_are_named(
         assert!(offline.contains(words), "{column}: {offline}");
         restore(pool).await;
     }
+}
+
+/// Rewrites a column of a run. The superuser leaves no check of the database in force.
+pub(crate) async fn rewrite(pool: &PgPool, run_id: Uuid, column: &str, statement: &str) {
+    let (table, _) = column.split_once('.').unwrap();
+    let id = if table == "run" { "id" } else { "run_id" };
+    let clause = if statement.contains("where") { "and" } else { "where" };
+    let mut transaction = pool.begin().await.unwrap();
+    let statement = sqlx::AssertSqlSafe(format!("{statement} {clause} {id} = $1"));
+    for off in [
+        "set local session_replication_role = replica",
+        "alter table execution drop constraint if exists execution_keeps_its_rules",
+        "alter table verdict drop constraint if exists verdict_signatures_whole",
+        "alter table plan drop constraint if exists plan_revision_positive",
+    ] {
+        sqlx::query(off).execute(&mut *transaction).await.unwrap();
+    }
+    let rewritten = sqlx::query(statement).bind(run_id).execute(&mut *transaction).await.unwrap();
+    assert!(rewritten.rows_affected() > 0, "{column}");
+    transaction.commit().await.unwrap();
 }
 
 const TABLES: [&str; 7] = ["run", "plan", "journal", "verdict", "execution", "task", "task_entry"];

@@ -7,7 +7,7 @@ use crate::signatures::{
 use crate::support::{change, find, graph, order, receipt, spec, until};
 use sqlx::PgPool;
 use std::sync::Arc;
-use surety_common::domain::journal::VerdictRecord;
+use surety_common::domain::journal::{Actor, Answer, Entry, VerdictRecord};
 use surety_common::domain::machine::run::{RunEvent, RunState};
 use surety_common::domain::signature::{Service, SignatureStatus, TrustedKeys, check_export};
 use surety_common::domain::timestamp::read_response;
@@ -97,7 +97,7 @@ async fn a_run_that_was_rewritten_at_work_is_named_although_the_gate_signed_what
     assert_eq!(check(&pool, run_id, &all_keys()).await.status, SignatureStatus::Signed);
 }
 
-struct Trusted(Arc<TrustedKeys>);
+pub(crate) struct Trusted(pub(crate) Arc<TrustedKeys>);
 
 impl TrustSource for Trusted {
     fn trusted(&self) -> Arc<TrustedKeys> {
@@ -193,6 +193,35 @@ async fn a_step_that_is_set_to_done_while_the_run_is_at_work_is_named(pool: PgPo
     let bundle = bundles.find(run_id, |_| true).await.unwrap().unwrap();
     assert_eq!(bundle.run.execution.state, RunState::Verifying);
     assert_eq!(bundle.signatures.unwrap().status, SignatureStatus::Broken(words.to_owned()));
+}
+
+/// Receipts of answers are the planner's too; the executor records what it does with an answer to a call of its own.
+#[sqlx::test(migrations = "./migrations")]
+async fn an_answer_of_a_person_is_signed_by_the_planner_alone(pool: PgPool) {
+    let trust: Arc<dyn TrustSource> = Arc::new(Trusted(Arc::new(all_keys())));
+    let bundles = EvidenceBundles::start(pool.clone()).checked_against(Some(trust));
+    for (id, service, seed, by, is_refused) in [
+        (1, Service::Planner, 1, "alice", false),
+        (2, Service::Executor, 2, "alice", true),
+        (3, Service::Executor, 2, "clock", false),
+        (4, Service::Gate, 3, "alice", true),
+    ] {
+        let row = worked(&pool, order(spec(id), 1, spec(id).created_at)).await;
+        let answering = change(&row, |draft| {
+            let (wait_id, text) = (Uuid::from_u128(7), "happened".to_owned());
+            draft.journal(Entry::Answer(Answer { wait_id, by: Actor(by.into()), text }));
+            Ok(())
+        });
+        assert_eq!(
+            write(&pool, signing(service, seed), answering).await.unwrap(),
+            Outcome::Applied
+        );
+        let found = findings(&check(&pool, row.run_id, &all_keys()).await);
+        assert_eq!(found.contains("may not sign it"), is_refused, "{service} {by}: {found}");
+        let bundle = bundles.find(row.run_id, |_| true).await.unwrap().unwrap();
+        let found = findings(&bundle.signatures.unwrap());
+        assert_eq!(found.contains("may not sign it"), is_refused, "{service} {by}: {found}");
+    }
 }
 
 /// Each of two runs with the other's row: both are named.

@@ -2,6 +2,7 @@
 
 mod admin;
 mod agents;
+mod full_view;
 mod hooks;
 mod mail;
 mod overlays;

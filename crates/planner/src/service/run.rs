@@ -1,22 +1,20 @@
 //! `RunService`.
 
+use super::full_view::{full_view, present};
 use super::page::{page_size, page_token};
 use super::request::Sender;
 use super::{NamedRun, Service, caller, overlays, request, status, waits, work};
-use crate::absent_hosts::blocked_by_absent_hosts;
 use crate::call::Call;
 use crate::intake::{self, Accepted, RunRequest};
 use crate::planner::Planner;
-use crate::runs::{Watch, Watched};
+use crate::runs::{Watch, Watched, not_found};
 use crate::shards::ListedRun;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
-use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultClass, FaultCode};
 use surety_common::domain::identity::Object;
-use surety_common::domain::journal::{Entry, Wanted};
+use surety_common::domain::journal::Wanted;
 use surety_common::domain::problem::{Code, Problem, Warning};
-use surety_common::domain::run::RunRecord;
 use surety_common::domain::verification::Sight;
 use surety_common::store::{self, RunFilter, RunOwner, SignedRun, StoreError};
 use surety_common::wire::caller::Caller;
@@ -30,9 +28,6 @@ use surety_common::wire::value::{id, moment};
 use surety_common::wire::verdict::read_stop_reason;
 use tonic::{Request, Response, Status};
 use uuid::Uuid;
-
-/// The most receipts and turns in the full view.
-const FULL_VIEW: usize = 1000;
 
 #[tonic::async_trait]
 impl RunService for Service {
@@ -95,27 +90,13 @@ impl RunService for Service {
         let caller = caller(&request)?;
         let v1::GetRunRequest { run_id, view } = request.into_inner();
         let NamedRun { id, planner, sight, .. } = self.of_run(&caller, &run_id).await?;
+        if view == i32::from(v1::RunView::Full) {
+            return full_view(&planner, id, sight).await.map(Response::new).map_err(status);
+        }
         let record = planner.find(id).await.map_err(status)?;
         let verdict = planner.verdict(&record).await.map_err(status)?;
-        let decided_at = verdict.as_ref().map(|(at, _)| *at);
-        let full = view == i32::from(v1::RunView::Full);
-        let mut response = match full {
-            true => full_view(&planner, &record, sight).await.map_err(status)?,
-            false => v1::GetRunResponse::default(),
-        };
-        let absent = blocked_by_absent_hosts(&planner, std::slice::from_ref(&record)).await;
-        let absent = absent.map_err(Fault::from).map_err(status)?.remove(&id);
-        let mut run = run(record, verdict);
-        run.blocked = run.blocked.or(absent);
-        if let (true, Some(at), Some(verdict)) = (full, decided_at, &mut run.verdict) {
-            let signature = store::verdict_signature(&planner.pool, id, at).await;
-            if let Some((key_id, signature)) = signature.map_err(Fault::from).map_err(status)? {
-                (verdict.key_id, verdict.signature) = (key_id.to_string(), signature);
-            }
-        }
-        run.steps.iter_mut().for_each(|step| count_turns(step, &response.turns));
-        response.run = Some(run);
-        Ok(Response::new(response))
+        let run = present(&planner, record, verdict).await.map_err(status)?;
+        Ok(Response::new(v1::GetRunResponse { run: Some(run), ..Default::default() }))
     }
 
     async fn list_receipts(
@@ -127,7 +108,8 @@ impl RunService for Service {
         let NamedRun { id, planner, sight, .. } = self.of_run(&caller, &run_id).await?;
         let page = work::page(&planner, id, Wanted::Receipts, page_size, &page_token).await?;
         let receipts = page.events.into_iter();
-        let receipts = receipts.filter_map(|event| work::receipt_in(event, sight)).collect();
+        let receipt = |event| work::receipt_in(event, sight, &page.proofs);
+        let receipts = receipts.filter_map(receipt).collect();
         let next_page_token = work::token(page.next);
         Ok(Response::new(v1::ListReceiptsResponse { receipts, next_page_token }))
     }
@@ -310,12 +292,10 @@ impl RunService for Service {
         let caller = caller(&request)?;
         let run_id = request.into_inner().run_id;
         let NamedRun { id, planner, sight, .. } = self.of_run(&caller, &run_id).await?;
-        let record = planner.find(id).await.map_err(status)?;
-        let mut checks = record.plan.iter().flat_map(|plan| plan.all_checks());
-        if checks.any(|check| check.is_hidden() && !sight.covers(check.owner)) {
+        if has_hidden_checks(&planner, id, sight).await.map_err(status)? {
             return Err(status(overlays::hidden("a part of the evidence")));
         }
-        let signed = planner.signed(&record).await.map_err(status)?;
+        let signed = planner.signed(id).await.map_err(status)?;
         let lines = stream::try_unfold(Some((signed, true)), exported);
         let lines = lines.map_err(status).try_flatten();
         let answers = lines.map_ok(|line| v1::ExportReceiptsResponse { line: Some(line) });
@@ -356,6 +336,17 @@ impl Service {
 pub(super) fn no_namespace(namespace: &str) -> Fault {
     let message = format!("no namespace {namespace:?} is reached by this identity");
     Fault::new(FaultCode::NamespaceNotFound, message).with_field("namespace")
+}
+
+/// Whether a run may have checks that a caller may not see: any, where its rows do not read.
+async fn has_hidden_checks(planner: &Planner, id: Uuid, sight: Sight) -> Result<bool, Fault> {
+    let record = match store::find_run(&planner.pool, id).await {
+        Ok(record) => record.ok_or_else(|| not_found(id))?,
+        Err(StoreError::Corrupt { .. }) => return Ok(sight != Sight::All),
+        Err(error) => return Err(error.into()),
+    };
+    let mut checks = record.plan.iter().flat_map(|plan| plan.all_checks());
+    Ok(checks.any(|check| check.is_hidden() && !sight.covers(check.owner)))
 }
 
 /// The state of an export, and whether it is at its first line; none after its last line.
@@ -406,51 +397,6 @@ pub(super) async fn shown(planner: &Planner, id: Uuid) -> Result<v1::Run, Status
     let record = planner.find(id).await.map_err(status)?;
     let verdict = planner.verdict(&record).await.map_err(status)?;
     Ok(run(record, verdict))
-}
-
-async fn full_view(
-    planner: &Planner,
-    record: &RunRecord,
-    sight: Sight,
-) -> Result<v1::GetRunResponse, Fault> {
-    let events = store::latest_work(&planner.pool, record.spec.id, FULL_VIEW).await?;
-    let (mut receipts, mut turns) = (Vec::new(), Vec::new());
-    for event in events {
-        match work::shown(event, sight).entry {
-            Entry::Receipt(receipt) => receipts.push((*receipt).into()),
-            Entry::Turn(turn) => turns.push((*turn).into()),
-            Entry::Transition(_)
-            | Entry::Plan(_)
-            | Entry::Intent(_)
-            | Entry::Output(_)
-            | Entry::Verdict(_)
-            | Entry::Answer(_)
-            | Entry::Forked(_) => {}
-        }
-    }
-    let plan = record.plan.clone().map(|plan| v1::Plan {
-        revision: record.execution.plan_revision,
-        digest: record.plan_digest.clone(),
-        ..Arc::unwrap_or_clone(plan).into()
-    });
-    let keys = planner.keys.trust.as_ref().map(|trust| trust.trusted());
-    let report = planner.signed(record).await?.check(keys.as_deref(), |_| ()).await?;
-    let signatures = Some(report.status.into());
-    Ok(v1::GetRunResponse { run: None, plan, receipts, turns, signatures })
-}
-
-/// A settled step's counters are no longer in the run's row, so they are computed from the turns.
-fn count_turns(step: &mut v1::StepProgress, turns: &[v1::Turn]) {
-    let own =
-        || turns.iter().filter(|turn| turn.step_id == step.id && turn.attempt == step.attempt);
-    let rounds = own().count();
-    let calls = own().filter(|turn| {
-        let decision = turn.decision.as_ref();
-        turn.correction.is_empty() && decision.is_some_and(|decision| decision.tool_call.is_some())
-    });
-    let tool_calls = calls.count();
-    step.rounds = step.rounds.max(u32::try_from(rounds).unwrap_or(u32::MAX));
-    step.tool_calls = step.tool_calls.max(u32::try_from(tool_calls).unwrap_or(u32::MAX));
 }
 
 fn filter(request: v1::ListRunsRequest, reached: Vec<String>) -> Result<RunFilter, Fault> {

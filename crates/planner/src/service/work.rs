@@ -10,7 +10,7 @@ use surety_common::domain::journal::{Entry, Event, Wanted};
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::verification::{Sight, concealed};
-use surety_common::store::{self, OutputParts, WorkPage};
+use surety_common::store::{self, OutputParts, ReceiptProofs, WorkPage};
 use surety_common::wire::v1;
 use tonic::Status;
 use uuid::Uuid;
@@ -49,9 +49,23 @@ pub(super) fn token(next: Option<i64>) -> String {
 }
 
 /// The receipt of an event; of a hidden check whole only for those who may see it.
-pub(super) fn receipt_in(event: Event, sight: Sight) -> Option<v1::EvidenceReceipt> {
+pub(super) fn receipt_in(
+    event: Event,
+    sight: Sight,
+    proofs: &ReceiptProofs,
+) -> Option<v1::EvidenceReceipt> {
     let Entry::Receipt(receipt) = shown(event, sight).entry else { return None };
-    Some((*receipt).into())
+    Some(signed(*receipt, proofs))
+}
+
+/// A receipt with what signs it.
+pub(super) fn signed(receipt: EvidenceReceipt, proofs: &ReceiptProofs) -> v1::EvidenceReceipt {
+    let proof = proofs.get(&receipt.seq);
+    let receipt = v1::EvidenceReceipt::from(receipt);
+    match proof {
+        Some(proof) => receipt.signed_by(proof),
+        None => receipt,
+    }
 }
 
 /// An event as a caller sees it.

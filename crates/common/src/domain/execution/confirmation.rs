@@ -48,7 +48,7 @@ impl Draft {
         let (index, call) = self.asked(wait_id).ok_or(Refusal::Meaningless)?;
         let at = self.answered_at(graph, index, wait_id);
         self.receipt(resolution.receipt(&call, at));
-        let by = resolution.by.as_deref().unwrap_or("clock");
+        let by = resolution.by.as_deref().unwrap_or(Answer::CLOCK);
         let answer = Answer { wait_id, by: Actor(Arc::from(by)), text: resolution.text() };
         self.journal(Entry::Answer(answer));
         if !resolution.approved {

@@ -2,7 +2,7 @@
 //! counts, so the others are skipped without decoding.
 
 use super::stored::{
-    RECEIPT, StoredError, StoredRow, TRANSITION, TURN, VERDICT, kind_of, read_entry,
+    ANSWER, RECEIPT, StoredError, StoredRow, TRANSITION, TURN, VERDICT, kind_of, read_entry,
 };
 use super::{Actor, Entry, JournaledSteps, Turn};
 use crate::domain::receipt::EvidenceReceipt;
@@ -59,6 +59,8 @@ pub struct Extent {
     pub entries: u32,
     /// How many of them are verdicts.
     pub verdicts: u32,
+    /// How many of them are answers of persons.
+    pub answers: u32,
 }
 
 /// Reads the receipts and the steps of a row, and keeps the text of its turns with the row's number.
@@ -82,6 +84,11 @@ fn read_row<'a>(
             }
             TURN => turns.push((row.sequence, entry.get())),
             TRANSITION => evidence.steps.read(entry.get())?,
+            ANSWER => {
+                let read = read(entry.get())?;
+                let Entry::Answer(answer) = read else { return Err(unexpected(entry.get())) };
+                extent.answers = extent.answers.saturating_add(answer.is_of_a_person().into());
+            }
             VERDICT => extent.verdicts = extent.verdicts.saturating_add(1),
             _ => {}
         }

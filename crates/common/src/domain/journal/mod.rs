@@ -256,3 +256,13 @@ pub struct Answer {
     /// The text of the answer.
     pub text: String,
 }
+
+impl Answer {
+    /// What an answer is by whose time has passed.
+    pub const CLOCK: &str = "clock";
+
+    /// Whether a person gave it.
+    pub fn is_of_a_person(&self) -> bool {
+        *self.by.0 != *Self::CLOCK
+    }
+}

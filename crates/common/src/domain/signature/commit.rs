@@ -17,8 +17,12 @@ pub struct Commit {
     pub line: CommitLine,
     /// Its receipts; an error replaces one that does not read.
     pub receipts: Vec<Result<EvidenceReceipt, String>>,
+    /// How many answers of persons are among its entries. An export does not say so.
+    pub answers: u32,
     /// Its signature; none for a row that was written without.
     pub signature: Option<RowSignature>,
+    /// The column of the signature where it does not read; then `signature` is none.
+    pub unread: Option<Vec<u8>>,
 }
 
 /// A journal row as it is checked: [`Commit`], without owning its parts.
@@ -28,8 +32,12 @@ pub struct Row<'r> {
     pub line: &'r CommitLine,
     /// Its receipts; an error replaces one that does not read.
     pub receipts: Vec<Result<&'r EvidenceReceipt, &'r str>>,
+    /// How many answers of persons are among its entries.
+    pub answers: u32,
     /// Its signature; none for a row that was written without.
     pub signature: Option<&'r RowSignature>,
+    /// The column of the signature where it does not read; then `signature` is none.
+    pub unread: Option<&'r [u8]>,
 }
 
 impl Row<'_> {
@@ -150,7 +158,9 @@ impl Commit {
     pub fn as_row(&self) -> Row<'_> {
         let receipts = self.receipts.iter();
         let receipts = receipts.map(|receipt| receipt.as_ref().map_err(String::as_str));
-        Row { line: &self.line, receipts: receipts.collect(), signature: self.signature.as_ref() }
+        let (signature, unread) = (self.signature.as_ref(), self.unread.as_deref());
+        let answers = self.answers;
+        Row { line: &self.line, receipts: receipts.collect(), answers, signature, unread }
     }
 
     /// The lines of an export, in their order.
@@ -168,7 +178,11 @@ impl Commit {
                 ]);
                 lines.push(object([("proof", proof)]).to_canonical());
             }
-            None => lines.push(object([("proof", Value::Null)]).to_canonical()),
+            None => {
+                let column = self.unread.as_ref().map(|bytes| text(to_hex(bytes)));
+                let proof = column.map(|column| object([("column", column)]));
+                lines.push(object([("proof", proof.unwrap_or(Value::Null))]).to_canonical());
+            }
         }
         lines.extend(self.receipts.iter().flatten().map(EvidenceReceipt::to_text));
         lines.extend(self.signature.iter().flat_map(|signed| signed.columns.to_lines()));

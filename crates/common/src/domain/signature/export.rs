@@ -5,7 +5,7 @@
 //!   {"stored":{"plans":[...],"run":{...}}}          digests of the columns as the database has them; "task":{...} of a task
 //!   of each journal row:
 //!     {"payload":...}                               the signed root; absent for a row without a signature
-//!     {"proof":{"first":...,"nodes":[...]}}         null for a row without a signature
+//!     {"proof":{"first":...,"nodes":[...]}}         null for a row without a signature, {"column":...} where it does not read
 //!     {...receipt...} {"run":...} {"task":...} {"plan":...}   the leaves
 //!     {"commit":{...}}                              the last leaf
 //!     {"payload":...}                               the statements about its verdict, or {"verdict":...} unsigned
@@ -16,13 +16,16 @@
 //!   {"chain_end":{...}}
 //! ```
 
+mod parts;
+
+use self::parts::{Proof, Root, read_proof, read_root, read_state, unknown_state};
 use super::anchor::VerdictAnchor;
 use super::columns::{FoundColumns, PlanColumns, RunColumns, SignedColumns, TaskColumns};
 use super::commit::{Commit, CommitLine, instant};
 use super::entry::{EntryLine, EntrySignature, SignedEntry};
-use super::envelope::{Envelope, Statement, number, object, text};
+use super::envelope::{Envelope, number, object, text};
 use super::key::{SIGNATURE_BYTES, to_hex};
-use super::merkle::{Digest, RangeProof};
+use super::merkle::RangeProof;
 use super::report::{EvidenceReport, SignatureStatus, StoredState};
 use super::row::{ROOT, RowSignature};
 use super::summary::{SUMMARY, SignedVerdict, TEST_RESULT, verdict_statements};
@@ -34,7 +37,7 @@ use crate::domain::receipt::{ChainEnd, EvidenceReceipt, check_plain, read_stored
 use chrono::DateTime;
 
 /// Names the form of the file; another form has another name.
-const FORM: &str = "surety receipts 5";
+pub(super) const FORM: &str = "surety receipts 5";
 
 /// The first line of an export.
 pub fn header_line(run_id: &str) -> String {
@@ -97,6 +100,7 @@ pub fn check_export(file: &str, keys: Option<&TrustedKeys>) -> EvidenceReport {
         run_id,
         group: Group::default(),
         verdict: None,
+        is_behind_verdict: false,
         state: None,
         end: None,
     };
@@ -147,16 +151,9 @@ struct Group<'f> {
     first: usize,
     lines: Vec<&'f str>,
     root: Option<(Envelope, Root)>,
-    proof: Option<Option<(u32, Vec<Digest>)>>,
+    proof: Option<Proof>,
     receipts: Vec<Result<EvidenceReceipt, String>>,
     columns: SignedColumns,
-}
-
-/// What a signed root says of its tree.
-#[derive(Debug)]
-struct Root {
-    leaf_count: u32,
-    signed_at: DateTime<chrono::Utc>,
 }
 
 /// The envelopes of a verdict, as far as they were read.
@@ -174,6 +171,8 @@ struct Reader<'k, 'f> {
     run_id: String,
     group: Group<'f>,
     verdict: Option<Announced<'f>>,
+    /// Whether the line before ended a verdict: only there an anchor may stand.
+    is_behind_verdict: bool,
     state: Option<StoredState>,
     end: Option<ChainEnd>,
 }
@@ -198,6 +197,7 @@ impl<'f> Reader<'_, 'f> {
         if self.verdict.is_some() && key("payload").is_none() {
             self.verdict_is_over();
         }
+        self.is_in_place(value)?;
         if self.group.lines.is_empty() {
             self.group.first = number;
         }
@@ -250,9 +250,28 @@ impl<'f> Reader<'_, 'f> {
         Ok(())
     }
 
+    /// Each line has one place: a verdict behind its row, its anchor next, and the state before the end alone.
+    fn is_in_place(&mut self, value: &Value) -> Result<(), String> {
+        let has = |name: &str| value.get(name).is_some();
+        let is_behind_verdict = std::mem::take(&mut self.is_behind_verdict);
+        let wrong = if self.state.is_some() && !has("chain_end") {
+            "it stands behind the run's state"
+        } else if has("anchor") && !is_behind_verdict {
+            "it does not stand behind a verdict"
+        } else if (has("state") || has("verdict")) && !self.group.lines.is_empty() {
+            "it stands within a journal row"
+        } else {
+            return Ok(());
+        };
+        Err(wrong.to_owned())
+    }
+
     fn envelope(&mut self, number: usize, line: &'f str, value: &Value) -> Result<(), String> {
         let envelope = Envelope::read(value)?;
         let statement = envelope.statement()?;
+        if statement.predicate_type != ROOT && !self.group.lines.is_empty() {
+            return Err("it stands within a journal row".to_owned());
+        }
         match statement.predicate_type.as_str() {
             ROOT => {
                 if self.verdict.is_some() {
@@ -298,6 +317,7 @@ impl<'f> Reader<'_, 'f> {
             SignedVerdict { signed: Some((envelope.key_id, signatures)), ..announced.verdict };
         self.compare(announced.first, announced.lines, &verdict.to_lines(&self.run_id));
         self.verifier.verdict(&verdict);
+        self.is_behind_verdict = true;
     }
 
     fn verdict_is_over(&mut self) {
@@ -330,8 +350,9 @@ impl<'f> Reader<'_, 'f> {
         let Group { first, lines, root, proof, receipts, columns } =
             std::mem::take(&mut self.group);
         let sequence = line.sequence;
+        let mut unread = None;
         let signature = match (root, proof, line.change) {
-            (Some((envelope, root)), Some(Some((place, nodes))), Some(change)) => {
+            (Some((envelope, root)), Some(Proof::Range(place, nodes)), Some(change)) => {
                 Some(RowSignature {
                     key_id: envelope.key_id,
                     signed_at: root.signed_at,
@@ -341,13 +362,17 @@ impl<'f> Reader<'_, 'f> {
                     change,
                 })
             }
-            (None, Some(None), None) if columns.is_empty() => None,
+            (None, Some(Proof::None), None) if columns.is_empty() => None,
+            (None, Some(Proof::Column(bytes)), None) if columns.is_empty() => {
+                unread = Some(bytes);
+                None
+            }
             _ => {
                 self.verifier.find(0, format!("journal row {sequence}: its signed root and its proof do not belong together"));
                 None
             }
         };
-        let commit = Commit { line, receipts, signature };
+        let commit = Commit { line, receipts, answers: 0, signature, unread };
         self.compare(first, lines, &commit.to_lines(&self.run_id));
         self.verifier.commit(&commit.as_row());
     }
@@ -358,12 +383,12 @@ impl<'f> Reader<'_, 'f> {
             std::mem::take(&mut self.group);
         let is_alone = receipts.is_empty() && columns.is_empty();
         let signature = match (root, proof) {
-            (Some((envelope, root)), Some(Some(_))) if is_alone => Some(EntrySignature {
+            (Some((envelope, root)), Some(Proof::Range(..))) if is_alone => Some(EntrySignature {
                 key_id: envelope.key_id,
                 signed_at: root.signed_at,
                 signature: envelope.signature,
             }),
-            (None, Some(None)) if is_alone => None,
+            (None, Some(Proof::None)) if is_alone => None,
             _ => {
                 let number = line.number;
                 self.verifier.find(
@@ -415,46 +440,6 @@ impl<'f> Reader<'_, 'f> {
         let state = self.state.unwrap_or_else(unknown_state);
         self.verifier.finish(&state, (end.receipt_count, &end.chain_digest))
     }
-}
-
-fn unknown_state() -> StoredState {
-    StoredState {
-        state: String::new(),
-        plan_revision: 0,
-        sequence: 0,
-        progress: Digest::default(),
-        history: None,
-    }
-}
-
-fn read_state(value: &Value) -> Option<StoredState> {
-    Some(StoredState {
-        state: value.get("state")?.as_str()?.to_owned(),
-        plan_revision: value.get("plan_revision")?.as_number()?.parse().ok()?,
-        sequence: value.get("sequence")?.as_number()?.parse().ok()?,
-        progress: super::columns::digest(value.get("progress")?)?,
-        history: None,
-    })
-}
-
-fn read_root(statement: &Statement) -> Option<Root> {
-    let predicate = &statement.predicate;
-    let at = predicate.get("signed_at")?.as_str()?;
-    Some(Root {
-        leaf_count: predicate.get("leaf_count")?.as_number()?.parse().ok()?,
-        signed_at: DateTime::parse_from_rfc3339(at).ok()?.to_utc(),
-    })
-}
-
-fn read_proof(value: &Value) -> Result<Option<(u32, Vec<Digest>)>, String> {
-    if *value == Value::Null {
-        return Ok(None);
-    }
-    let first = value.get("first").and_then(Value::as_number).and_then(|first| first.parse().ok());
-    let nodes = value.get("nodes").and_then(Value::as_array);
-    let nodes = nodes.and_then(|nodes| nodes.iter().map(super::columns::digest).collect());
-    let both = first.zip(nodes);
-    both.map(Some).ok_or_else(|| "an inclusion proof does not read".to_owned())
 }
 
 #[cfg(test)]

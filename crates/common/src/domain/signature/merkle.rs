@@ -77,6 +77,44 @@ impl RangeProof {
     }
 }
 
+impl RangeProof {
+    /// The root, and for each of these leaves its siblings from the leaf up to the root; none when the proof does not fit
+    /// them.
+    pub fn paths(&self, leaves: &[Digest]) -> Option<(Digest, Vec<Vec<Digest>>)> {
+        // The root first: it bounds the numbers.
+        let root = self.root(leaves)?;
+        let (from, count) =
+            (usize::try_from(self.first).ok()?, usize::try_from(self.leaf_count).ok()?);
+        let builder = Builder { leaves, from, to: from + leaves.len() };
+        let (mut nodes, mut paths) = (self.nodes.iter(), vec![Vec::new(); leaves.len()]);
+        builder.paths(0, count, &mut nodes, &mut paths)?;
+        Some((root, paths))
+    }
+}
+
+/// The root over a leaf with this index in a tree of so many leaves, by the siblings from the leaf up to the root; none
+/// where they are too many or too few.
+pub(super) fn path_root(
+    leaf: Digest,
+    (index, count): (u32, u32),
+    path: &[Digest],
+) -> Option<Digest> {
+    let (index, count) = (usize::try_from(index).ok()?, usize::try_from(count).ok()?);
+    (index < count && count <= MAX).then(|| climb(leaf, index, count, path))?
+}
+
+fn climb(leaf: Digest, index: usize, count: usize, path: &[Digest]) -> Option<Digest> {
+    if count == 1 {
+        return path.is_empty().then_some(leaf);
+    }
+    let (sibling, below) = path.split_last()?;
+    let left = left_of(count);
+    match index.checked_sub(left) {
+        None => Some(node(&climb(leaf, index, left, below)?, sibling)),
+        Some(index) => Some(node(sibling, &climb(leaf, index, count - left, below)?)),
+    }
+}
+
 const MAX: usize = MAX_LEAVES as usize;
 
 /// A part of a tree.
@@ -142,6 +180,36 @@ impl Builder<'_> {
     }
 }
 
+impl Builder<'_> {
+    /// As [`Builder::part`]; adds to the path of each known leaf its sibling in this part.
+    fn paths(
+        &self,
+        first: usize,
+        count: usize,
+        nodes: &mut std::slice::Iter<'_, Digest>,
+        paths: &mut [Vec<Digest>],
+    ) -> Option<Digest> {
+        let end = first + count;
+        if end <= self.from || self.to <= first {
+            return nodes.next().copied();
+        }
+        if count == 1 {
+            return self.leaves.get(first - self.from).copied();
+        }
+        let middle = first + left_of(count);
+        let left = self.paths(first, middle - first, nodes, paths)?;
+        let right = self.paths(middle, end - middle, nodes, paths)?;
+        for (index, path) in (self.from..).zip(paths) {
+            if (first..middle).contains(&index) {
+                path.push(right);
+            } else if (middle..end).contains(&index) {
+                path.push(left);
+            }
+        }
+        Some(node(&left, &right))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,6 +249,15 @@ mod tests {
             };
             let mut own = all[from..to].to_vec();
             prop_assert_eq!(proof.root(&own), root(&all));
+            let (found, paths) = proof.paths(&own).unwrap();
+            prop_assert_eq!(Some(found), root(&all));
+            for (index, (leaf, path)) in (proof.first..).zip(own.iter().zip(&paths)) {
+                let of_one = |leaf, index, path: &[Digest]| path_root(leaf, (index, proof.leaf_count), path);
+                prop_assert_eq!(of_one(*leaf, index, path), Some(found));
+                prop_assert_ne!(of_one([9; 32], index, path), Some(found));
+                prop_assert_ne!(of_one(*leaf, index, &[&path[..], &[[9; 32]]].concat()), Some(found));
+                prop_assert_eq!(of_one(*leaf, proof.leaf_count, path), None);
+            }
             let (place, of_nodes, moves) = change;
             if moves && count > 1 {
                 proof.first = (proof.first + 1) % proof.leaf_count;

@@ -22,6 +22,7 @@ mod history;
 mod key;
 mod merkle;
 mod progress;
+mod receipt_proof;
 mod report;
 mod row;
 mod signers;
@@ -42,6 +43,7 @@ pub use key::{
 };
 pub use merkle::{Digest, RangeProof, Tree, leaf};
 pub use progress::{SignedState, StateChange, StateName, progress_digest};
+pub use receipt_proof::{PresentedLink, ReceiptProof, check_receipts};
 pub use report::{EvidenceReport, SignatureStatus, StoredState};
 pub use row::{RowLeaves, RowSignature, root_statement};
 pub use since::{is_about_a_verdict, missing_since};

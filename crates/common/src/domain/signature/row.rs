@@ -144,6 +144,11 @@ impl RowSignature {
         bytes
     }
 
+    /// The form of a column that an earlier version wrote; none for any other column.
+    pub(super) fn earlier_form(bytes: &[u8]) -> Option<u8> {
+        bytes.first().copied().filter(|form| (1..VERSION).contains(form))
+    }
+
     /// Reads the column; none for bytes that [`RowSignature::to_bytes`] does not write.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes.strip_prefix(&[VERSION])?;

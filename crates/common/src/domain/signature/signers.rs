@@ -9,17 +9,24 @@ use crate::domain::receipt::EvidenceReceipt;
 /// runner's, and only the planner stores runs and plans.
 pub(super) fn signers(commit: &Row<'_>) -> &'static [Service] {
     let stores = commit.signature.is_some_and(|signed| !signed.columns.is_empty());
-    let is_told =
-        |receipt: &EvidenceReceipt| is_told_to_planner(receipt) && has_words_only(receipt);
-    let is_expiry = |receipt: &EvidenceReceipt| is_expiry(receipt) && has_words_only(receipt);
-    let receipts = || commit.receipts.iter().flatten().filter(|receipt| !is_expiry(receipt));
-    let of_planner = stores || receipts().any(|receipt| is_told(receipt));
-    let of_executor = receipts().any(|receipt| !is_told(receipt));
+    let owners = || commit.receipts.iter().flatten().map(|receipt| receipt_signers(receipt));
+    let of_planner =
+        stores || commit.answers > 0 || owners().any(|owners| owners == [Service::Planner]);
+    let of_executor = owners().any(|owners| owners == [Service::Executor]);
     match (of_planner, of_executor, commit.line.verdicts > 0) {
         (false, false, false) => &[Service::Planner, Service::Executor, Service::Gate],
         (true, false, false) => &[Service::Planner],
         (false, true, false) => &[Service::Executor],
         (false, false, true) => &[Service::Gate],
         _ => &[],
+    }
+}
+
+/// The services that may record a receipt.
+pub(super) fn receipt_signers(receipt: &EvidenceReceipt) -> &'static [Service] {
+    match has_words_only(receipt) {
+        true if is_expiry(receipt) => &[Service::Planner, Service::Executor, Service::Gate],
+        true if is_told_to_planner(receipt) => &[Service::Planner],
+        true | false => &[Service::Executor],
     }
 }

@@ -10,6 +10,7 @@
 use super::anchor::AnchorFile;
 use super::commit::instant;
 use super::envelope::{Envelope, message_of};
+use super::export::FORM;
 use super::summary::{SUMMARY, SignedVerdict, TEST_RESULT};
 use super::trust::{Service, TrustedKeys};
 use crate::domain::json::{Value, parse_stored};
@@ -46,7 +47,7 @@ pub fn missing_since(
         return since_verdicts(later, &run_id, since, keys);
     }
     match run_of_export(&line) {
-        Some(found) if found == run_id => Ok(since_export(later, since)),
+        Some(found) if found == run_id => since_export(later, since, is_of_this_form(&line)),
         Some(found) => Err(format!("it is an export of the run {found}, not of {run_id}")),
         None => Err(unknown(since)),
     }
@@ -78,19 +79,33 @@ fn gone(what: &str) -> String {
     format!("{what} is missing: the run was rolled back, cut or changed")
 }
 
-fn since_export(later: &str, earlier: &str) -> Vec<String> {
+/// Of an export of another version, only receipts and statements about verdicts have the same lines.
+fn since_export(later: &str, earlier: &str, is_of_this_form: bool) -> Result<Vec<String>, String> {
     let has: HashSet<&str> = later.split_terminator('\n').collect();
-    let mut findings = Vec::new();
+    let (mut findings, mut is_whole) = (Vec::new(), false);
     for (number, line) in (1..).zip(earlier.split_terminator('\n')) {
-        let Ok(parsed) = parse_stored(line) else { continue };
-        let changes =
-            ["stored", "state", "chain_end"].iter().any(|key| parsed.value.get(key).is_some());
-        if !changes && !has.contains(line) {
-            let what = what_is(&parsed.value);
+        let read = parse_stored(line).map_err(|error| {
+            format!("line {number} of the earlier file is not JSON, so it was changed: {error}")
+        });
+        let value = read?.value;
+        let has_key = |key: &&str| value.get(key).is_some();
+        is_whole = has_key(&"chain_end");
+        let changes = ["export", "stored", "state", "chain_end"].iter().any(has_key);
+        let is_compared = is_of_this_form || has_key(&"seq") || is_about_a_verdict(line);
+        if !changes && is_compared && !has.contains(line) {
+            let what = what_is(&value);
             findings.push(gone(&format!("{what} (line {number} of the earlier file)")));
         }
     }
-    findings
+    match is_whole {
+        true => Ok(findings),
+        false => Err("the earlier file has no chain's end as its last line: it was cut".to_owned()),
+    }
+}
+
+fn is_of_this_form(first: &Value) -> bool {
+    let form = first.get("export").and_then(|header| header.get("form"));
+    form.and_then(Value::as_str) == Some(FORM)
 }
 
 fn what_is(value: &Value) -> String {

@@ -10,6 +10,7 @@ use super::history::HistoryCheck;
 use super::key::SIGNATURE_BYTES;
 use super::progress::{SignedState, StateChange};
 use super::report::{EvidenceReport, StoredState, status};
+use super::row::RowSignature;
 use super::signers::signers;
 use super::summary::SignedVerdict;
 use super::trust::{Service, TrustedKeys};
@@ -106,9 +107,19 @@ impl<'k> Verifier<'k> {
         self.awaited = line.verdicts;
         self.after = line.change.map(|change| (line.sequence, change.after));
         commit.receipts.iter().for_each(|receipt| self.receipt(receipt));
-        match commit.signature {
-            Some(_) => self.signed(commit),
-            None => self.unsigned(commit),
+        match (commit.signature, commit.unread.map(RowSignature::earlier_form)) {
+            (Some(_), _) => self.signed(commit),
+            (None, Some(None)) => {
+                let sequence = line.sequence;
+                self.find(0, format!("journal row {sequence}: its signature is in no known form"));
+            }
+            (None, Some(Some(form))) => {
+                let what = format!(
+                    "a signature of form {form}, which an earlier version wrote and this one does not check"
+                );
+                self.unsigned(line.sequence, &what);
+            }
+            (None, None) => self.unsigned(line.sequence, "no signature"),
         }
     }
 
@@ -159,18 +170,14 @@ impl<'k> Verifier<'k> {
         }
     }
 
-    fn unsigned(&mut self, commit: &Row<'_>) {
-        let sequence = commit.line.sequence;
+    fn unsigned(&mut self, sequence: i64, has: &str) {
         match self.first_signed {
             Some(first) if self.keys.is_some() => self.find(
                 0,
-                format!(
-                    "journal row {sequence}: it has no signature, and row {first} before it has one"
-                ),
+                format!("journal row {sequence}: it has {has}, and row {first} before it has one"),
             ),
             Some(_) | None => {
-                self.unsigned
-                    .get_or_insert_with(|| format!("journal row {sequence} has no signature"));
+                self.unsigned.get_or_insert_with(|| format!("journal row {sequence} has {has}"));
             }
         }
     }

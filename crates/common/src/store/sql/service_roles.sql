@@ -81,19 +81,20 @@ language sql immutable parallel safe as $$
                    where fact ->> 'fact' is distinct from 'output')))
 $$;
 
--- Whether a receipt among entries records what a person told the planner: an answer, an approval, a revoked grant. The
--- use of a grant, and an answer that did not come in time, are the executor's.
+-- Whether an entry, or a receipt among entries, records what a person told the planner: an answer, an approval, a revoked
+-- grant. The use of a grant, and an answer that did not come in time, are the executor's.
 create or replace function journal_has_told(entries text) returns boolean
 language sql immutable parallel safe as $$
     select exists (
         select from json_array_elements(entries::json) as change, json_array_elements(change) as entry
         where json_typeof(entry) = 'object'
-          and (entry -> 'receipt' ->> 'source' = 'approval'
-               or entry -> 'receipt' ->> 'source' = 'user_reply' and entry -> 'receipt' ->> 'name' = 'ask_user')
-          and entry -> 'receipt' ->> 'name' is distinct from 'use_grant'
-          and exists (
-              select from json_array_elements(entry -> 'receipt' -> 'facts') as fact
-              where fact ->> 'key' = 'by'))
+          and (entry -> 'answer' is not null and entry -> 'answer' ->> 'by' is distinct from 'clock'
+               or (entry -> 'receipt' ->> 'source' = 'approval'
+                   or entry -> 'receipt' ->> 'source' = 'user_reply' and entry -> 'receipt' ->> 'name' = 'ask_user')
+                  and entry -> 'receipt' ->> 'name' is distinct from 'use_grant'
+                  and exists (
+                      select from json_array_elements(entry -> 'receipt' -> 'facts') as fact
+                      where fact ->> 'key' = 'by')))
 $$;
 
 -- Whether an entry of this kind is among entries.
@@ -138,7 +139,7 @@ create policy journal_of_executor on journal for insert to surety_executor
     with check (not journal_has(entries, 'verdict') and not journal_has_told(entries));
 drop policy if exists journal_of_gate on journal;
 create policy journal_of_gate on journal for insert to surety_gate
-    with check (not journal_has(entries, 'receipt'));
+    with check (not journal_has(entries, 'receipt') and not journal_has(entries, 'answer'));
 drop policy if exists journal_is_forgotten on journal;
 create policy journal_is_forgotten on journal for delete to surety_planner using (true);
 

@@ -1,6 +1,7 @@
 //! The columns of a task that feed a verdict.
 
 use crate::domain::signature::{TaskColumns, instant};
+use crate::store::stored_time::StoredTime;
 use chrono::{DateTime, SubsecRound, Utc};
 
 /// The columns of a task that feed a verdict.
@@ -15,6 +16,7 @@ pub struct JudgedColumns {
     /// The forge; empty where the task is about nothing on a forge.
     pub forge: String,
     /// The forge's own time of the event.
+    #[sqlx(try_from = "StoredTime")]
     pub happened_at: DateTime<Utc>,
     /// The text of the payload.
     pub payload: String,

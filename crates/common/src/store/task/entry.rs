@@ -4,6 +4,7 @@ use crate::domain::json::sha256;
 use crate::domain::signature::{EntryLine, EntrySignature, KeyId, SignedEntry, links_digest};
 use crate::domain::toolchain::{EntryKind, TaskEntry};
 use crate::store::StoreError;
+use crate::store::stored_time::StoredTime;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
@@ -29,6 +30,7 @@ pub(super) struct Row {
     pub(super) body: String,
     pub(super) links: Vec<String>,
     pub(super) attachment: String,
+    #[sqlx(try_from = "StoredTime")]
     pub(super) at: DateTime<Utc>,
 }
 
@@ -51,7 +53,7 @@ pub(super) struct JudgedRow {
     previous: Option<Vec<u8>>,
     key_id: Option<Vec<u8>>,
     signature: Option<Vec<u8>>,
-    signed_at: Option<DateTime<Utc>>,
+    signed_at: Option<StoredTime>,
 }
 
 impl JudgedRow {
@@ -73,7 +75,7 @@ impl JudgedRow {
             (None, None, None) => None,
             (key_id, signature, signed_at) => Some(EntrySignature {
                 key_id: KeyId(fixed(key_id)),
-                signed_at: signed_at.unwrap_or_default(),
+                signed_at: signed_at.map(StoredTime::nearest).unwrap_or_default(),
                 signature: fixed(signature),
             }),
         };

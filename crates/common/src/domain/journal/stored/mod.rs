@@ -82,6 +82,7 @@ pub(super) const RECEIPT: &str = "receipt";
 pub(super) const TURN: &str = "turn";
 pub(super) const VERDICT: &str = "verdict";
 pub(super) const TRANSITION: &str = "transition";
+pub(super) const ANSWER: &str = "answer";
 const OUTPUT: &str = "output";
 
 /// A row of the journal as it is stored.
@@ -176,7 +177,7 @@ fn write_entry(out: &mut String, entry: &Entry, actor: &Actor) {
         Entry::Receipt(receipt) => object.with(RECEIPT, |out| receipt.write(out)),
         Entry::Output(output) => object.with(OUTPUT, |out| write_output(out, output)),
         Entry::Verdict(record) => object.with(VERDICT, |out| write_verdict(out, record)),
-        Entry::Answer(answer) => object.with("answer", |out| write_answer(out, answer)),
+        Entry::Answer(answer) => object.with(ANSWER, |out| write_answer(out, answer)),
         Entry::Forked(fork) => object.with("forked", |out| write_fork(out, fork)),
     }
     .end();
@@ -199,7 +200,7 @@ pub(super) fn read_entry(text: &str, actor: &Actor) -> Result<Entry, StoredError
         )),
         OUTPUT => Entry::Output(read_output(&body)?),
         VERDICT => Entry::Verdict(Box::new(read_verdict(&body)?)),
-        "answer" => Entry::Answer(read_answer(&body)?),
+        ANSWER => Entry::Answer(read_answer(&body)?),
         "forked" => Entry::Forked(Box::new(read_fork(&body)?)),
         other => return Err(StoredError(format!("the kind {other:?} is unknown"))),
     })

@@ -1,4 +1,5 @@
 use super::super::commit::instant;
+use super::super::merkle::Digest;
 use super::super::row::RowLeaves;
 use super::super::{SecretKey, Service, TrustedKey};
 use super::super::{SignedState, StateChange, VerdictAnchor, links_digest, progress_digest};

@@ -34,6 +34,62 @@ fn two_hundred_mutations_of_an_unsigned_file_leave_it_unsigned_or_broken() {
     assert!(count > 400 && broken * 2 > count, "{broken} of {count}");
 }
 
+#[test]
+fn a_line_that_stands_twice_or_in_another_place_is_named() {
+    let keys = trusted();
+    for told in Told::SIGNED {
+        let file = story::told(RUN, told).file();
+        let count = reordered(&file, |text, what| {
+            let report = check_export(text, Some(&keys));
+            let is_broken = matches!(report.status, SignatureStatus::Broken(_));
+            assert!(is_broken, "{told:?}: {what}: {report:#?}");
+        });
+        assert!(count > 60, "{told:?}: {count}");
+    }
+}
+
+#[test]
+fn an_anchor_stands_directly_behind_its_verdict() {
+    let mut story = told(RUN, Told::SIGNED[1]);
+    let proof = RangeProof { leaf_count: 1, first: 0, nodes: Vec::new() };
+    story.verdicts[0].1.anchor = Some(VerdictAnchor { proof, token: SAMPLE.to_vec() });
+    let file = story.file();
+    let words = "it does not stand behind a verdict";
+    assert!(!found(&file).contains(words), "{}", found(&file));
+    let mut lines: Vec<&str> = file.lines().collect();
+    let anchor = lines.iter().position(|line| line.starts_with("{\"anchor\"")).unwrap();
+    let end = lines.iter().rposition(|line| line.starts_with("{\"commit\"")).unwrap();
+    for place in anchor..end {
+        lines.swap(place, place + 1);
+        let text = lines.join("\n") + "\n";
+        assert!(found(&text).contains(words), "at {place}: {}", found(&text));
+    }
+}
+
+/// Shows a file with each of its lines twice, before the line before it, before the state and at the end. Returns how many.
+fn reordered(file: &str, mut seen: impl FnMut(&str, &str)) -> usize {
+    let lines: Vec<&str> = file.lines().collect();
+    let (last, mut count) = (lines.len() - 1, 0);
+    let mut show = |order: &[&str], what: String| {
+        if order != lines {
+            seen(&(order.join("\n") + "\n"), &what);
+            count += 1;
+        }
+    };
+    for (place, line) in lines.iter().enumerate() {
+        let mut twice = lines.clone();
+        twice.insert(place, line);
+        show(&twice, format!("line {place} twice"));
+        for to in [place.saturating_sub(1), last - 1, last] {
+            let mut moved = lines.clone();
+            let line = moved.remove(place);
+            moved.insert(to, line);
+            show(&moved, format!("line {place} at {to}"));
+        }
+    }
+    count
+}
+
 /// Shows changes of a file to `seen`, each with its place, and returns how many.
 fn mutate(file: &str, mut seen: impl FnMut(&str, usize)) -> u32 {
     let bytes = file.as_bytes();
@@ -94,6 +150,9 @@ fn verifiers_that_others_wrote_agree_on_good_and_changed_files() {
             write(&format!("bad-{name}-{number}"), text.as_bytes());
         });
         assert!(count > 400, "{name}: {count}");
+        reordered(&file, |text, what| {
+            write(&format!("bad-{name}-{}", what.replace(' ', "-")), text.as_bytes());
+        });
         // Cut inside a character.
         let place = file.find('写').unwrap() + 1;
         write(&format!("bad-{name}-no-text"), &file.as_bytes()[..place]);

@@ -25,6 +25,32 @@ fn a_rolled_back_file_is_named_against_an_earlier_one() {
 }
 
 #[test]
+fn an_earlier_export_that_is_cut_or_changed_says_so() {
+    let later = story(RUN).file();
+    let lines = later.lines().count();
+    for count in 1..lines {
+        let cut: String = later.lines().take(count).map(|line| format!("{line}\n")).collect();
+        let said = missing_since(&later, &cut, None).unwrap_err();
+        assert!(said.contains("it was cut"), "{count} lines: {said}");
+    }
+    let changed = later.replacen("\"seq\":2", "\"seq\":", 1);
+    let said = missing_since(&later, &changed, None).unwrap_err();
+    assert!(said.contains("is not JSON"), "{said}");
+}
+
+#[test]
+fn an_earlier_export_of_another_form_is_compared_by_its_receipts_and_verdicts() {
+    let later = story(RUN).file();
+    // A version without `before` in its rows.
+    let of_form =
+        later.replace("surety receipts 5", "surety receipts 4").replace("\"before\":", "\"was\":");
+    assert_ne!(of_form, later);
+    assert_eq!(missing_since(&later, &of_form, None), Ok(Vec::new()));
+    let found = missing_since(&rolled_back(), &of_form, None).unwrap();
+    assert_eq!(found.len(), 3, "a receipt, a summary and a test result: {found:#?}");
+}
+
+#[test]
 fn a_rolled_back_file_is_named_against_the_verdicts_of_the_run() {
     let later = story(RUN).file();
     let verdicts: Vec<&str> = later.lines().filter(|line| is_about_a_verdict(line)).collect();

@@ -196,16 +196,17 @@ pub(super) fn told(run_id: &'static str, told: Told) -> Story {
     let row = |sequence, entries, receipts: &[&EvidenceReceipt], ends| Commit {
         line: line(sequence, entries, ends),
         receipts: receipts.iter().map(|receipt| Ok((*receipt).clone())).collect(),
+        answers: 0,
         signature: None,
+        unread: None,
     };
     let one = receipt(1, "");
     let two = receipt(2, &one.digest);
     let three = receipt(3, &two.digest);
     let none = SignedColumns::default;
     let first = SignedColumns { run: Some(run.clone()), task: task.clone(), plans: vec![plan(1)] };
-    let at_work = (0, RunState::Executing);
+    let (at_work, mut commits) = ((0, RunState::Executing), Vec::<Commit>::new());
     let mut found = FoundColumns { run, task, plans: vec![plan(1)] };
-    let mut commits: Vec<Commit> = Vec::new();
     let mut add = |service, made: Commit, columns| {
         let made = behind(&commits, made);
         commits.push(signed(service, run_id, made, columns));
