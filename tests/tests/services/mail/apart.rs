@@ -1,6 +1,7 @@
 //! Mail and the toolchain on two databases: while one is stopped, the other works.
 
 use super::post::{Postbox, to};
+use super::threads::code;
 use crate::toolchain_intake::sender::{OLD, SECRETS, Sent, assigned, exchange, new_id};
 use anyhow::{Context, Result, ensure};
 use std::os::unix::fs::PermissionsExt;
@@ -54,7 +55,16 @@ async fn mail_works_without_the_toolchains_database_and_the_toolchain_without_ma
     let (agent, other) = (Postbox::of(&url, AGENT)?, Postbox::of(&url, OTHER)?);
     let sent = patiently(async || agent.send(to(OTHER, "before")).await).await?;
 
+    let of_run = |run_id: &str| v1::GetTaskRequest { run_id: run_id.to_owned() };
+    let listed = |task_type: &str| v1::ListTasksRequest {
+        task_type: task_type.to_owned(),
+        ..v1::ListTasksRequest::default()
+    };
     toolchain.stop().await?;
+    let found = patiently(async || Ok(hooks.clone().get_task(of_run(&sent.id)).await?)).await?;
+    assert_eq!(found.into_inner().task.context("a task")?.task_type, "mail");
+    let entry = v1::ListTaskEntriesRequest { run_id: sent.id.clone(), ..Default::default() };
+    hooks.clone().list_task_entries(entry).await?;
     let read = patiently(async || other.read(&sent.id).await).await?;
     assert_eq!(read.mail.context("a message")?.state(), MailState::Accepted);
     let delivery = Sent::gitea(&new_id(), "issues", &assigned(1), OLD);
@@ -79,6 +89,13 @@ async fn mail_works_without_the_toolchains_database_and_the_toolchain_without_ma
     })
     .await?;
     ensure!(agent.send(to(OTHER, "while it is away")).await.is_err(), "mail was sent to nowhere");
+    let tasks = hooks.clone().list_tasks(listed("toolchain")).await?.into_inner().tasks;
+    let [task] = tasks.as_slice() else { anyhow::bail!("{tasks:#?}") };
+    let found = hooks.clone().get_task(of_run(&task.run_id)).await?.into_inner();
+    assert_eq!(found.task.context("a task")?.task_type, "toolchain");
+    // A run that no database in reach has may be in the one that is away.
+    let unknown = hooks.clone().get_task(of_run(&sent.id)).await.map_err(Into::into);
+    assert_eq!(code(unknown)?, "database_unavailable");
     mail.again().await?;
     patiently(async || agent.send(to(OTHER, "after")).await).await?;
     drop(planner);
