@@ -36,7 +36,8 @@ fn has(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text.get(..at).and_then(|before| before.chars().last());
         let after = text.get(at + word.len()..).and_then(|after| after.chars().next());
-        !(begins && is_letter(before)) && !(ends && is_letter(after))
+        let is_part = (begins && is_letter(before)) || (ends && is_letter(after));
+        !is_part
     })
 }
 
