@@ -67,6 +67,9 @@ pub struct Probed {
     pub answer: ProbeAnswer,
 }
 
+/// What a failure does, the client that asks, and the question.
+type ToAsk = (ProbeMode, Arc<dyn Forge>, ProbeQuestion);
+
 impl Forges {
     /// Opens a client for each account of the file. No forge is asked.
     ///
@@ -261,7 +264,7 @@ impl Forges {
         payload: &TaskPayload,
         accounts: &[String],
         since: DateTime<Utc>,
-    ) -> Result<(ProbeMode, Arc<dyn Forge>, ProbeQuestion), (ProbeMode, NotAsked)> {
+    ) -> Result<ToAsk, (ProbeMode, NotAsked)> {
         let repo = repository_of(payload).ok_or((ProbeMode::Off, NotAsked::SubjectUnknown))?;
         let kind = ForgeKind::from_text(&payload.source);
         let (settings, forge) = kind
