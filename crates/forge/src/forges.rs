@@ -5,7 +5,7 @@ use crate::clients::Clients;
 use crate::error::{ForgeError, ForgeErrorCode};
 use crate::forge::Forge;
 use crate::observer::CallTelemetry;
-use crate::probe::{ProbeAnswer, ask};
+use crate::probe::{ProbeAnswer, ask, own_part};
 use crate::process::Times;
 use chrono::{DateTime, Utc};
 use futures::future::join_all;
@@ -66,6 +66,9 @@ pub struct Probed {
     /// The answer.
     pub answer: ProbeAnswer,
 }
+
+/// What a failure does, the client that asks, and the question.
+type ToAsk = (ProbeMode, Arc<dyn Forge>, ProbeQuestion);
 
 impl Forges {
     /// Opens a client for each account of the file. No forge is asked.
@@ -232,22 +235,48 @@ impl Forges {
         accounts: &[String],
         since: DateTime<Utc>,
     ) -> Probed {
-        let not_asked = |mode, reason| Probed { mode, answer: ProbeAnswer::NotAsked(reason) };
-        let Some(repo) = repository_of(payload) else {
-            return not_asked(ProbeMode::Off, NotAsked::SubjectUnknown);
-        };
+        match self.question(payload, accounts, since) {
+            Ok((mode, forge, question)) => {
+                Probed { mode, answer: ask(forge.as_ref(), &question).await }
+            }
+            Err((mode, reason)) => Probed { mode, answer: ProbeAnswer::NotAsked(reason) },
+        }
+    }
+
+    /// Asks the forge, by the service's account, whether the own part of a task of these accounts holds and only CI or a
+    /// reviewer is missing. None where it is not asked, or does not say.
+    pub async fn own_part(
+        &self,
+        payload: &TaskPayload,
+        accounts: &[String],
+        since: DateTime<Utc>,
+    ) -> Option<bool> {
+        let (_, forge, question) = self.question(payload, accounts, since).ok()?;
+        own_part(forge.as_ref(), &question).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "forge: whether a task waits for CI or a reviewer is not known; its assignee's word counts");
+            None
+        })
+    }
+
+    /// The question about a task, and the client that asks it.
+    fn question(
+        &self,
+        payload: &TaskPayload,
+        accounts: &[String],
+        since: DateTime<Utc>,
+    ) -> Result<ToAsk, (ProbeMode, NotAsked)> {
+        let repo = repository_of(payload).ok_or((ProbeMode::Off, NotAsked::SubjectUnknown))?;
         let kind = ForgeKind::from_text(&payload.source);
-        let Some((settings, forge)) = kind.and_then(|kind| self.service(kind, &repo)) else {
-            return not_asked(ProbeMode::Off, NotAsked::NotConfigured);
-        };
+        let (settings, forge) = kind
+            .and_then(|kind| self.service(kind, &repo))
+            .ok_or((ProbeMode::Off, NotAsked::NotConfigured))?;
         let mode = settings.probe;
         if mode == ProbeMode::Off {
-            return not_asked(mode, NotAsked::NotConfigured);
+            return Err((mode, NotAsked::NotConfigured));
         }
-        match ProbeQuestion::of(payload, accounts, since) {
-            Ok(question) => Probed { mode, answer: ask(forge.as_ref(), &question).await },
-            Err(reason) => not_asked(mode, reason),
-        }
+        let question =
+            ProbeQuestion::of(payload, accounts, since).map_err(|reason| (mode, reason))?;
+        Ok((mode, forge, question))
     }
 
     fn of(&self, kind: ForgeKind, repo: &str) -> Option<&Known> {

@@ -38,7 +38,7 @@ pub use error::{ForgeError, ForgeErrorCode};
 pub use forge::{Asking, Forge};
 pub use forges::{CloneSource, Forges, Probed};
 pub use observer::{CallObserver, CallReport, CallTelemetry};
-pub use probe::{ProbeAnswer, ask, gather};
+pub use probe::{ProbeAnswer, ask, gather, own_part};
 pub use process::Times;
 pub use repo::RepoName;
 pub use types::{

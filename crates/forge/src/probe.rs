@@ -13,16 +13,11 @@ use surety_common::domain::toolchain::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeAnswer {
     /// The forge shows what the task asks for.
-    Passed {
-        /// Whether only CI or a reviewer is missing, so that reminders stop.
-        own_part_holds: bool,
-    },
+    Passed,
     /// Something is missing.
     Failed {
         /// What.
         reason: ProbeReason,
-        /// Whether only CI or a reviewer is missing, so that reminders stop.
-        own_part_holds: bool,
     },
     /// The forge is not asked.
     NotAsked(NotAsked),
@@ -35,8 +30,8 @@ impl ProbeAnswer {
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Self::Passed { .. } => "passed",
-            Self::Failed { reason, .. } => reason.as_str(),
+            Self::Passed => "passed",
+            Self::Failed { reason } => reason.as_str(),
             Self::NotAsked(reason) => reason.as_str(),
             Self::Unreachable(error) => error.code.as_str(),
         }
@@ -46,18 +41,45 @@ impl ProbeAnswer {
 /// Asks a forge.
 pub async fn ask(forge: &dyn Forge, question: &ProbeQuestion) -> ProbeAnswer {
     match gather(forge, question).await {
-        Ok(facts) => {
-            let own_part_holds = own_part_holds(question, &facts);
-            match decide(question, &facts) {
-                Finding::Passed => ProbeAnswer::Passed { own_part_holds },
-                Finding::Failed(reason) => ProbeAnswer::Failed { reason, own_part_holds },
-            }
-        }
+        Ok(facts) => match decide(question, &facts) {
+            Finding::Passed => ProbeAnswer::Passed,
+            Finding::Failed(reason) => ProbeAnswer::Failed { reason },
+        },
         Err(error) if error.code == ForgeErrorCode::NotServed => {
             ProbeAnswer::NotAsked(NotAsked::NotServed)
         }
         Err(error) => ProbeAnswer::Unreachable(error),
     }
+}
+
+/// Whether the assignee's own part of a task holds and only CI or a reviewer is missing; none where the forge does not say.
+///
+/// # Errors
+/// Those of [`Forge`].
+pub async fn own_part(
+    forge: &dyn Forge,
+    question: &ProbeQuestion,
+) -> Result<Option<bool>, ForgeError> {
+    let facts = match &question.wanted {
+        Wanted::Merge { number } => {
+            let repo = &RepoName::new(&question.repo)?;
+            let pull = forge.pull(repo, *number).await?;
+            let checks = match pull.state {
+                PullState::Open => Some(forge.checks(repo, &pull.head_commit).await?.state),
+                PullState::Merged | PullState::Closed => None,
+            };
+            let (is_merged, is_open) =
+                (pull.state == PullState::Merged, pull.state == PullState::Open);
+            ProbeFacts { is_merged, is_open, checks, ..ProbeFacts::default() }
+        }
+        Wanted::Push { .. } | Wanted::PullRequest { .. } => gather(forge, question).await?,
+        // No answer of the forge stops the clock.
+        Wanted::Review { .. }
+        | Wanted::Response { .. }
+        | Wanted::Deployment { .. }
+        | Wanted::Reply { .. } => ProbeFacts::default(),
+    };
+    Ok(own_part_holds(question, &facts))
 }
 
 /// The facts that a question needs.
@@ -78,6 +100,7 @@ pub async fn gather(forge: &dyn Forge, question: &ProbeQuestion) -> Result<Probe
                 let reviews = reviews(forge, repo, *number).await?;
                 let commit = reviewed_commit(&reviews, reviewer, question.since);
                 facts.event_commit = commit.map(str::to_owned).or(facts.event_commit);
+                facts.reviews = reviews;
             }
             if let Some(head) = &facts.head {
                 facts.checks = Some(forge.checks(repo, &head.commit).await?.state);
@@ -99,6 +122,11 @@ pub async fn gather(forge: &dyn Forge, question: &ProbeQuestion) -> Result<Probe
         }
         Wanted::Reply { number } => {
             replies(forge, repo, (question, *number), &mut facts).await?;
+            facts.reviews = match reviews(forge, repo, *number).await {
+                // The number may be that of an issue, which has none.
+                Err(error) if error.code == ForgeErrorCode::NotFound => Vec::new(),
+                found => found?,
+            };
         }
     }
     Ok(facts)
@@ -166,6 +194,7 @@ async fn linked(
         fact.is_alive && refers_to(&fact, issue)
     });
     if let Some(pull) = refers.next() {
+        facts.is_merged = pull.state == PullState::Merged;
         facts.checks = match pull.state {
             PullState::Merged => Some(ChecksState::Passing),
             PullState::Open | PullState::Closed => {

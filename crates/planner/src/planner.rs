@@ -1,6 +1,6 @@
 //! A planner with its database.
 
-use crate::task::{EscalationPort, TaskRules};
+use crate::task::{Circuits, EscalationPort, TaskRules};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -39,6 +39,8 @@ pub struct Planner {
     pub(crate) rules: Arc<TaskRules>,
     /// Writes on forges.
     pub(crate) escalations: Arc<dyn EscalationPort>,
+    /// Which forges answer deliveries in time.
+    pub(crate) circuits: Circuits,
     pub(crate) shutdown: CancellationToken,
     pub(crate) keys: Keys,
 }
@@ -102,6 +104,7 @@ impl Planner {
             host_label,
             rules,
             escalations,
+            circuits: Circuits::default(),
             committer: Committer::start(pool.clone(), waker.clone(), observer, signing.clone()),
             creator: Creator::start(pool.clone(), waker.clone(), signing),
             keys,

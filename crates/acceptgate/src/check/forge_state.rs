@@ -84,7 +84,7 @@ const fn not_asked(probed: &Probed) -> Option<&'static str> {
         ProbeAnswer::NotAsked(
             NotAsked::NothingToShow | NotAsked::AccountUnknown | NotAsked::NotConfigured,
         )
-        | ProbeAnswer::Passed { .. }
+        | ProbeAnswer::Passed
         | ProbeAnswer::Failed { .. }
         | ProbeAnswer::Unreachable(_) => None,
     }
@@ -93,8 +93,8 @@ const fn not_asked(probed: &Probed) -> Option<&'static str> {
 fn answer(probed: &Probed, task: &StoredTask) -> Answer {
     let run_id = task.run_id;
     match &probed.answer {
-        ProbeAnswer::Passed { .. } => Ok(()),
-        ProbeAnswer::Failed { reason, .. } => Err(reason.as_str()),
+        ProbeAnswer::Passed => Ok(()),
+        ProbeAnswer::Failed { reason } => Err(reason.as_str()),
         // The planner's configuration asked for the check, and the gate's own has no forge for it.
         ProbeAnswer::NotAsked(NotAsked::NotConfigured) => Err(TaskFailure::VerifyError.as_str()),
         ProbeAnswer::NotAsked(NotAsked::AccountUnknown) => {

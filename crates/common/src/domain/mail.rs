@@ -3,7 +3,7 @@
 //! ```text
 //!   inform    open --read-----> accepted
 //!   request   open --answered-> accepted
-//!   both      open --deadline-> failed: a dead letter, and the sender is told
+//!   both      open --deadline, or its run is cancelled-> failed: a dead letter, and the sender is told
 //! ```
 
 use crate::domain::problem::{Code, Problem};
@@ -24,6 +24,9 @@ pub const MAX_UNREAD: i64 = 1_000;
 pub const ANSWER_WITHIN_S: u64 = 24 * 3600;
 /// The longest time for an answer, and the time in which a message has to be read, in seconds: 14 days.
 pub const MAX_WITHIN_S: u64 = 14 * 24 * 3600;
+
+/// Why a message failed whose run was cancelled before it was read, or answered.
+pub const CANCELLED: &str = "cancelled";
 
 /// Whether a message asks for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -147,15 +150,22 @@ impl Message {
         Self { kind: MailKind::Inform, from, to, subject, body, within_s: MAX_WITHIN_S }
     }
 
-    /// What the sender of a failed message is told.
+    /// What the sender of a failed message is told. `failure` is the word that the message failed with.
     #[must_use]
-    pub fn notice(subject: &str, from: &str, to: &str, kind: MailKind) -> Self {
-        let body = match kind {
-            MailKind::Inform => format!("{from} did not read the message by its deadline: unread."),
-            MailKind::Request => {
-                format!("{from} did not answer the request by its deadline: unanswered.")
-            }
+    pub fn notice(
+        subject: &str,
+        (from, to): (&str, &str),
+        (kind, failure): (MailKind, &str),
+    ) -> Self {
+        let did = match kind {
+            MailKind::Inform => "read the message",
+            MailKind::Request => "answer the request",
         };
+        let why = match failure {
+            CANCELLED => "before it was cancelled",
+            _ => "by its deadline",
+        };
+        let body = format!("{from} did not {did} {why}: {failure}.");
         Self::answer(subject, MAIL_SYSTEM, to, body)
     }
 }

@@ -93,11 +93,16 @@ impl MailRow {
     fn into_mail(self) -> Result<StoredMail, StoreError> {
         let kind = MailKind::from_text(&self.kind)
             .ok_or_else(|| StoreError::corrupt(format!("mail {}", self.run_id), &self.kind))?;
-        // The run's end decides. A dead letter has failed before its run is ended.
+        let is_done = match kind {
+            MailKind::Inform => self.read_at.is_some(),
+            MailKind::Request => self.answered_at.is_some(),
+        };
+        // A driver that ends the run without reading or answering decides nothing: the message waits until its deadline.
         let state = match self.run_state.as_str() {
-            "DONE" => MailState::Accepted,
-            "FAILED" | "CANCELLED" => MailState::Failed,
             _ if !self.failure.is_empty() => MailState::Failed,
+            "DONE" => MailState::Accepted,
+            "FAILED" | "CANCELLED" if is_done => MailState::Accepted,
+            "CANCELLED" => MailState::Failed,
             _ => MailState::Open,
         };
         Ok(StoredMail {
@@ -210,7 +215,7 @@ pub async fn read_mail(
     .await
 }
 
-/// Makes dead letters of messages whose deadline has passed, each with what its sender is told.
+/// Makes dead letters of messages whose deadline has passed or whose run was cancelled, each with what its sender is told.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -239,7 +244,7 @@ pub async fn fail_overdue_mail(
     .await
 }
 
-/// Whether a deadline has passed, or the run of a dead letter has not ended.
+/// Whether a deadline has passed, the run of a message was cancelled, or the run of a dead letter has not ended.
 ///
 /// # Errors
 /// [`StoreError`]
@@ -389,6 +394,16 @@ pub async fn find_mail(pool: &PgPool, id: Uuid) -> Result<Option<StoredMail>, St
     let finding = sqlx::query_as(include_str!("sql/mail_find.sql")).bind(id);
     let row: Option<MailRow> = within(async { Ok(finding.fetch_optional(pool).await?) }).await?;
     row.map(MailRow::into_mail).transpose()
+}
+
+/// Whether an agent sent or received a message of a thread.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn takes_part(pool: &PgPool, thread_id: Uuid, agent: &str) -> Result<bool, StoreError> {
+    let asking = sqlx::query_scalar(include_str!("sql/mail_takes_part.sql"));
+    let asking = asking.bind(thread_id).bind(agent);
+    within(async { Ok(asking.fetch_one(pool).await?) }).await
 }
 
 /// The newest messages of a thread, the oldest first.

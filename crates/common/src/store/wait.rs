@@ -217,19 +217,6 @@ pub async fn lease_wait(
     within(async { Ok(leasing.fetch_optional(pool).await?) }).await
 }
 
-/// Ends the lease of a run's wait for a decision, so that it is offered again.
-///
-/// # Errors
-/// [`StoreError`]
-pub async fn offer_again(
-    pool: &PgPool,
-    run_id: Uuid,
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    let offering = sqlx::query(include_str!("sql/offer_again.sql")).bind(run_id).bind(now);
-    within(async { Ok(offering.execute(pool).await?) }).await.map(drop)
-}
-
 /// The lease of a participant, if it still holds it.
 ///
 /// # Errors

@@ -28,7 +28,10 @@ pub(super) fn describe() {
     describe_gauge!(names::WORKER_CALLS, "Calls that connected tool workers have.");
     describe_counter!(names::WORKER_RESULTS_TOTAL, "Results of tool workers, by outcome.");
     describe_tasks();
-    describe_counter!(names::DEAD_LETTERS_TOTAL, "Messages that failed at their deadline.");
+    describe_counter!(
+        names::DEAD_LETTERS_TOTAL,
+        "Messages that failed: unread, unanswered or cancelled."
+    );
     describe_counter!(names::DELIVERIES_TOTAL, "Deliveries of forges, by forge and result.");
     describe_histogram!(
         names::DELIVERY_ANSWER_SECONDS,
@@ -167,7 +170,7 @@ pub fn record_forge_call(
     }
 }
 
-/// Counts one message between agents that failed at its deadline.
+/// Counts one message between agents that failed.
 pub fn count_dead_letter(failure: &'static str) {
     counter!(names::DEAD_LETTERS_TOTAL, "failure" => failure).increment(1);
 }

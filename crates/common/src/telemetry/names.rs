@@ -86,7 +86,7 @@ pub const MESSAGES_NORMALIZED_TOTAL: &str = "surety_messages_normalized_total";
 pub const MCP_CALL_DURATION_SECONDS: &str = "surety_mcp_call_duration_seconds";
 /// Counter of starts of MCP servers, labels `server`, `outcome` (started, restarted, failed).
 pub const MCP_STARTS_TOTAL: &str = "surety_mcp_starts_total";
-/// Counter of messages between agents that failed at their deadline, label `failure` (unread, unanswered).
+/// Counter of messages between agents that failed, label `failure` (unread, unanswered, cancelled).
 pub const DEAD_LETTERS_TOTAL: &str = "surety_dead_letters_total";
 /// Counter of deliveries of forges, labels `forge`, `result` (stored, repeated, or the code of the refusal).
 pub const DELIVERIES_TOTAL: &str = "surety_deliveries_total";

@@ -119,6 +119,11 @@ fn a_task_has_the_context_and_the_steps_of_its_scenario() {
             }
             let has = |key: &&str| task.context.contains_key(*key);
             assert!(keys.iter().all(has), "{} lacks a key of {keys:?}", task.key);
+            if task.event_type == EventType::CiFailed {
+                let jobs = task.context["failed_jobs"].as_array().unwrap();
+                let is_named = |job: &Value| job.as_str().is_some_and(|job| !job.trim().is_empty());
+                assert!(!jobs.is_empty() && jobs.iter().all(is_named), "{}: {jobs:?}", task.key);
+            }
             let text = serde_json::to_string(&task.context).unwrap();
             assert!(text.len() < 40_000, "{} has a context of {} bytes", task.key, text.len());
         }
@@ -408,6 +413,16 @@ fn only_a_report_of_the_assignee_about_this_run_is_accepted() {
             ReportResult::HasActionReport,
         ),
         (vec![(ActionReport, "甲", "All is well.", 1)], ReportResult::ThinReport),
+        (
+            vec![(
+                ActionReport,
+                "甲",
+                "I saw the latest preview, e.g. what emerged and/or broke.",
+                1,
+            )],
+            ReportResult::ThinReport,
+        ),
+        (vec![(ActionReport, "甲", "已修复，CI通过。", 1)], ReportResult::HasActionReport),
         (vec![(ActionReport, "甲", " \t\n", 1)], ReportResult::ReportEmpty),
         (vec![(ActionReport, "乙", "merged", 1)], ReportResult::ReportAuthorMismatch),
         (vec![(ActionReport, "甲", "merged", -1)], ReportResult::ReportBeforeStart),
@@ -444,4 +459,31 @@ fn the_third_business_failure_in_a_row_is_the_systems() {
     assert_eq!(TaskFailure::MaxRetries.class(1), system);
     assert_eq!(TaskFailure::ForgeApiUnreachable.class(9), FailureClass::Infrastructure);
     assert_eq!(TaskFailure::VerifyError.class(1), FailureClass::Infrastructure);
+}
+
+#[test]
+fn a_workflow_of_gitea_has_its_name_its_pull_request_and_its_attempt() {
+    let run = |attempt: u64| {
+        let payload = json!({
+            "action": "completed",
+            "workflow_run": {
+                "id": 9, "run_attempt": attempt, "display_title": "Speed it up", "conclusion": "failure",
+                "head_branch": "fix/7", "head_sha": "a".repeat(40), "actor": {"login": "bob"},
+                "completed_at": "2026-02-02T02:00:00Z"
+            },
+            "workflow": {"id": "ci.yml", "name": "tests"},
+            "pull_request": {"number": 7, "user": {"login": "alice"}},
+            "repository": {"full_name": "o/r"}, "sender": {"login": "bob"}
+        });
+        match read(Forge::Gitea, "workflow_run", &payload).unwrap() {
+            Reading::Tasks(mut tasks) => tasks.remove(0),
+            other @ (Reading::Ignored(_) | Reading::Withdrawn(_)) => panic!("{other:?}"),
+        }
+    };
+    let (first, second) = (run(1), run(2));
+    assert_eq!(first.context["failed_jobs"], json!(["tests"]));
+    assert_eq!(first.context["error_summary"], json!("tests: failure"));
+    assert_eq!(first.assignee, Assignee::Account("alice".to_owned()));
+    assert_eq!((first.subject.number, &first.context["pr_number"]), (Some(7), &json!(7)));
+    assert_ne!(first.key, second.key, "a run that is started again fails again");
 }

@@ -98,6 +98,21 @@ async fn what_one_planner_takes_is_left_alone_until_its_time_and_a_late_end_chan
     assert!(list_forge_deliveries(&pool, &failed).await.unwrap().is_empty());
 }
 
+#[sqlx::test(migrations = "./migrations")]
+async fn large_bodies_are_taken_in_parts(pool: PgPool) {
+    let (log, at) = (DeliveryLog::start(pool.clone()), now());
+    for number in 0..20 {
+        let large = NewDelivery {
+            body: vec![number; 2 << 20],
+            ..delivery(&number.to_string(), number, at)
+        };
+        log.store(large).await.unwrap();
+    }
+    let (first, rest) = (take(&pool, at, 100).await, take(&pool, at, 100).await);
+    assert_eq!((first.len(), rest.len()), (16, 4));
+    assert!(take(&pool, at, 100).await.is_empty());
+}
+
 /// The forge sends a delivery again under another id, for example because the first one failed.
 #[sqlx::test(migrations = "./migrations")]
 async fn the_content_of_a_failed_delivery_is_processed_when_it_comes_again(pool: PgPool) {

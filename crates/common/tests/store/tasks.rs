@@ -7,11 +7,12 @@ use sqlx::PgPool;
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::run::RunSpec;
 use surety_common::domain::toolchain::{
-    FailureClass, Subject, TaskFailure, TaskOutcome, TaskPayload,
+    Agent, AgentDriver, EntryKind, FailureClass, Language, Role, SYSTEM, Subject, TaskFailure,
+    TaskOutcome, TaskPayload,
 };
 use surety_common::store::{
-    self, Admission, EndedTask, EscalationAction, EscalationEnd, NewEscalation, NewTask, OpenTasks,
-    Signing, TaskCause,
+    self, Admission, EndedTask, EscalationAction, EscalationEnd, NewEntry, NewEscalation, NewTask,
+    OpenTasks, Signing, TaskCause,
 };
 use uuid::Uuid;
 
@@ -138,6 +139,7 @@ async fn what_is_due_costs_no_scan_of_all_open_tasks(pool: PgPool) {
         .bind(later(60))
         .bind(200_i64)
         .bind(later(55))
+        .bind(later(0))
         .fetch_all(&pool)
         .await
         .unwrap();
@@ -219,15 +221,71 @@ async fn a_task_is_reminded_at_its_hours_by_the_time_that_is_given(pool: PgPool)
         assert!(reminded(at - second).await.is_empty(), "reminder {number} came early");
         assert_eq!(reminded(at).await, [one.run_id], "reminder {number}");
         // Of two planners that see it, one counts it.
-        assert!(store::remind_task(&pool, one.run_id, (number, "Again. "), at).await.unwrap());
-        assert!(!store::remind_task(&pool, one.run_id, (number, "Again. "), at).await.unwrap());
+        let text = NewEntry {
+            run_id: one.run_id,
+            kind: EntryKind::System,
+            author: SYSTEM.to_owned(),
+            body: "Again.".to_owned(),
+            links: Vec::new(),
+            attachment: String::new(),
+            at,
+        };
+        let signing = Signing::default();
+        assert!(store::remind_task(&pool, &signing, number, &text).await.unwrap());
+        assert!(!store::remind_task(&pool, &signing, number, &text).await.unwrap());
     }
     // The clock of the other one stood still, and runs from when it is let go.
     store::hold_task(&pool, held.run_id, "", hours(100)).await.unwrap();
     assert!(!reminded(hours(104) - second).await.contains(&held.run_id));
     assert!(reminded(hours(104)).await.contains(&held.run_id));
     let found = store::find_task(&pool, one.run_id).await.unwrap().unwrap();
-    assert_eq!((found.reminders, found.instructions.as_str()), (3, "Again. Again. Again. Act."));
+    let handed = "Again.\n\nAgain.\n\nAgain.\n\nAct.";
+    assert_eq!((found.reminders, found.instructions.as_str()), (3, handed));
+    let shown = store::reminded_instructions(&pool, one.run_id).await.unwrap();
+    assert_eq!(shown.as_deref(), Some(handed));
+    assert_eq!(store::reminded_instructions(&pool, held.run_id).await.unwrap(), None);
+    assert_eq!(store::list_entries(&pool, one.run_id, 0, 10).await.unwrap().len(), 3);
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn tasks_without_an_agent_are_looked_at_in_turn_and_have_no_clock(pool: PgPool) {
+    let without = |number| NewTask { assignee: String::new(), ..task("toolchain", number, now()) };
+    for number in 1..=3 {
+        started(&pool, &without(number)).await;
+    }
+    let due = async |at: DateTime<Utc>, cause: TaskCause| -> Vec<Uuid> {
+        let found = store::due_tasks(&pool, at, 2).await.unwrap().into_iter();
+        found.filter(|(it, _)| *it == cause).map(|(_, run_id)| run_id).collect()
+    };
+    let ids = [1, 2, 3].map(|number| id(number, now()));
+    assert!(due(later(60), TaskCause::Assign).await.is_empty(), "no agent is registered");
+    let agent = Agent {
+        id: "lead".to_owned(),
+        accounts: Vec::new(),
+        roles: vec![Role::Coordinator],
+        language: Language::En,
+        concurrency: 1,
+        credential: String::new(),
+        driver: AgentDriver::Remote,
+    };
+    store::put_agent(&pool, &agent, "test", later(10)).await.unwrap();
+    assert_eq!(due(later(11), TaskCause::Assign).await, ids[..2]);
+    for run_id in &ids[..2] {
+        store::try_assign(&pool, *run_id, later(12)).await.unwrap();
+    }
+    assert_eq!(due(later(13), TaskCause::Assign).await, ids[2..], "the others hold it back");
+    store::try_assign(&pool, ids[2], later(13)).await.unwrap();
+    assert!(due(later(14), TaskCause::Assign).await.is_empty());
+    // A registration makes all of them due, and so does a minute.
+    store::put_agent(&pool, &agent, "test", later(15)).await.unwrap();
+    assert_eq!(due(later(16), TaskCause::Assign).await, ids[..2]);
+    for run_id in ids {
+        store::try_assign(&pool, run_id, later(17)).await.unwrap();
+    }
+    assert!(due(later(76), TaskCause::Assign).await.is_empty());
+    assert_eq!(due(later(77), TaskCause::Assign).await, ids[..2]);
+    // No reminder is due, as long as no agent has it.
+    assert!(due(now() + TimeDelta::days(9), TaskCause::Remind).await.is_empty());
 }
 
 #[sqlx::test(migrations = "./migrations")]

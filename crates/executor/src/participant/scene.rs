@@ -3,9 +3,11 @@
 use crate::context::{
     Left, Message, PastTurn, Role, Scene, ToolLine, is_complete, messages, observation, turns,
 };
+use crate::step::TOOLCHAIN;
 use crate::tool::{Registry, ToolSpec, Toolbox};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,6 +49,8 @@ pub(crate) struct StepScene {
     observations: HashMap<String, String>,
     /// When the step's time is over, while the participant holds its lease.
     step_until: Option<DateTime<Utc>>,
+    /// What the assignee of a task is handed since a reminder, in place of the description that the plan has.
+    reminded: Option<String>,
 }
 
 impl StepScene {
@@ -63,7 +67,8 @@ impl StepScene {
         if progress.rounds == 0 {
             let (turns, observations) = (Vec::new(), HashMap::new());
             let step_until = step_until(&record, index);
-            return Ok(Self { record, index, turns, observations, step_until });
+            let reminded = reminded(pool, &record).await?;
+            return Ok(Self { record, index, turns, observations, step_until, reminded });
         }
         let step_id = step_of(&record, index).id.clone();
         let enough = |events: &[Event]| is_complete(events, &step_id, progress.attempt);
@@ -99,7 +104,8 @@ impl StepScene {
             }
         }
         let step_until = step_until(&record, index);
-        Ok(Self { record, index, turns, observations, step_until })
+        let reminded = reminded(pool, &record).await?;
+        Ok(Self { record, index, turns, observations, step_until, reminded })
     }
 
     /// The scene under a lease, before which the wait may have been without one.
@@ -112,9 +118,34 @@ impl StepScene {
         self.record.execution.step(self.index).cloned().unwrap_or_default()
     }
 
-    /// The step in the plan.
+    /// The step in the plan, as it is handed.
     pub(crate) fn step(&self) -> PlanStep {
-        step_of(&self.record, self.index).clone()
+        let step = step_of(&self.record, self.index).clone();
+        match &self.reminded {
+            Some(instructions) => PlanStep { description: instructions.clone(), ..step },
+            None => step,
+        }
+    }
+
+    /// The plan, with the step as it is handed.
+    fn plan(&self) -> Cow<'_, Plan> {
+        let Some(plan) = self.record.plan.as_deref() else { return Cow::Owned(Plan::default()) };
+        if self.reminded.is_none() {
+            return Cow::Borrowed(plan);
+        }
+        let mut plan = plan.clone();
+        if let Some(step) = plan.steps.get_mut(self.index) {
+            *step = self.step();
+        }
+        Cow::Owned(plan)
+    }
+}
+
+/// The instructions of a task that was handed again: each reminder stands before them. The plan of its run never changes.
+async fn reminded(pool: &PgPool, record: &RunRecord) -> Result<Option<String>, Fault> {
+    match record.spec.namespace == TOOLCHAIN {
+        true => Ok(store::reminded_instructions(pool, record.spec.id).await?),
+        false => Ok(None),
     }
 }
 
@@ -192,7 +223,7 @@ pub(crate) fn step_messages(scene: &StepScene, workshop: &Workshop) -> Vec<Messa
 
 fn shown(scene: &StepScene, workshop: &Workshop) -> Shown {
     let (step, progress) = (scene.step(), scene.progress());
-    let RunRecord { spec, execution, plan, .. } = &scene.record;
+    let RunRecord { spec, execution, .. } = &scene.record;
     let run_policy = &spec.policy;
     let registry = workshop.tools.of(&spec.namespace);
     let allowed = registry.allowed(&step.tools_expected);
@@ -202,8 +233,7 @@ fn shown(scene: &StepScene, workshop: &Workshop) -> Shown {
     let line = |spec: &&ToolSpec| line_of(&registry, spec, confirmed(spec));
     let lines: Vec<ToolLine> = allowed.iter().map(line).collect();
     let states: Vec<StepState> = execution.step_states().collect();
-    let nothing = Plan::default();
-    let plan = plan.as_deref().unwrap_or(&nothing);
+    let plan = scene.plan();
     let todos = execution.todos.current(&plan.todos);
     let limits = &spec.limits;
     let left = Left::of(execution, &progress, limits);
@@ -211,7 +241,7 @@ fn shown(scene: &StepScene, workshop: &Workshop) -> Shown {
     let Normal { messages, changed, .. } = messages(&Scene {
         rules: &workshop.prompt.text,
         goal: &spec.goal,
-        plan,
+        plan: &plan,
         todos: &todos,
         states: &states,
         step: &step,

@@ -63,16 +63,26 @@ impl Configured {
         let payload = self.payload(event, &context);
         self.forges.probe(&payload, &["alice".to_owned()], since).await.answer
     }
+
+    async fn own_part(
+        &self,
+        event: EventType,
+        context: &Value,
+        since: DateTime<Utc>,
+    ) -> Option<bool> {
+        let payload = self.payload(event, context);
+        self.forges.own_part(&payload, &["alice".to_owned()], since).await
+    }
 }
 
 fn failed(answer: &ProbeAnswer) -> Option<ProbeReason> {
     match answer {
-        ProbeAnswer::Failed { reason, .. } => Some(*reason),
-        ProbeAnswer::Passed { .. } | ProbeAnswer::NotAsked(_) | ProbeAnswer::Unreachable(_) => None,
+        ProbeAnswer::Failed { reason } => Some(*reason),
+        ProbeAnswer::Passed | ProbeAnswer::NotAsked(_) | ProbeAnswer::Unreachable(_) => None,
     }
 }
 
-const PASSED: ProbeAnswer = ProbeAnswer::Passed { own_part_holds: true };
+const PASSED: ProbeAnswer = ProbeAnswer::Passed;
 
 #[tokio::test]
 async fn each_action_is_shown_by_what_its_assignee_did() -> Result<()> {
@@ -140,6 +150,69 @@ async fn each_action_is_shown_by_what_its_assignee_did() -> Result<()> {
         let issue = json!({"repo": REPO, "issue_number": 8});
         let answer = it.ask(EventType::IssueAssigned, issue, since).await;
         assert_eq!(failed(&answer), Some(ProbeReason::NoPullRequest), "{answer:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_clock_stops_while_only_a_build_or_a_reviewer_is_missing() -> Result<()> {
+    for kind in [ForgeKind::Gitea, ForgeKind::Github] {
+        let it = Configured::start(kind, ProbeMode::Required).await?;
+        let Configured { bench, .. } = &it;
+        let number = bench.pull;
+        let of_pull = json!({"repo": REPO, "pr_number": number, "reviewer": "robin"});
+        let of_issue = json!({"repo": REPO, "issue_number": 7});
+        let status = |commit: &str, state: &str| {
+            bench.double.change(|it| it.status(REPO, "surety", (commit, "test", state)));
+        };
+        let asked_at = State::now();
+        let long_ago = asked_at - TimeDelta::hours(1);
+        // The merge waits for the checks. Whether it waits for a reviewer, only the assignee knows.
+        for (state, holds) in [("pending", Some(true)), ("failure", Some(false)), ("success", None)]
+        {
+            status(&bench.commit, state);
+            let answer = it.own_part(EventType::ReviewApproved, &of_pull, asked_at).await;
+            assert_eq!(answer, holds, "{kind} {state}");
+        }
+        assert_eq!(it.own_part(EventType::IssueAssigned, &of_issue, long_ago).await, Some(true));
+        bench
+            .double
+            .change(|state| state.review(REPO, "robin", (number, "REQUEST_CHANGES", "No.")));
+        let asked_at = State::now();
+        let changes = EventType::ChangesRequested;
+        assert_eq!(
+            it.own_part(changes, &of_pull, asked_at).await,
+            Some(false),
+            "nothing is pushed"
+        );
+        let pushed = bench.git.commit("fix/7-totals", &[("src/total.py", "4\n")], "Fix")?;
+        let build = json!({"repo": REPO, "pr_number": number, "commit_sha": bench.commit});
+        for (state, of_review, of_build) in
+            [("pending", true, true), ("failure", false, false), ("success", true, false)]
+        {
+            status(&pushed, state);
+            let answer = it.own_part(changes, &of_pull, asked_at).await;
+            assert_eq!(answer, Some(of_review), "{kind} {state}");
+            let answer = it.own_part(EventType::CiFailed, &build, asked_at).await;
+            assert_eq!(answer, Some(of_build), "{kind} {state}");
+        }
+        // Of a review and a reply nothing but the report is missing.
+        for event in [EventType::ReviewRequested, EventType::ReviewComment] {
+            assert_eq!(it.own_part(event, &of_pull, asked_at).await, Some(false), "{event}");
+        }
+        bench.double.change(|state| {
+            let pull = state.repo(REPO).and_then(|repo| repo.pulls.get_mut(&number));
+            let pull = pull.expect("the pull request");
+            pull.is_open = false;
+            pull.merged = Some((State::now(), "robin".to_owned(), pushed.clone()));
+        });
+        for (event, context) in [
+            (EventType::ReviewApproved, &of_pull),
+            (changes, &of_pull),
+            (EventType::IssueAssigned, &of_issue),
+        ] {
+            assert_eq!(it.own_part(event, context, long_ago).await, Some(false), "{kind} {event}");
+        }
     }
     Ok(())
 }

@@ -13,6 +13,8 @@
 mod in_flight;
 mod known;
 mod process;
+#[cfg(test)]
+mod process_tests;
 mod receive;
 mod signature;
 

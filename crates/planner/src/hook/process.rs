@@ -13,7 +13,8 @@ use super::known::Hooks;
 use crate::planner::Planner;
 use crate::task::{self, Admitted, AdmittedState, AdmittedTask, Arrived};
 use chrono::{DateTime, TimeDelta, Utc};
-use futures::{StreamExt, stream};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,7 @@ use surety_common::store::{
     take_forge_deliveries,
 };
 use surety_common::telemetry::{count_processed, set_delivery_backlog};
+use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -36,10 +38,10 @@ use uuid::Uuid;
 const INTERVAL: Duration = Duration::from_secs(5);
 /// How long a planner that took a delivery has for it.
 const TAKEN_FOR: TimeDelta = TimeDelta::seconds(60);
-/// The deliveries of one round.
-const AT_ONCE: i64 = 128;
-/// Those that are read at the same time, while forges say what deliveries do not.
-const READ_AT_ONCE: usize = 32;
+/// The deliveries that are taken at once, and the most that a planner has taken and not ended. A forge has 10 seconds to say
+/// what a delivery does not, so they end before another planner may take them.
+const AT_ONCE: usize = 128;
+const MOST_HELD: usize = 384;
 /// Those whose tasks one transaction stores, at most, and the transactions at the same time: each takes a connection of
 /// the pool.
 const IN_ONE_TRANSACTION: usize = 32;
@@ -68,7 +70,11 @@ impl Processing {
                 () = tokio::time::sleep(INTERVAL) => {}
                 () = shutdown.cancelled() => return,
             }
-            if let Err(error) = self.drain(&shutdown).await {
+            let draining = async {
+                let planner = self.hooks.planner().await?;
+                drain(&planner, &self.hooks.arrived, &shutdown).await
+            };
+            if let Err(error) = draining.await {
                 tracing::warn!(%error, "hook: deliveries could not be processed; retrying");
                 // Deliveries that arrive meanwhile must not make it try without a pause.
                 tokio::time::sleep(INTERVAL).await;
@@ -82,41 +88,6 @@ impl Processing {
         }
     }
 
-    /// Processes what is due, until nothing is.
-    ///
-    /// # Errors
-    /// `database_unavailable`.
-    async fn drain(&self, shutdown: &CancellationToken) -> Result<(), Fault> {
-        let planner = self.hooks.planner().await?;
-        let mut is_idle = true;
-        while !shutdown.is_cancelled() {
-            let now = planner.now();
-            let taken =
-                take_forge_deliveries(&planner.pool, (now, now + TAKEN_FOR), AT_ONCE).await?;
-            if taken.is_empty() {
-                break;
-            }
-            is_idle = false;
-            crash::point("planner.after_take_delivery");
-            let reading = taken.into_iter().map(|delivery| read_one(&planner, delivery));
-            let ended: Vec<DeliveryEnd> = stream::iter(reading)
-                .buffer_unordered(READ_AT_ONCE)
-                // Those that wait for a forge hold back no others.
-                .ready_chunks(IN_ONE_TRANSACTION)
-                .map(|read| admit(&planner, read))
-                .buffer_unordered(TRANSACTIONS)
-                .concat()
-                .await;
-            end_forge_deliveries(&planner.pool, &ended, planner.now()).await?;
-            ended.iter().for_each(|end| count_processed(end.state.as_str(), &end.reason));
-        }
-        // At rest it sends one statement.
-        if !is_idle {
-            set_delivery_backlog(delivery_backlog(&planner.pool).await?);
-        }
-        Ok(())
-    }
-
     /// Deletes deliveries that are older than the configured days.
     async fn forget(&self) -> Result<(), Fault> {
         let planner = self.hooks.planner().await?;
@@ -124,6 +95,74 @@ impl Processing {
         while forget_forge_deliveries(&planner.pool, before).await? > 0 {}
         Ok(())
     }
+}
+
+/// Processes what is due, until nothing is. A delivery that waits for a forge holds no other back: more are taken meanwhile,
+/// and each ends with its transaction.
+///
+/// # Errors
+/// `database_unavailable`.
+pub(super) async fn drain(
+    planner: &Planner,
+    arrived: &Notify,
+    shutdown: &CancellationToken,
+) -> Result<(), Fault> {
+    let read = |delivery| read_one(planner, delivery);
+    let end = |read| end_all(planner, read);
+    let mut taking: FuturesUnordered<_> = [take(planner)].into_iter().collect();
+    let mut reading: FuturesUnordered<_> = None.into_iter().map(read).collect();
+    let mut ending: FuturesUnordered<_> = None.into_iter().map(end).collect();
+    let (mut may_be_more, mut is_idle) = (false, true);
+    loop {
+        let held = reading.len() + ending.len() * IN_ONE_TRANSACTION;
+        let has_room = taking.is_empty() && held + AT_ONCE <= MOST_HELD;
+        if may_be_more && has_room && !shutdown.is_cancelled() {
+            may_be_more = false;
+            taking.push(take(planner));
+        }
+        let is_at_work = !(taking.is_empty() && reading.is_empty() && ending.is_empty());
+        tokio::select! {
+            Some(taken) = taking.next() => {
+                let taken: Vec<TakenDelivery> = taken?;
+                if !taken.is_empty() {
+                    (may_be_more, is_idle) = (true, false);
+                    crash::point("planner.after_take_delivery");
+                    reading.extend(taken.into_iter().map(read));
+                }
+            }
+            Some(first) = reading.next(), if ending.len() < TRANSACTIONS => {
+                let mut together = vec![first];
+                while together.len() < IN_ONE_TRANSACTION
+                    && let Some(Some(next)) = reading.next().now_or_never()
+                {
+                    together.push(next);
+                }
+                ending.push(end(together));
+            }
+            Some(ended) = ending.next() => ended?,
+            () = arrived.notified(), if is_at_work => may_be_more = true,
+            () = tokio::time::sleep(INTERVAL), if is_at_work => may_be_more = true,
+            else => break,
+        }
+    }
+    // At rest it sends one statement.
+    if !is_idle {
+        set_delivery_backlog(delivery_backlog(&planner.pool).await?);
+    }
+    Ok(())
+}
+
+async fn take(planner: &Planner) -> Result<Vec<TakenDelivery>, Fault> {
+    let now = planner.now();
+    let at_once = i64::try_from(AT_ONCE).unwrap_or(i64::MAX);
+    Ok(take_forge_deliveries(&planner.pool, (now, now + TAKEN_FOR), at_once).await?)
+}
+
+async fn end_all(planner: &Planner, read: Vec<Read>) -> Result<(), Fault> {
+    let ended = admit(planner, read).await;
+    end_forge_deliveries(&planner.pool, &ended, planner.now()).await?;
+    ended.iter().for_each(|end| count_processed(end.state.as_str(), &end.reason));
+    Ok(())
 }
 
 /// A delivery that is read.

@@ -4,7 +4,14 @@
 //!   send --> mail + task (one transaction) --> run --> its only step waits for the receiver
 //!                                                        |-- inform: read ----> report --> the gate accepts
 //!                                                        |-- request: answer -> report --> the gate accepts
-//!                                                        +-- deadline --------> dead letter, run ended, sender told
+//!                                                        +-- deadline, cancelled -> dead letter, run ended, sender told
+//! ```
+//!
+//! A run that ends otherwise, because its driver said `done` without an answer, decides nothing: the message waits for its
+//! reader, or its answer, until its deadline.
+//!
+//! ```text
+//!   mail row: read_at, answered_at, failure --> its state
 //! ```
 
 mod upkeep;

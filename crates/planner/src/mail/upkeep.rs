@@ -1,4 +1,4 @@
-//! Dead letters: messages that were not read, or not answered, by their deadline.
+//! Dead letters: messages that were not read, or not answered, by their deadline, or before they were cancelled.
 
 use super::new_mail;
 use crate::planner::Planner;
@@ -8,7 +8,7 @@ use surety_common::crash;
 use surety_common::domain::execution::Graph;
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::fault::Fault;
-use surety_common::domain::mail::{MAIL_SYSTEM, Message};
+use surety_common::domain::mail::{CANCELLED, MAIL_SYSTEM, Message};
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{self, NewMail, StoredMail};
 use surety_common::telemetry::count_dead_letter;
@@ -44,8 +44,12 @@ async fn round(planner: &Planner) -> Result<(), Fault> {
     let told = |mail: &StoredMail| notice(mail, planner);
     let failed = store::fail_overdue_mail(&planner.pool, now, LIMIT, told).await?;
     for mail in &failed {
-        count_dead_letter(mail.kind.failure());
-        tracing::warn!(mail_id = %mail.id, to = mail.to, failure = mail.failure, "mail: a message is a dead letter: its deadline passed");
+        let is_cancelled = mail.failure == CANCELLED;
+        count_dead_letter(if is_cancelled { CANCELLED } else { mail.kind.failure() });
+        tracing::warn!(
+            mail_id = %mail.id, to = mail.to, failure = mail.failure,
+            "mail: a message is a dead letter: its deadline passed, or its run was cancelled"
+        );
     }
     crash::point("planner.after_dead_letter");
     for run_id in store::unended_mail(&planner.pool, LIMIT).await? {
@@ -59,7 +63,8 @@ fn notice(mail: &StoredMail, planner: &Planner) -> Option<NewMail> {
     if mail.from == MAIL_SYSTEM {
         return None;
     }
-    let message = Message::notice(&mail.subject, &mail.to, &mail.from, mail.kind);
+    let agents = (mail.to.as_str(), mail.from.as_str());
+    let message = Message::notice(&mail.subject, agents, (mail.kind, &mail.failure));
     let key = (String::new(), String::new());
     Some(new_mail(message, (Some(mail.thread_id), Some(mail.id)), key, planner.now()))
 }

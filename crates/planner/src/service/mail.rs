@@ -68,8 +68,7 @@ impl Service {
     /// A thread that the sender takes part in.
     async fn thread_of(&self, planner: &Planner, text: &str, sender: &str) -> Result<Uuid, Fault> {
         let thread_id = id("thread_id", text)?;
-        let known = store::mail_thread(&planner.pool, thread_id).await?;
-        let takes_part = known.iter().any(|mail| mail.from == sender || mail.to == sender);
+        let takes_part = store::takes_part(&planner.pool, thread_id, sender).await?;
         if takes_part { Ok(thread_id) } else { Err(no_mail(text, "thread_id")) }
     }
 

@@ -9,6 +9,8 @@ use crate::planner::Planner;
 use crate::task::{
     self, Admitted, AdmittedTask, Mail, TASK_TYPES, TaskType, Toolchain, find_task_type,
 };
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Object;
@@ -329,13 +331,32 @@ impl Service {
     ) -> Result<(Arc<Planner>, StoredTask), Fault> {
         let run_id: Uuid = id("run_id", run_id)?;
         let not_found = || task::not_found(run_id);
-        for kind in TASK_TYPES {
-            let planner = self.shards.of_namespace(kind.namespace()).await?;
-            let Some(found) = store::find_task(&planner.pool, run_id).await? else { continue };
-            caller.may(&Object::namespace(&found.namespace), not_found)?;
-            return Ok((planner, found));
+        // All at once: while the database of one type does not answer, the tasks of the others are found.
+        let mut finding: FuturesUnordered<_> =
+            TASK_TYPES.iter().map(|kind| self.find_in(*kind, run_id)).collect();
+        let mut away = None;
+        while let Some(found) = finding.next().await {
+            match found {
+                Ok(Some((planner, found))) => {
+                    caller.may(&Object::namespace(&found.namespace), not_found)?;
+                    return Ok((planner, found));
+                }
+                Ok(None) => {}
+                Err(fault) => away = away.or(Some(fault)),
+            }
         }
-        Err(not_found())
+        Err(away.unwrap_or_else(not_found))
+    }
+
+    /// The task of a run, if it is of this type.
+    async fn find_in(
+        &self,
+        kind: &dyn TaskType,
+        run_id: Uuid,
+    ) -> Result<Option<(Arc<Planner>, StoredTask)>, Fault> {
+        let planner = self.shards.of_namespace(kind.namespace()).await?;
+        let found = store::find_task(&planner.pool, run_id).await?;
+        Ok(found.filter(|task| task.task_type == kind.name()).map(|found| (planner, found)))
     }
 
     /// The planner of the tasks of a type, for a caller that reaches them.

@@ -10,20 +10,20 @@
 
 use super::arrived::Arrived;
 use super::conversation::{Cause, Chain, chain_of};
-use super::find_agent::{Origin, find_agent};
-use super::repeated::{Asked, asked_before, event_key};
+use super::find_agent::Origin;
+use super::render::{Found, Rendered, find_any_agent, render};
+use super::repeated::{Asked, asked_before, event_key, failed_before};
 use super::start::{Start, start_runs};
-use super::template::unusable;
 use super::{TaskType, Toolchain, end};
 use crate::planner::Planner;
 use std::slice;
 use surety_common::crash;
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::toolchain::{
-    Assignee, CHAIN_BOUND, EntryKind, Forge, Language, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, Placed,
-    Role, SYSTEM, Subject, TaskPayload, ToolchainEvent, is_superseded, reviewer_of, supersedes,
+    CHAIN_BOUND, EntryKind, Forge, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, Placed, SYSTEM, Subject,
+    ToolchainEvent, is_superseded, reviewer_of, supersedes,
 };
-use surety_common::store::{self, Admission, Assigned, Inserted, NewEntry, NewTask};
+use surety_common::store::{self, Admission, Inserted, NewEntry, NewTask};
 use surety_common::telemetry;
 use uuid::Uuid;
 
@@ -125,7 +125,7 @@ struct Follows {
 
 async fn store_and_start(planner: &Planner, arrived: &[Arrived]) -> Result<Vec<Admitted>, Fault> {
     let events = arrived.iter().flat_map(|delivery| &delivery.events);
-    let mut admission = Admission::begin(&planner.pool, events.map(lock_of)).await?;
+    let mut admission = Admission::begin(&planner.pool, events.flat_map(locks_of)).await?;
     let mut follows = Follows::default();
     let mut admitted = Vec::with_capacity(arrived.len());
     let mut counted = Vec::new();
@@ -161,9 +161,13 @@ async fn store_and_start(planner: &Planner, arrived: &[Arrived]) -> Result<Vec<A
     Ok(admitted)
 }
 
-/// What an admission of the event excludes others from: its subject, or the event where it is about none.
-fn lock_of(event: &ToolchainEvent) -> String {
-    subject_lock(event.source, &event.subject).unwrap_or_else(|| event_key(event))
+/// What an admission of the event excludes others from: its subject, or the event where it is about none, and the commit of
+/// a failed build.
+fn locks_of(event: &ToolchainEvent) -> impl Iterator<Item = String> {
+    let subject = subject_lock(event.source, &event.subject).unwrap_or_else(|| event_key(event));
+    let (forge, repo) = (event.source, &event.subject.repo);
+    let commit = event.failed_commit().map(|commit| format!("{forge} {repo} commit {commit}"));
+    commit.into_iter().chain([subject])
 }
 
 /// What changes of the tasks about a subject exclude others from; none where it has no number.
@@ -185,6 +189,9 @@ async fn store_task(
         state: AdmittedState::Existed,
         assignee,
     };
+    if let Some(run_id) = failed_before(admission, event).await? {
+        return Ok(existed(run_id, String::new()));
+    }
     let known = admission.known(event.source, &event.subject).await?;
     let withdrawals = admission.withdrawals(event.source, &event.subject).await?;
     let placed = placed(event);
@@ -201,8 +208,9 @@ async fn store_task(
         follows.full.push(bound_reached(planner, event, cause));
         return Ok(without(AdmittedState::ChainBound));
     }
-    let agent = find_any_agent(planner, admission, event).await?;
-    let mut new = new_task(planner, event, (origin, key), agent)?;
+    let asked = (Origin::of(event), &event.assignee);
+    let found = find_any_agent(planner, admission, asked).await?;
+    let mut new = new_task(planner, event, (origin, key), &found)?;
     if let Chain::After(cause) = chain {
         cause.precedes(&mut new);
     }
@@ -247,62 +255,24 @@ fn placed(event: &ToolchainEvent) -> Placed {
     }
 }
 
-/// Who acts on an event.
-enum Found {
-    /// The one that the event asks for.
-    Asked(Assigned),
-    /// The coordinator, in its place.
-    Coordinator(Assigned),
-    /// No agent: the registry has no coordinator.
-    None,
-}
-
-async fn find_any_agent(
-    planner: &Planner,
-    admission: &mut Admission,
-    event: &ToolchainEvent,
-) -> Result<Found, Fault> {
-    let origin = Origin::of(event);
-    if let Some(agent) = find_agent(planner, admission, origin, &event.assignee).await? {
-        return Ok(Found::Asked(agent));
-    }
-    let coordinator = Assignee::Role(Role::Coordinator);
-    Ok(match find_agent(planner, admission, origin, &coordinator).await? {
-        Some(agent) => Found::Coordinator(agent),
-        None => Found::None,
-    })
-}
-
 fn new_task(
     planner: &Planner,
     event: &ToolchainEvent,
     (origin_key, event_key): (String, String),
-    found: Found,
+    found: &Found,
 ) -> Result<NewTask, Fault> {
-    let rules = &planner.rules;
     let run_id = Uuid::now_v7();
-    let (agent, language) = match &found {
-        Found::Asked(agent) | Found::Coordinator(agent) => (agent.agent_id.clone(), agent.language),
-        Found::None => (String::new(), Language::En),
-    };
-    let mut payload = rules.payload(event, language).map_err(unusable)?;
+    let Rendered { assignee, payload, instructions } = render(planner, (run_id, event), found)?;
     let is_notice = payload.steps.is_empty();
-    if !is_notice {
-        match found {
-            Found::Asked(_) => {}
-            Found::Coordinator(_) => coordinate(&mut payload, event, language),
-            Found::None => {
-                telemetry::count_task_alert("agent_unknown");
-                tracing::error!(
-                    %run_id, addressee = %event.assignee,
-                    "planner: no agent answers for the event, and no agent is a coordinator; register one with \
-                     `surety agents put`, and the task is given to it"
-                );
-            }
-        }
+    if matches!(found, Found::None) && !is_notice {
+        telemetry::count_task_alert("agent_unknown");
+        tracing::error!(
+            %run_id, addressee = %event.assignee,
+            "planner: no agent answers for the event, and no agent is a coordinator; register one with \
+             `surety agents put`, and the task is given to it"
+        );
     }
-    let instructions = rules.instructions(run_id, &payload, language).map_err(unusable)?;
-    let remind_after_s = rules.remind_after_s(&payload.action_type);
+    let remind_after_s = planner.rules.remind_after_s(&payload.action_type);
     Ok(NewTask {
         run_id,
         task_type: Toolchain.name(),
@@ -315,7 +285,7 @@ fn new_task(
         subject: event.subject.clone(),
         happened_at: event.happened_at,
         addressee: event.assignee.to_string(),
-        assignee: agent,
+        assignee,
         is_notice,
         chain_id: run_id,
         caused_by: None,
@@ -324,32 +294,4 @@ fn new_task(
         created_at: planner.now(),
         remind_after_s,
     })
-}
-
-/// Makes the payload one for the coordinator: it finds who acts, and sees to it that the steps are carried out.
-fn coordinate(payload: &mut TaskPayload, event: &ToolchainEvent, language: Language) {
-    let (name, kind) = match &event.assignee {
-        Assignee::Account(login) => (login.clone(), "unknown_account"),
-        Assignee::Role(role) => (role.to_string(), "unknown_role"),
-    };
-    payload.context.insert(kind.to_owned(), name.clone().into());
-    let first = match (language, &event.assignee) {
-        (Language::En, Assignee::Account(_)) => {
-            format!("Register the agent of the account {name}: surety agents put.")
-        }
-        (Language::En, Assignee::Role(_)) => {
-            format!("Give an agent the role {name}: surety agents put.")
-        }
-        (Language::Zh, Assignee::Account(_)) => {
-            format!("登记账号 {name} 对应的 agent：surety agents put。")
-        }
-        (Language::Zh, Assignee::Role(_)) => {
-            format!("为一个 agent 指定角色 {name}：surety agents put。")
-        }
-    };
-    let second = match language {
-        Language::En => "Carry out the following steps, or have that agent carry them out.",
-        Language::Zh => "执行以下步骤，或让该 agent 执行。",
-    };
-    payload.steps.splice(0..0, [first, second.to_owned()]);
 }

@@ -4,16 +4,12 @@ use super::find_agent::{Origin, find_agent};
 use crate::planner::Planner;
 use chrono::TimeDelta;
 use serde_json::Value;
-use std::time::Duration;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::toolchain::{
     ActionType, Assignee, EventType, ToolchainEvent, authors_of,
 };
 use surety_common::store::Admission;
-use tokio::time::timeout;
 
-/// How long a forge has to say what a delivery does not. A task does without it.
-const CONTEXT_TIME: Duration = Duration::from_secs(10);
 /// How long before its failure a build began at most: its pull request changed when the commit was pushed.
 const LONGEST_BUILD: TimeDelta = TimeDelta::days(7);
 /// The most earlier reviewers that new commits are handed to.
@@ -32,38 +28,20 @@ pub(crate) struct Arrived {
 
 impl Arrived {
     /// A delivery with these events, to which the forge adds what the delivery does not say. It is asked before a
-    /// transaction begins, so that a slow forge holds no lock.
+    /// transaction begins, so that a slow forge holds no lock, and once for all events: they are about one subject.
     pub(crate) async fn new(
         planner: &Planner,
         origin_key: String,
         mut events: Vec<ToolchainEvent>,
     ) -> Self {
         let mut reviewers = None;
-        for event in &mut events {
-            let (forge, repo) = (event.source.as_str(), event.subject.repo.clone());
-            let asking = async {
-                match event.action_type() {
-                    ActionType::ReviewRequest => add_changed_files(planner, event).await,
-                    ActionType::CiFailure => add_build(planner, event).await,
-                    ActionType::ReviewUpdated if reviewers.is_none() => {
-                        reviewers = planner.escalations.reviewers(forge, &event.subject).await;
-                    }
-                    ActionType::ReviewUpdated
-                    | ActionType::ReviewResult
-                    | ActionType::ReviewComment
-                    | ActionType::IssueAssigned
-                    | ActionType::DeployFailure
-                    | ActionType::Mention
-                    | ActionType::ReviewMerged
-                    | ActionType::InfrastructureFailure => add_line_comments(planner, event).await,
-                }
-            };
-            if timeout(CONTEXT_TIME, asking).await.is_err() {
-                tracing::warn!(
-                    forge,
-                    repo,
-                    "planner: the forge did not say more of an event in time; the task has what the delivery says"
-                );
+        let forge = events.first().and_then(|event| {
+            planner.escalations.forge_of(event.source.as_str(), &event.subject.repo)
+        });
+        if let Some(forge) = forge {
+            let asking = add_all(planner, &mut events, &mut reviewers);
+            if planner.circuits.ask(&forge, asking).await.is_none() {
+                tracing::warn!(forge, origin_key, "planner: tasks have what the delivery says");
             }
         }
         Self { origin_key, events, reviewers }
@@ -107,18 +85,49 @@ impl Arrived {
     }
 }
 
-async fn add_line_comments(planner: &Planner, event: &mut ToolchainEvent) {
-    if event.lacks_line_comments()
-        && let Some(comments) = planner.escalations.line_comments(event).await
-    {
-        event.set_line_comments(&comments);
-    }
-}
-
-async fn add_changed_files(planner: &Planner, event: &mut ToolchainEvent) {
-    let forge = event.source.as_str();
-    if let Some(files) = planner.escalations.changed_files(forge, &event.subject).await {
-        event.set_changed_files(&files, planner.rules.risk());
+/// Adds what the forge says to the events of one delivery, which ask for the same of different accounts.
+async fn add_all(
+    planner: &Planner,
+    events: &mut [ToolchainEvent],
+    reviewers: &mut Option<Vec<String>>,
+) {
+    let port = &planner.escalations;
+    let mut files = None;
+    // All events of a delivery that ask for one of these ask for the same.
+    let mut is_asked = false;
+    for event in events {
+        let forge = event.source.as_str();
+        match event.action_type() {
+            ActionType::ReviewRequest => {
+                if !is_asked {
+                    is_asked = true;
+                    files = port.changed_files(forge, &event.subject).await;
+                }
+                if let Some(files) = &files {
+                    event.set_changed_files(files, planner.rules.risk());
+                }
+            }
+            ActionType::CiFailure => add_build(planner, event).await,
+            ActionType::ReviewUpdated => {
+                if !is_asked {
+                    is_asked = true;
+                    *reviewers = port.reviewers(forge, &event.subject).await;
+                }
+            }
+            ActionType::ReviewResult
+            | ActionType::ReviewComment
+            | ActionType::IssueAssigned
+            | ActionType::DeployFailure
+            | ActionType::Mention
+            | ActionType::ReviewMerged
+            | ActionType::InfrastructureFailure => {
+                if event.lacks_line_comments()
+                    && let Some(comments) = port.line_comments(event).await
+                {
+                    event.set_line_comments(&comments);
+                }
+            }
+        }
     }
 }
 

@@ -1,75 +1,101 @@
 //! Tasks that wait for an agent.
 
-use super::end::{cancel_superseded, later_event};
-use super::find_agent::{Origin, find_agent};
+use super::admit::subject_lock;
+use super::end::{cancel_superseded, replaced};
+use super::find_agent::Origin;
+use super::render::{Found, Rendered, find_any_agent, render};
 use super::start::{Start, start_runs};
-use super::template::unusable;
 use crate::planner::Planner;
+use serde_json::Value;
+use surety_common::crash;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::json::sha256_hex;
-use surety_common::domain::toolchain::{AgentDriver, Assignee, Language, Role};
-use surety_common::store::{self, Admission, Assigned, Inserted, NewTask, StoredTask};
+use surety_common::domain::toolchain::{Assignee, EventType, Forge, Role, ToolchainEvent};
+use surety_common::store::{self, Admission, Inserted, NewTask, StoredTask};
 use uuid::Uuid;
 
 impl Planner {
-    /// Gives a task without an assignee to the agent that its event asks for, or else to the coordinator.
+    /// Gives a task without an assignee to the agent that its event asks for, or else to the coordinator: another task takes
+    /// its place, in the language of the agent and with its own clock. What a run was made with never changes.
     pub(super) async fn assign(&self, run_id: Uuid) -> Result<(), Fault> {
         let Some(task) = store::find_task(&self.pool, run_id).await? else { return Ok(()) };
-        let asked = task.addressee.split_once(' ').and_then(|(kind, name)| match kind {
-            "account" => Some(Assignee::Account(name.to_owned())),
-            "role" => Role::from_text(name).map(Assignee::Role),
-            _ => None,
-        });
-        let mut reading = Admission::begin(&self.pool, []).await?;
-        let mut found = None;
-        for assignee in asked.iter().chain(&[Assignee::Role(Role::Coordinator)]) {
-            found = find_agent(self, &mut reading, Origin::of_task(&task), assignee).await?;
-            if found.is_some() {
-                break;
-            }
+        let Some(event) = event_of(&task) else {
+            return Ok(store::try_assign(&self.pool, run_id, self.now()).await?);
+        };
+        let lock = subject_lock(event.source, &event.subject);
+        let mut admission = Admission::begin(&self.pool, lock).await?;
+        let asked = (Origin::of(&event), &event.assignee);
+        let found = find_any_agent(self, &mut admission, asked).await?;
+        if matches!(found, Found::None) {
+            drop(admission);
+            return Ok(store::try_assign(&self.pool, run_id, self.now()).await?);
         }
-        drop(reading);
-        let Some(Assigned { agent_id, language }) = found else { return Ok(()) };
-        let agent = store::find_agent(&self.pool, &agent_id).await?;
-        if agent.is_some_and(|agent| agent.driver == AgentDriver::Model) {
-            return replace(self, &task, (agent_id, language)).await;
+        // Under the lock: events about the same subject may have left nothing to do.
+        match store::find_task(&self.pool, run_id).await?.filter(waits) {
+            Some(task) => replace(self, admission, (&task, &event), &found).await,
+            None => Ok(()),
         }
-        let instructions =
-            self.rules.instructions(run_id, &task.payload, language).map_err(unusable)?;
-        let given = (agent_id.as_str(), instructions.as_str());
-        let (signing, now) = (&self.keys.signing, self.now());
-        if store::assign_task(&self.pool, signing, run_id, given, now).await? {
-            tracing::info!(%run_id, agent = agent_id, "planner: a task without an assignee was given to an agent");
-            self.waker.wake_now(store::Topic::Waits(run_id));
-        }
-        Ok(())
     }
 }
 
-/// Puts a task for an agent that the model drives in place of one whose run waits for an agent outside: the driver of a
-/// run never changes.
+/// Whether a task waits for an agent.
+fn waits(task: &StoredTask) -> bool {
+    task.assignee.is_empty()
+        && !task.is_superseded
+        && task.reported_at.is_none()
+        && task.terminal.is_none()
+}
+
+/// The event that made a task; none of one that the service made.
+fn event_of(task: &StoredTask) -> Option<ToolchainEvent> {
+    let assignee = match task.addressee.split_once(' ')? {
+        ("account", name) => Assignee::Account(name.to_owned()),
+        ("role", name) => Assignee::Role(Role::from_text(name)?),
+        _ => return None,
+    };
+    let context = task.payload.context.clone();
+    let brief = context.get("brief").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Some(ToolchainEvent {
+        event_type: EventType::from_text(&task.payload.event_type)?,
+        from: task.payload.from.clone(),
+        assignee,
+        subject: task.subject.clone(),
+        brief,
+        context,
+        source: Forge::from_text(&task.forge)?,
+        happened_at: task.happened_at,
+        key: String::new(),
+        is_among_others: false,
+    })
+}
+
 async fn replace(
     planner: &Planner,
-    task: &StoredTask,
-    (agent, language): (String, Language),
+    mut admission: Admission,
+    (task, event): (&StoredTask, &ToolchainEvent),
+    found: &Found,
 ) -> Result<(), Fault> {
+    let run_id = Uuid::now_v7();
+    let Rendered { assignee, payload, instructions } = render(planner, (run_id, event), found)?;
     let key = sha256_hex(format!("assigned|{}", task.run_id).as_bytes());
-    let mut new = NewTask::follow_up(task, Uuid::now_v7(), key, planner.now());
-    new.depth = task.depth;
-    new.business_failures = task.business_failures;
-    new.instructions =
-        planner.rules.instructions(new.run_id, &new.payload, language).map_err(unusable)?;
-    new.assignee = agent;
-    let mut admission = Admission::begin(&planner.pool, []).await?;
+    let new = NewTask {
+        depth: task.depth,
+        business_failures: task.business_failures,
+        payload,
+        instructions,
+        assignee,
+        ..NewTask::follow_up(task, run_id, key, planner.now())
+    };
     if admission.insert(&new).await? != Inserted::New {
         return Ok(());
     }
-    admission.supersede(&[task.run_id], new.run_id).await?;
+    admission.supersede(&[task.run_id], run_id).await?;
     admission.commit().await?;
+    crash::point("planner.after_assignment");
     tracing::info!(
-        run_id = %new.run_id, replaced = %task.run_id, agent = new.assignee,
-        "planner: a task without an assignee was replaced by one for an agent that the model drives"
+        %run_id, replaced = %task.run_id, agent = new.assignee,
+        "planner: a task without an assignee was replaced by one for an agent"
     );
     start_runs(planner, vec![Start::from(&new)]).await?;
-    cancel_superseded(planner, task.run_id, &later_event(new.run_id)).await
+    cancel_superseded(planner, task.run_id, &replaced(run_id)).await
 }

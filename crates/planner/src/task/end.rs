@@ -38,6 +38,11 @@ pub(super) fn later_event(by: Uuid) -> String {
     format!("the event of task {by} is later and left nothing to do")
 }
 
+/// Why a task that waited for an agent is superseded.
+pub(super) fn replaced(by: Uuid) -> String {
+    format!("task {by} hands it to an agent")
+}
+
 /// Why the requests that a forge withdrew are superseded.
 pub(super) fn withdrawn(reason: &str) -> String {
     format!("the forge does not want it any more: {reason}")
@@ -242,7 +247,7 @@ impl<'p> Follow<'p> {
         let rules = &self.planner.rules;
         again.instructions =
             rules.instructions(again.run_id, &again.payload, language).map_err(unusable)?;
-        let account = self.account_of(&self.task.assignee).await?;
+        let account = self.account_of_assignee().await?;
         let body = comment(language, failure, again.run_id);
         self.tasks.push(again);
         self.write(EscalationAction::Comment, account, (String::new(), body)).await
@@ -324,6 +329,15 @@ impl<'p> Follow<'p> {
     async fn language_of(&self, agent: &str) -> Result<Language, Fault> {
         let agent = store::find_agent(&self.planner.pool, agent).await?;
         Ok(agent.map_or(Language::En, |agent| agent.language))
+    }
+
+    /// The account of the assignee on the task's forge: of several, the one that the event asked.
+    async fn account_of_assignee(&self) -> Result<String, Fault> {
+        let (_, account) = store::account_of_task(&self.planner.pool, self.task).await?;
+        match account.as_str() {
+            "" => self.account_of(&self.task.assignee).await,
+            _ => Ok(account),
+        }
     }
 
     /// The account of an agent on the task's forge; empty where it has none.

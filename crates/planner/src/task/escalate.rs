@@ -15,7 +15,7 @@ use chrono::TimeDelta;
 use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::fault::Fault;
-use surety_common::domain::toolchain::marker;
+use surety_common::domain::toolchain::{CHAIN_BOUND, marker};
 use surety_common::store::{self, Escalation, EscalationAction, EscalationEnd};
 use surety_common::telemetry;
 use tokio::time::timeout;
@@ -101,7 +101,8 @@ async fn give_up(planner: &Planner, escalation: &Escalation, why: String) -> Res
     let key = (escalation.run_id, escalation.wanted.action);
     let now = planner.now();
     let task = store::find_task(&planner.pool, escalation.run_id).await?;
-    let infra = match task.as_ref().filter(|task| has_room(task, 0)) {
+    let has_room = task.as_ref().is_some_and(|task| has_room(task, 0));
+    let infra = match task.as_ref().filter(|_| has_room) {
         Some(task) => infrastructure_task(planner, task, "forge_api_unreachable").await?,
         None => None,
     };
@@ -113,7 +114,7 @@ async fn give_up(planner: &Planner, escalation: &Escalation, why: String) -> Res
     match (start, &task) {
         (Some(start), _) => start_runs(planner, vec![start]).await,
         (None, Some(task)) => {
-            raise(task, "no_infra");
+            raise(task, if has_room { "no_infra" } else { CHAIN_BOUND });
             Ok(())
         }
         (None, None) => Ok(()),

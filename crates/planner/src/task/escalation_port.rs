@@ -59,7 +59,12 @@ impl PortError {
 /// written again.
 pub trait EscalationPort: Send + Sync {
     /// Whether a client is configured for the repository.
-    fn reaches(&self, forge: &str, repo: &str) -> bool;
+    fn reaches(&self, forge: &str, repo: &str) -> bool {
+        self.forge_of(forge, repo).is_some()
+    }
+
+    /// The name of the forge that the configuration has for the repository.
+    fn forge_of(&self, forge: &str, repo: &str) -> Option<String>;
 
     /// Writes a comment on a pull request or an issue, and answers its address.
     fn comment_once<'a>(&'a self, posting: &'a Posting)
@@ -135,8 +140,8 @@ impl NoForge {
 }
 
 impl EscalationPort for NoForge {
-    fn reaches(&self, _: &str, _: &str) -> bool {
-        false
+    fn forge_of(&self, _: &str, _: &str) -> Option<String> {
+        None
     }
 
     fn probe_mode(&self, _: &str, _: &str) -> ProbeMode {

@@ -6,15 +6,15 @@ use surety_common::domain::fault::Fault;
 use surety_common::domain::toolchain::{
     ActionType, Assignee, Forge, Role, ToolchainEvent, authors_of,
 };
-use surety_common::store::{Admission, Assigned, LeftOut, StoredTask};
+use surety_common::store::{Admission, Assigned, LeftOut};
 
 /// Where an event happened, and who caused it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin<'a> {
     /// The forge and the repository.
     pub(super) place: (Forge, &'a str),
-    /// What the event asks for; none for an action of the service's own.
-    pub(super) action: Option<ActionType>,
+    /// What the event asks for.
+    pub(super) action: ActionType,
     /// The account that caused it.
     pub(super) from: &'a str,
     /// Its facts.
@@ -26,19 +26,9 @@ impl<'a> Origin<'a> {
     pub(super) fn of(event: &'a ToolchainEvent) -> Self {
         Self {
             place: (event.source, &event.subject.repo),
-            action: Some(event.action_type()),
+            action: event.action_type(),
             from: &event.from,
             context: &event.context,
-        }
-    }
-
-    /// That of a task which an event made.
-    pub(super) fn of_task(task: &'a StoredTask) -> Self {
-        Self {
-            place: (Forge::from_text(&task.forge).unwrap_or(Forge::Gitea), &task.subject.repo),
-            action: ActionType::from_text(&task.payload.action_type),
-            from: &task.payload.from,
-            context: &task.payload.context,
         }
     }
 }
@@ -70,7 +60,6 @@ pub(super) async fn find_agent(
 /// The accounts that wrote what is reviewed, and their agents by the forges file.
 fn authors(planner: &Planner, Origin { place, action, from, context }: Origin<'_>) -> LeftOut {
     let (forge, repo) = place;
-    let Some(action) = action else { return LeftOut::default() };
     let accounts = authors_of(action, from, context);
     let of_file = |login: &String| planner.escalations.agent_of_account(forge, repo, login);
     LeftOut { agents: accounts.iter().filter_map(of_file).collect(), accounts }

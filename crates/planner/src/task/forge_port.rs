@@ -12,8 +12,8 @@ use surety_common::domain::toolchain::{
 use surety_common::store::{self, StoredTask};
 use surety_forge::once::{Marked, comment_once, issue_once};
 use surety_forge::{
-    CloneSource, Forge, ForgeError, Forges, NewIssue, ProbeAnswer, PullRequest, PullState,
-    RepoName, Review, ReviewState,
+    CloneSource, Forge, ForgeError, Forges, NewIssue, PullRequest, PullState, RepoName, Review,
+    ReviewState,
 };
 
 /// No escalation is attempted for longer: nothing with its mark is older.
@@ -92,8 +92,9 @@ impl From<ForgeError> for PortError {
 }
 
 impl EscalationPort for ForgePort {
-    fn reaches(&self, forge: &str, repo: &str) -> bool {
-        self.service(forge, repo).is_some()
+    fn forge_of(&self, forge: &str, repo: &str) -> Option<String> {
+        let (settings, _) = self.forges.service(ForgeKind::from_text(forge)?, repo)?;
+        RepoName::new(repo).ok().map(|_| settings.name.clone())
     }
 
     fn probe_mode(&self, forge: &str, repo: &str) -> ProbeMode {
@@ -264,12 +265,7 @@ impl EscalationPort for ForgePort {
                     return None;
                 }
             };
-            let probed = self.forges.probe(&task.payload, &accounts, task.happened_at).await;
-            match probed.answer {
-                ProbeAnswer::Passed { own_part_holds }
-                | ProbeAnswer::Failed { own_part_holds, .. } => Some(own_part_holds),
-                ProbeAnswer::NotAsked(_) | ProbeAnswer::Unreachable(_) => None,
-            }
+            self.forges.own_part(&task.payload, &accounts, task.happened_at).await
         })
     }
 }

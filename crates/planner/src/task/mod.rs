@@ -7,6 +7,7 @@
 mod admit;
 mod arrived;
 mod assign;
+mod circuits;
 mod conversation;
 mod end;
 mod escalate;
@@ -16,8 +17,9 @@ mod forge_port;
 mod mail;
 mod open_gauge;
 #[cfg(test)]
-mod outage_tests;
+pub(crate) mod outage_tests;
 mod reading;
+mod render;
 mod repeated;
 pub(crate) mod report;
 mod rules;
@@ -30,6 +32,7 @@ mod withdraw;
 
 pub(crate) use admit::{Admitted, AdmittedState, AdmittedTask, admit, admit_all};
 pub(crate) use arrived::Arrived;
+pub(crate) use circuits::Circuits;
 pub use escalation_port::{EscalationPort, NoForge, PortError, Posting, PullOfCommit};
 pub(crate) use forge_port::ForgePort;
 pub use mail::Mail;

@@ -1,6 +1,7 @@
 //! Requests that a forge repeats.
 
 use super::{TaskType, Toolchain};
+use serde_json::Value;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::toolchain::{Placed, ToolchainEvent, Withdrawal, asks_the_same};
@@ -18,6 +19,21 @@ pub(super) enum Asked {
     Now(String),
     /// It asked for this task before, or that one is open and asks for the same.
     Before(Uuid),
+}
+
+/// All that fails of a commit's build is one task: while it is open, and for what is not later than its last failure.
+pub(super) async fn failed_before(
+    admission: &mut Admission,
+    event: &ToolchainEvent,
+) -> Result<Option<Uuid>, Fault> {
+    let Some(commit) = event.failed_commit() else { return Ok(None) };
+    let place = (event.source, event.subject.repo.as_str());
+    let Some(build) = admission.build_of(place, commit).await? else { return Ok(None) };
+    if build.is_open && event.happened_at > build.asked_at {
+        admission.ask_again(&[build.run_id], event.happened_at).await?;
+    }
+    let is_known = build.is_open || event.happened_at <= build.asked_at;
+    Ok(is_known.then_some(build.run_id))
 }
 
 /// A forge asks again for what it asked for before: a review, or work on an issue. Once that task has ended, a later event
@@ -42,7 +58,12 @@ pub(super) async fn asked_before(
     if !event.can_repeat() || asked_at <= first.asked_at || !is_named {
         return Ok(Asked::Before(first.run_id));
     }
-    let open = known.iter().find(|task| task.is_open && asks_the_same(&task.placed, placed));
+    // Commits that were pushed again are asked for by no task about those that took their place meanwhile.
+    let new_sha = event.context.get("new_sha").and_then(Value::as_str).unwrap_or_default();
+    let open = known.iter().find(|task| {
+        let is_other_push = !new_sha.is_empty() && task.new_sha != new_sha;
+        task.is_open && asks_the_same(&task.placed, placed) && !is_other_push
+    });
     let open = open.map(|task| task.run_id);
     let noted: Vec<Uuid> = open.into_iter().chain([first.run_id]).collect();
     admission.ask_again(&noted, asked_at).await?;

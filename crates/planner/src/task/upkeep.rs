@@ -141,43 +141,47 @@ async fn act(planner: &Planner, cause: TaskCause, run_id: Uuid) -> Result<(), Fa
     }
 }
 
-/// Hands a task again, or ends it after the last reminder. While the forge shows that the assignee's own part holds, or
+/// What a task waits for where the forge says so.
+const FORGE: &str = "forge";
+
+/// Hands a task again, or ends it after the last reminder. While the forge shows that only CI or a reviewer is missing, or
 /// the assignee says that it waits and the forge does not say otherwise, no reminder counts: it is looked at again later.
 async fn remind(planner: &Planner, task: &StoredTask) -> Result<(), Fault> {
     let run_id = task.run_id;
+    let said = Some(task.waiting_for.as_str()).filter(|said| !said.is_empty() && *said != FORGE);
     let waits = match planner.escalations.own_part_holds(task).await {
-        Some(true) => Some("forge"),
+        Some(true) => said.or(Some(FORGE)),
         Some(false) => None,
-        None => Some(task.waiting_for.as_str()).filter(|said| !said.is_empty()),
+        None => said,
     };
     if let Some(waits) = waits {
         return Ok(store::look_again(&planner.pool, run_id, waits, planner.now()).await?);
     }
     let number = task.reminders.saturating_add(1);
     let hours = task.remind_after_s / 3600;
-    let text = if number > MAX_REMINDERS { String::new() } else { reminder(number, hours) };
-    let handed = if text.is_empty() { String::new() } else { format!("{text}\n\n") };
-    let counted = (task.reminders, handed.as_str());
-    if !store::remind_task(&planner.pool, run_id, counted, planner.now()).await? {
-        return Ok(());
+    if number > MAX_REMINDERS {
+        // The forge may have taken its time: a report counts that arrived meanwhile. The end of the task stops its clock.
+        let now = planner.now();
+        let is_due = |task: &StoredTask| task.remind_at.is_some_and(|at| at <= now);
+        return match store::find_task(&planner.pool, run_id).await?.filter(is_due) {
+            Some(_) => give_up(planner, run_id, hours).await,
+            None => Ok(()),
+        };
     }
-    if text.is_empty() {
-        return give_up(planner, run_id, hours).await;
-    }
-    telemetry::count_reminder(&task.payload.action_type);
     let entry = NewEntry {
         run_id,
         kind: EntryKind::System,
         author: SYSTEM.to_owned(),
-        body: text,
+        body: reminder(number, hours),
         links: Vec::new(),
         attachment: String::new(),
         at: planner.now(),
     };
-    store::add_entry(&planner.pool, &planner.keys.signing, &entry, |_| None).await?;
-    // An agent that holds the task and is silent gives it back, so that it is handed again.
-    store::offer_again(&planner.pool, run_id, planner.now()).await?;
-    planner.waker.wake_now(Topic::Waits(run_id));
+    let signing = &planner.keys.signing;
+    if store::remind_task(&planner.pool, signing, task.reminders, &entry).await? {
+        telemetry::count_reminder(&task.payload.action_type);
+        planner.waker.wake_now(Topic::Waits(run_id));
+    }
     Ok(())
 }
 

@@ -1,11 +1,12 @@
 //! Mail and the toolchain on two databases: while one is stopped, the other works.
 
 use super::post::{Postbox, to};
+use super::threads::code;
 use crate::toolchain_intake::sender::{OLD, SECRETS, Sent, assigned, exchange, new_id};
 use anyhow::{Context, Result, ensure};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
-use surety_common::wire::client::channel;
+use surety_common::wire::client::{ServiceChannel, channel};
 use surety_common::wire::token::Token;
 use surety_common::wire::v1::toolchain_service_client::ToolchainServiceClient;
 use surety_common::wire::v1::{self, MailState};
@@ -55,6 +56,7 @@ async fn mail_works_without_the_toolchains_database_and_the_toolchain_without_ma
     let sent = patiently(async || agent.send(to(OTHER, "before")).await).await?;
 
     toolchain.stop().await?;
+    mail_is_found(&hooks, &sent.id).await?;
     let read = patiently(async || other.read(&sent.id).await).await?;
     assert_eq!(read.mail.context("a message")?.state(), MailState::Accepted);
     let delivery = Sent::gitea(&new_id(), "issues", &assigned(1), OLD);
@@ -79,11 +81,41 @@ async fn mail_works_without_the_toolchains_database_and_the_toolchain_without_ma
     })
     .await?;
     ensure!(agent.send(to(OTHER, "while it is away")).await.is_err(), "mail was sent to nowhere");
+    only_the_toolchain_is_found(&hooks, &sent.id).await?;
     mail.again().await?;
     patiently(async || agent.send(to(OTHER, "after")).await).await?;
     drop(planner);
     drop(mail_side);
     home.drop().await
+}
+
+type Calls = ToolchainServiceClient<ServiceChannel>;
+
+fn of_run(run_id: &str) -> v1::GetTaskRequest {
+    v1::GetTaskRequest { run_id: run_id.to_owned() }
+}
+
+/// The database of the toolchain is away.
+async fn mail_is_found(calls: &Calls, mail_id: &str) -> Result<()> {
+    let found = patiently(async || Ok(calls.clone().get_task(of_run(mail_id)).await?)).await?;
+    assert_eq!(found.into_inner().task.context("a task")?.task_type, "mail");
+    let entries = v1::ListTaskEntriesRequest { run_id: mail_id.to_owned(), ..Default::default() };
+    calls.clone().list_task_entries(entries).await?;
+    Ok(())
+}
+
+/// The database of mail is away.
+async fn only_the_toolchain_is_found(calls: &Calls, mail_id: &str) -> Result<()> {
+    let toolchain =
+        v1::ListTasksRequest { task_type: "toolchain".to_owned(), ..Default::default() };
+    let tasks = calls.clone().list_tasks(toolchain).await?.into_inner().tasks;
+    let [task] = tasks.as_slice() else { anyhow::bail!("{tasks:#?}") };
+    let found = calls.clone().get_task(of_run(&task.run_id)).await?.into_inner();
+    assert_eq!(found.task.context("a task")?.task_type, "toolchain");
+    // A run that no database in reach has may be in the one that is away.
+    let unknown = calls.clone().get_task(of_run(mail_id)).await.map_err(Into::into);
+    assert_eq!(code(unknown)?, "database_unavailable");
+    Ok(())
 }
 
 /// Tries until it succeeds: a database that was just started takes connections a little later.

@@ -2,10 +2,13 @@
 
 use super::post::{Postbox, request, to};
 use anyhow::{Context, Result, ensure};
+use std::time::Duration;
 use surety_common::wire::status::from_status;
+use surety_common::wire::token::Token;
 use surety_common::wire::v1::{self, MailState};
-use surety_e2e::agent::{AGENT, Agent, FOREIGN, OTHER, PERSON, token_file};
-use surety_e2e::harness::Deployment;
+use surety_e2e::agent::{AGENT, Agent, FOREIGN, OTHER, PERSON, secret, token_file};
+use surety_e2e::harness::{Deployment, PATIENCE};
+use tokio::time::timeout;
 
 pub(super) fn code<T: std::fmt::Debug>(answer: Result<T>) -> Result<String> {
     let error = answer.err().context("it was answered")?;
@@ -17,7 +20,8 @@ pub(super) fn code<T: std::fmt::Debug>(answer: Result<T>) -> Result<String> {
 async fn messages_are_accepted_when_read_or_answered_and_fail_at_their_deadline() -> Result<()> {
     let tokens = token_file()?;
     let tokens = tokens.path().to_string_lossy().into_owned();
-    let deployment = Deployment::start_with(&[("SURETY_TOKEN_FILE", &tokens)]).await?;
+    let mut deployment = Deployment::start_with(&[("SURETY_TOKEN_FILE", &tokens)]).await?;
+    deployment.use_token(Token::new(&secret(PERSON))?);
     let url = deployment.planner.url();
     let (agent, other) = (Postbox::of(&url, AGENT)?, Postbox::of(&url, OTHER)?);
     let person = Postbox::of(&url, PERSON)?;
@@ -62,6 +66,7 @@ async fn messages_are_accepted_when_read_or_answered_and_fail_at_their_deadline(
     let forged = v1::SendMailRequest { from: PERSON.to_owned(), ..to(OTHER, "x") };
     assert_eq!(code(agent.send(forged).await)?, "permission_denied");
     fails_at_its_deadline(&agent, &other).await?;
+    waits_for_its_answer_whatever_ends_its_run(&deployment, &agent, &other).await?;
     deployment.finish().await
 }
 
@@ -75,5 +80,51 @@ async fn fails_at_its_deadline(agent: &Postbox, other: &Postbox) -> Result<()> {
     let told = told.mail.context("a message")?;
     assert_eq!((told.from.as_str(), &told.in_reply_to), ("system", &late.id));
     ensure!(told.body.contains("unanswered"), "{}", told.body);
+    Ok(())
+}
+
+async fn waits_for_its_answer_whatever_ends_its_run(
+    deployment: &Deployment,
+    agent: &Postbox,
+    other: &Postbox,
+) -> Result<()> {
+    // A driver that says that it is done has not answered.
+    let asked = agent.send(request(OTHER, "Which host?", 3600)).await?;
+    let driver = Agent::new(deployment.executors.first().context("an executor")?, OTHER, "w")?;
+    let work = driver.work(&asked.id).await?;
+    driver.submit(&work, r#"{"action":"done","goal_check":"I know it."}"#).await?;
+    deployment.wait_for_end(&asked.id).await?;
+    let open = agent.sent_as(&asked.id, MailState::Open).await?;
+    assert_eq!(open.failure, "");
+    let answered = other.reply(&asked.id, "db-2").await?.answered.context("a message")?;
+    assert_eq!(answered.state(), MailState::Accepted);
+    let accepted = v1::ListMailRequest {
+        sent: true,
+        states: vec![MailState::Accepted.into()],
+        ..Default::default()
+    };
+    ensure!(agent.list(accepted).await?.iter().any(|mail| mail.id == asked.id));
+
+    // An operator cancels it: its sender is told at once.
+    let asked = agent.send(request(OTHER, "Which user?", 3600)).await?;
+    let cancel = v1::CancelRunRequest { run_id: asked.id.clone(), ..Default::default() };
+    deployment.runs()?.cancel_run(cancel).await?;
+    let failed = agent.sent_as(&asked.id, MailState::Failed).await?;
+    let told = async {
+        loop {
+            let inbox = agent.inbox().await?;
+            let of_thread = inbox.into_iter().find(|mail| mail.thread_id == failed.thread_id);
+            if let Some(told) = of_thread {
+                return agent.read(&told.id).await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let told = timeout(PATIENCE, told).await.context("the sender was not told")??;
+    let told = told.mail.context("a message")?;
+    ensure!(told.body.contains("cancelled"), "{}", told.body);
+    let failed = agent.sent_as(&asked.id, MailState::Failed).await?;
+    assert_eq!(failed.failure, "cancelled");
+    assert_eq!(code(other.reply(&asked.id, "too late").await)?, "wait_closed");
     Ok(())
 }

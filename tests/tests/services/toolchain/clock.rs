@@ -3,7 +3,7 @@
 use super::{LOGIN, Stage};
 use anyhow::{Result, ensure};
 use surety_common::wire::v1;
-use surety_e2e::agent::{AGENT, OTHER};
+use surety_e2e::agent::{AGENT, OTHER, PERSON};
 
 /// Sets the database's clock on, for the processes that come after it.
 pub(super) async fn set_clock(stage: &mut Stage, hours: i32) -> Result<()> {
@@ -29,6 +29,11 @@ async fn a_task_is_handed_again_twice_and_then_fails_unless_its_assignee_waits_f
     let mut stage = Stage::start().await?;
     let silent = stage.assigned(31, LOGIN).await?;
     let waits = stage.assigned(32, LOGIN).await?;
+    // No agent answers for this one, and none is a coordinator: nothing is counted before it is handed to one.
+    let gone = v1::DeleteAgentRequest { id: OTHER.to_owned() };
+    stage.tasks(PERSON)?.delete_agent(gone).await?;
+    let without = stage.assigned(33, "dora").await?;
+    stage.put(OTHER, &[], &[]).await?;
     let work = stage.agent(AGENT)?.work(&silent).await?;
     let note = |identity: &str, waiting_for: &str| v1::AddTaskEntryRequest {
         run_id: waits.clone(),
@@ -47,6 +52,12 @@ async fn a_task_is_handed_again_twice_and_then_fails_unless_its_assignee_waits_f
         let handed = stage.handed(&silent).await?;
         let first = format!("Reminder {reminders} of 2");
         ensure!(handed.instructions.starts_with(&first), "{handed:#?}");
+        // The agent that leases it again is handed the same, as its step and in its conversation.
+        let again = stage.agent(AGENT)?.work(&silent).await?;
+        let step = again.context.step.unwrap_or_default();
+        ensure!(step.description == handed.instructions.trim(), "{step:#?}");
+        let told = again.context.messages.iter().any(|message| message.text.contains(&first));
+        ensure!(told, "{:#?}", again.context.messages);
         // Each planner counts its own.
         let metrics = stage.deployment.planner.get("/metrics").await?;
         let counted = r#"surety_task_reminders_total{action_type="issue_assigned"} 1"#;
@@ -55,6 +66,11 @@ async fn a_task_is_handed_again_twice_and_then_fails_unless_its_assignee_waits_f
     // The silent holder of the lease lost it, so that the task was offered again.
     let lost = stage.agent(AGENT)?.submit(&work, r#"{"action":"done","goal_check":"x"}"#).await;
     ensure!(super::reason(lost)? == "lease_lost");
+    let waited = stage.task(&without).await?;
+    ensure!(waited.reminders == 0 && waited.outcome.is_empty(), "{waited:#?}");
+    stage.put(OTHER, &[("gitea", "dora")], &["coordinator", "infra"]).await?;
+    let given = stage.caused_by(&without, 1).await?;
+    ensure!(given[0].assignee == OTHER && given[0].reminders == 0, "{given:#?}");
     set_clock(&mut stage, 15).await?;
     let failed = stage.ended(&silent).await?;
     let why = (failed.failure.as_str(), failed.failure_class.as_str());

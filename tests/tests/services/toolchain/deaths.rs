@@ -4,7 +4,7 @@ use super::{LOGIN, Stage, issue};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use surety_common::wire::v1;
-use surety_e2e::agent::{AGENT, PERSON};
+use surety_e2e::agent::{AGENT, OTHER, PERSON};
 
 /// A planner that ends at a point, in place of the running one.
 async fn planner_that_ends_at(stage: &mut Stage, point: &str) -> Result<()> {
@@ -70,5 +70,36 @@ async fn a_planner_that_ends_behind_a_withdrawal_leaves_the_end_of_its_task_to_t
     ensure!(again.tasks.is_empty(), "{again:#?}");
     let late = stage.submit("issues", &issue(42, LOGIN)).await?;
     ensure!(late.tasks.iter().all(|task| task.result != "created"), "{late:#?}");
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_planner_that_ends_while_it_gives_or_reminds_leaves_the_rest_to_the_next_one()
+-> Result<()> {
+    let mut stage = Stage::start().await?;
+    let gone = v1::DeleteAgentRequest { id: OTHER.to_owned() };
+    stage.tasks(PERSON)?.delete_agent(gone).await?;
+    let waiting = stage.assigned(43, "dora").await?;
+    planner_that_ends_at(&mut stage, "planner.after_assignment:1").await?;
+    stage.put(OTHER, &[("gitea", "dora")], &[]).await?;
+    stage.deployment.planner.wait_for_exit().await?;
+    stage.deployment.replace_planner().await?;
+    let replaced = stage.ended(&waiting).await?;
+    ensure!(replaced.outcome == "superseded", "{replaced:#?}");
+    let given = stage.caused_by(&waiting, 1).await?;
+    let [given] = given.as_slice() else { anyhow::bail!("{given:#?}") };
+    ensure!(given.assignee == OTHER, "{given:#?}");
+
+    planner_that_ends_at(&mut stage, "planner.before_reminder:1").await?;
+    let pool = stage.deployment.database.pool().await?;
+    let due = "update task set remind_at = created_at where run_id::text = $1";
+    sqlx::query(due).bind(&given.run_id).execute(&pool).await?;
+    stage.deployment.planner.wait_for_exit().await?;
+    stage.deployment.replace_planner().await?;
+    stage.wait_for(&given.run_id, "reminded", |task| task.reminders == 1).await?;
+    let request = v1::ListTaskEntriesRequest { run_id: given.run_id.clone(), ..Default::default() };
+    let entries = stage.tasks(PERSON)?.list_task_entries(request).await?.into_inner().entries;
+    let reminders = entries.iter().filter(|entry| entry.body.contains("Reminder")).count();
+    ensure!(reminders == 1, "{entries:#?}");
     stage.deployment.finish().await
 }

@@ -20,8 +20,8 @@ pub(super) struct List {
     #[arg(long, default_value = "", hide_default_value = true)]
     assignee: String,
 
-    /// Only tasks of this type, such as toolchain.
-    #[arg(long = "type", default_value = "", hide_default_value = true)]
+    /// Tasks of this type: toolchain or mail.
+    #[arg(long = "type", default_value = "toolchain")]
     task_type: String,
 
     /// Only tasks whose runs have not ended.

@@ -2,7 +2,7 @@
 
 use super::action::EventType;
 use super::event::{Assignee, Ignored, MAX_SUMMARY};
-use super::payload::{Payload, cut};
+use super::payload::{Payload, cut, one_line};
 use super::reading::Reading;
 use super::role::Role;
 use super::source::{Occurrence, Source, context};
@@ -35,19 +35,26 @@ pub(super) fn workflow_run(source: &Source<'_>) -> Result<Reading, Problem> {
     if !is_failed(payload.text("/workflow_run/conclusion")) {
         return Ok(Reading::Ignored(Ignored::NotFailed));
     }
-    let name = payload.title("/workflow_run/name");
+    // Gitea names the workflow beside the run.
+    let name = one_line(payload.first_text(&[
+        "/workflow_run/name",
+        "/workflow/name",
+        "/workflow_run/display_title",
+        "/workflow_run/path",
+    ]));
     failed(
         source,
         Build {
             repo: source.repo()?,
-            number: first_pull(payload, "/workflow_run/pull_requests"),
+            number: first_pull(payload, "/workflow_run/pull_requests")
+                .or_else(|| payload.number("/pull_request/number").ok()),
             branch: payload.title("/workflow_run/head_branch"),
             commit: payload.commit("/workflow_run/head_sha")?,
             account: first_login(
                 payload,
                 &["/pull_request/user/login", "/workflow_run/actor/login", "/sender/login"],
             ),
-            summary: format!("{name}: {}", payload.text("/workflow_run/conclusion")),
+            summary: said(&name, payload.text("/workflow_run/conclusion")),
             jobs: vec![name],
             happened_at: payload.time(&[
                 "/workflow_run/updated_at",
@@ -55,7 +62,7 @@ pub(super) fn workflow_run(source: &Source<'_>) -> Result<Reading, Problem> {
                 "/workflow_run/created_at",
                 "/repository/updated_at",
             ])?,
-            mark: payload.number("/workflow_run/id")?.to_string(),
+            mark: run_mark(payload)?,
             address: payload.address("/workflow_run/html_url"),
         },
     )
@@ -80,7 +87,7 @@ pub(super) fn check_suite(source: &Source<'_>) -> Result<Reading, Problem> {
             branch: payload.title("/check_suite/head_branch"),
             commit: payload.commit("/check_suite/head_sha")?,
             account: first_login(payload, &["/sender/login"]),
-            summary: format!("{name}: {}", payload.text("/check_suite/conclusion")),
+            summary: said(&name, payload.text("/check_suite/conclusion")),
             jobs: vec![name],
             happened_at: payload.time(&["/check_suite/updated_at", "/check_suite/created_at"])?,
             mark: payload.number("/check_suite/id")?.to_string(),
@@ -131,7 +138,7 @@ pub(super) fn action_run(source: &Source<'_>) -> Result<Reading, Problem> {
             branch: payload.title("/run/prettyref"),
             commit: payload.commit("/run/commit_sha")?,
             account: first_login(payload, &["/run/trigger_user/login", "/sender/login"]),
-            summary: format!("{workflow}: {}", payload.title("/run/title")),
+            summary: said(&workflow, &payload.title("/run/title")),
             jobs: vec![workflow],
             happened_at: payload.time(&["/run/stopped", "/run/updated", "/run/created"])?,
             mark: payload.number("/run/id")?.to_string(),
@@ -144,6 +151,7 @@ fn failed(source: &Source<'_>, build: Build) -> Result<Reading, Problem> {
     let Build { repo, number, branch, commit, account, summary, jobs, happened_at, mark, address } =
         build;
     let Some(account) = account else { return Ok(Reading::Ignored(Ignored::NoAccount)) };
+    let jobs: Vec<String> = jobs.into_iter().filter(|job| !job.is_empty()).collect();
     let occurrence = Occurrence {
         event_type: EventType::CiFailed,
         from: source.payload.optional_login("/sender/login").unwrap_or_else(|| account.clone()),
@@ -192,6 +200,18 @@ pub(super) fn deployment(source: &Source<'_>) -> Result<Reading, Problem> {
         brief: String::new(),
     };
     Ok(source.tasks(&occurrence, [Assignee::Role(Role::Infra)]))
+}
+
+/// What a build says, behind its name.
+fn said(name: &str, says: &str) -> String {
+    if name.is_empty() { says.to_owned() } else { format!("{name}: {says}") }
+}
+
+/// The run of a workflow, and which attempt of it: a run that is started again keeps its id.
+fn run_mark(payload: Payload<'_>) -> Result<String, Problem> {
+    let id = payload.number("/workflow_run/id")?;
+    let attempt = payload.number("/workflow_run/run_attempt").ok().filter(|attempt| *attempt > 1);
+    Ok(attempt.map_or_else(|| id.to_string(), |attempt| format!("{id} {attempt}")))
 }
 
 fn is_failed(word: &str) -> bool {

@@ -69,9 +69,21 @@ impl ToolchainEvent {
         Place { forge: *source, subject, brief }
     }
 
-    /// Whether the forge can ask for the same again, with the same key and a later time.
+    /// Whether the forge can ask for the same again, with the same key and a later time: a build of the same commit that is
+    /// started again, and commits that are pushed again after others took their place.
     pub const fn can_repeat(&self) -> bool {
-        matches!(self.event_type, EventType::ReviewRequested | EventType::IssueAssigned)
+        matches!(
+            self.event_type,
+            EventType::ReviewRequested
+                | EventType::IssueAssigned
+                | EventType::CommitsPushed
+                | EventType::CiFailed
+        )
+    }
+
+    /// The commit whose build failed; none of another event, and where the delivery names none.
+    pub fn failed_commit(&self) -> Option<&str> {
+        failed_commit(self.action_type(), &self.context)
     }
 
     /// The same commits for a reviewer that the delivery does not name.
@@ -145,6 +157,12 @@ impl ToolchainEvent {
         self.context.insert("branch".to_owned(), Value::from(branch));
         self.assignee = Assignee::Account(author);
     }
+}
+
+/// The commit whose build failed, by what a task asks for and its context.
+pub fn failed_commit(action: ActionType, context: &Map<String, Value>) -> Option<&str> {
+    let commit = context.get("commit_sha").and_then(Value::as_str);
+    commit.filter(|commit| action == ActionType::CiFailure && !commit.is_empty())
 }
 
 /// A status or a check run of a commit that failed.

@@ -48,7 +48,7 @@ pub use brief::{MAX_BRIEF, brief};
 pub use delivery::{Delivery, MAX_DELIVERY};
 pub use event::{
     Assignee, FailedCheck, Ignored, LineComment, MAX_CHANGED_FILES, MAX_FAILED_CHECKS,
-    ToolchainEvent,
+    ToolchainEvent, failed_commit,
 };
 pub use failure::{
     CHAIN_BOUND, FailureClass, MAX_BUSINESS_FAILURES, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS,

@@ -151,29 +151,63 @@ fn is_mail(action_type: &str) -> bool {
 }
 
 /// Words of the external state that a report names, in lower case.
-const STATES: [&str; 16] = [
-    "ci ",
-    "ci:",
-    "ci通过",
-    "ci 通过",
+const STATES: [&str; 30] = [
+    "ci",
     "build",
+    "builds",
+    "built",
     "test",
+    "tests",
+    "tested",
     "review",
-    "merged",
+    "reviews",
+    "reviewed",
     "merge",
+    "merges",
+    "merged",
+    "push",
+    "pushes",
     "pushed",
     "deploy",
+    "deploys",
+    "deployed",
+    "deployment",
     "commit",
-    "合并",
-    "评审",
-    "测试",
-    "部署",
+    "commits",
+    "committed",
+    "rebuilt",
+    "approve",
+    "approved",
+    "redeployed",
+    "retested",
+    "workflow",
+    "pipeline",
+];
+/// The same in a language without spaces between its words.
+const CHINESE_STATES: [&str; 5] = ["合并", "评审", "测试", "部署", "推送"];
+/// Words with a slash or a full stop that name no file.
+const NO_FILES: [&str; 12] = [
+    "and/or",
+    "either/or",
+    "n/a",
+    "w/o",
+    "yes/no",
+    "he/she",
+    "his/her",
+    "pass/fail",
+    "e.g",
+    "i.e",
+    "a.m",
+    "p.m",
 ];
 
 /// Whether a report names no file, no build, no review and no address.
 fn is_thin(report: &str) -> bool {
     let text = report.to_lowercase();
-    let names_state = STATES.iter().any(|word| text.contains(word)) || text.ends_with("ci");
+    // `latest` and `preview` name no state.
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    let names_state = words.any(|word| STATES.contains(&word))
+        || CHINESE_STATES.iter().any(|word| text.contains(word));
     let is_named = |word: &str| {
         let word = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '#');
         let is_number = word.strip_prefix('#').is_some_and(|rest| rest.parse::<u64>().is_ok());
@@ -184,7 +218,14 @@ fn is_thin(report: &str) -> bool {
 
 /// Whether a word looks like a path or the name of a file.
 fn is_file(word: &str) -> bool {
-    let Some((stem, extension)) = word.rsplit_once('.') else { return word.contains('/') };
+    if NO_FILES.contains(&word) {
+        return false;
+    }
+    let Some((stem, extension)) = word.rsplit_once('.') else {
+        // A name on each side of each slash, but for one that begins or ends the path.
+        let path = word.trim_matches('/');
+        return path.contains('/') && path.split('/').all(|name| !name.is_empty());
+    };
     let is_extension = (1..=5).contains(&extension.len())
         && extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && extension.bytes().any(|byte| byte.is_ascii_alphabetic());

@@ -32,15 +32,18 @@ union all
 union all
 (
     select 'remind', run_id from task
-    where remind_at is not null and ended_at is null and remind_at <= $1
+    where remind_at is not null and ended_at is null and remind_at <= $1 and assignee <> ''
     order by remind_at limit $2
 )
 union all
 (
     select 'assign', run_id from task
-    where assignee = '' and ended_at is null and not is_notice and started_at is not null
+    -- Looked for in turn, when an agent was registered since, and from time to time: the file of forges names agents, too.
+    where assignee = '' and ended_at is null and not is_notice and started_at is not null and superseded_by is null
       and exists (select from agent)
-    order by run_id limit $2
+      and (assign_tried_at is null or assign_tried_at <= $4
+           or assign_tried_at <= (select max(updated_at) from agent))
+    order by assign_tried_at nulls first, run_id limit $2
 )
 union all
 (

@@ -10,8 +10,11 @@ where (case when $2 then mail.sender else mail.receiver end) = $1
   and ($5::uuid is null or mail.thread_id = $5)
   and ($6::uuid is null or mail.run_id < $6)
   and (cardinality($3::text[]) = 0 or case
-        when mail.failure <> '' or execution.state in ('FAILED', 'CANCELLED') then 'failed'
+        when mail.failure <> '' then 'failed'
         when execution.state = 'DONE' then 'accepted'
+        when execution.state in ('FAILED', 'CANCELLED')
+             and (mail.answered_at is not null or (mail.kind = 'inform' and mail.read_at is not null)) then 'accepted'
+        when execution.state = 'CANCELLED' then 'failed'
         else 'open' end = any ($3))
 order by mail.run_id desc
 limit $7

@@ -2,7 +2,9 @@
 
 use super::columns::{JudgedColumns, stored_instant};
 use super::row::StoredTask;
-use crate::domain::toolchain::{Assignee, Forge, Language, Subject, TaskPayload};
+use crate::domain::toolchain::{
+    ActionType, Assignee, Forge, Language, Subject, TaskPayload, failed_commit,
+};
 use crate::store::StoreError;
 use chrono::{DateTime, Utc};
 use sqlx::{PgPool, PgTransaction};
@@ -257,6 +259,12 @@ pub(super) fn to_number(number: u64) -> Result<i64, StoreError> {
     i64::try_from(number).map_err(|error| StoreError::corrupt("the number of a subject", error))
 }
 
+/// The commit whose failed build a task is about; empty for another task.
+fn build_commit(payload: &TaskPayload) -> &str {
+    let action = ActionType::from_text(&payload.action_type);
+    action.and_then(|action| failed_commit(action, &payload.context)).unwrap_or_default()
+}
+
 pub(in crate::store) async fn insert_task(
     transaction: &mut PgTransaction<'_>,
     task: &NewTask,
@@ -289,6 +297,7 @@ pub(in crate::store) async fn insert_task(
         .bind(count(task.business_failures))
         .bind(task.created_at)
         .bind(i64::try_from(task.remind_after_s).unwrap_or(i64::MAX))
+        .bind(build_commit(&task.payload))
         .fetch_optional(&mut **transaction)
         .await?;
     if stored.is_some() {

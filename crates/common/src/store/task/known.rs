@@ -7,7 +7,7 @@ use crate::domain::toolchain::{
 };
 use crate::store::StoreError;
 use chrono::{DateTime, Utc};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 /// A task that is known about the subject of an event.
@@ -29,6 +29,8 @@ pub struct KnownTask {
     pub ended_at: Option<DateTime<Utc>>,
     /// Its chain, and its place there, from 1.
     pub chain: (Uuid, u32),
+    /// The commit that was pushed; empty for a task about something else.
+    pub new_sha: String,
 }
 
 #[derive(sqlx::FromRow)]
@@ -53,10 +55,12 @@ impl KnownRow {
     fn into_task(self, subject: &Subject) -> Result<Option<KnownTask>, StoreError> {
         let Some(assignee) = asked(&self.addressee) else { return Ok(None) };
         let Some(action) = ActionType::from_text(&self.action_type) else { return Ok(None) };
-        let reviewer = match self.payload.as_str() {
-            "" => String::new(),
-            payload => self.reviewer(action, payload)?,
+        let context = match self.payload.as_str() {
+            "" => Map::new(),
+            payload => self.context(payload)?,
         };
+        let new_sha = context.get("new_sha").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let reviewer = reviewer_of(action, &context).to_owned();
         let placed = Placed {
             action,
             subject: Subject { is_pull_request: self.is_pull_request, ..subject.clone() },
@@ -73,16 +77,17 @@ impl KnownRow {
             created_at: self.created_at,
             ended_at: self.ended_at,
             chain: (self.chain_id, u32::try_from(self.depth).unwrap_or(u32::MAX)),
+            new_sha,
         }))
     }
 
-    fn reviewer(&self, action: ActionType, payload: &str) -> Result<String, StoreError> {
+    fn context(&self, payload: &str) -> Result<Map<String, Value>, StoreError> {
         let corrupt =
             |why: String| StoreError::corrupt(format!("task {} column payload", self.run_id), why);
         let payload: Value =
             serde_json::from_str(payload).map_err(|error| corrupt(error.to_string()))?;
         let payload = TaskPayload::read(&payload).map_err(|problem| corrupt(problem.message))?;
-        Ok(reviewer_of(action, &payload.context).to_owned())
+        Ok(payload.context)
     }
 }
 
@@ -102,6 +107,17 @@ pub struct MadeBefore {
     pub run_id: Uuid,
     /// The forge's time of the last event that asked for it.
     pub asked_at: DateTime<Utc>,
+}
+
+/// The task about the failed build of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
+pub struct KnownBuild {
+    /// Its run.
+    pub run_id: Uuid,
+    /// The forge's time of the last event that asked for it.
+    pub asked_at: DateTime<Utc>,
+    /// Whether it has not ended, and no event left nothing to do for it.
+    pub is_open: bool,
 }
 
 #[derive(sqlx::FromRow)]
@@ -210,6 +226,23 @@ impl Admission {
         Ok(sqlx::query_as(include_str!("../sql/task_of_event.sql"))
             .bind(namespace)
             .bind(event_key)
+            .fetch_optional(&mut *self.transaction)
+            .await?)
+    }
+
+    /// The task about the failed build of a commit: an open one, else the one that was asked for last.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn build_of(
+        &mut self,
+        (forge, repo): (Forge, &str),
+        commit: &str,
+    ) -> Result<Option<KnownBuild>, StoreError> {
+        Ok(sqlx::query_as(include_str!("../sql/task_of_build.sql"))
+            .bind(forge.as_str())
+            .bind(repo)
+            .bind(commit)
             .fetch_optional(&mut *self.transaction)
             .await?)
     }

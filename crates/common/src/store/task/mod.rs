@@ -31,9 +31,11 @@ pub use history::{
     DecisionWait, NewEntry, add_entry, decision_wait, hold_task, list_entries, report_task,
 };
 pub use judged::{JudgedTask, task_history};
-pub use known::{KnownTask, MadeBefore};
-pub use row::{StoredTask, TaskEnd, TaskFilter, TaskPage, find_task, list_tasks};
+pub use known::{KnownBuild, KnownTask, MadeBefore};
+pub use row::{
+    StoredTask, TaskEnd, TaskFilter, TaskPage, find_task, list_tasks, reminded_instructions,
+};
 pub use upkeep::{
-    OpenTasks, TaskCause, TaskKind, assign_task, count_open_tasks, due_tasks, look_again,
-    remind_task, say_waiting, start_tasks,
+    OpenTasks, TaskCause, TaskKind, count_open_tasks, due_tasks, look_again, remind_task,
+    say_waiting, start_tasks, try_assign,
 };

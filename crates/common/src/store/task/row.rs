@@ -273,6 +273,20 @@ pub async fn find_task(pool: &PgPool, run_id: Uuid) -> Result<Option<StoredTask>
     found.map(TaskRow::into_task).transpose()
 }
 
+/// What the assignee of a task is handed since its last reminder; none before the first one.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn reminded_instructions(
+    pool: &PgPool,
+    run_id: Uuid,
+) -> Result<Option<String>, StoreError> {
+    let finding = sqlx::query_scalar(include_str!("../sql/reminded_instructions.sql")).bind(run_id);
+    let found: Option<String> = within(async { Ok(finding.fetch_optional(pool).await?) }).await?;
+    // As the plan of the run has them.
+    Ok(found.map(|instructions| instructions.trim().to_owned()))
+}
+
 /// As [`find_task`], in a transaction.
 pub(super) async fn find_in(
     connection: &mut PgConnection,

@@ -1,7 +1,7 @@
 //! What the clock, a crash or the end of a run makes of tasks.
 
 use super::history::{NewEntry, insert_entry};
-use crate::domain::toolchain::{EntryKind, SYSTEM};
+use crate::crash;
 use crate::store::Signing;
 use crate::store::StoreError;
 use crate::store::pool::within;
@@ -11,6 +11,9 @@ use uuid::Uuid;
 
 /// How long a planner has for what follows a task's row or a report at once, before another one does it.
 const OWN_TIME: TimeDelta = TimeDelta::seconds(5);
+
+/// How long after an agent for a task was looked for in vain it is looked for again, where none was registered meanwhile.
+const ASSIGN_PAUSE: TimeDelta = TimeDelta::seconds(60);
 
 /// Why a planner acts on a task without a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
@@ -44,7 +47,8 @@ pub async fn due_tasks(
     let due = sqlx::query_as(include_str!("../sql/due_tasks.sql"))
         .bind(now)
         .bind(limit)
-        .bind(now - OWN_TIME);
+        .bind(now - OWN_TIME)
+        .bind(now - ASSIGN_PAUSE);
     within(async { Ok(due.fetch_all(pool).await?) }).await
 }
 
@@ -121,60 +125,48 @@ pub async fn look_again(
     within(async { Ok(looking.execute(pool).await?) }).await.map(drop)
 }
 
-/// Counts a reminder of a task that is due at `now` and had `before` of them, and puts `text` before what the assignee
-/// is handed. Returns false where it is not due any more.
+/// Counts a reminder of a task that is due at the time of `entry` and had `before` of them, puts its text before what the
+/// assignee is handed, and ends the lease of an agent that holds the task and is silent, so that it is handed again. Returns
+/// false, and changes nothing, where it is not due any more.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn remind_task(
     pool: &PgPool,
-    run_id: Uuid,
-    (before, text): (u32, &str),
-    now: DateTime<Utc>,
-) -> Result<bool, StoreError> {
-    let reminding = sqlx::query_scalar(include_str!("../sql/remind_task.sql"))
-        .bind(run_id)
-        .bind(now)
-        .bind(i32::try_from(before).unwrap_or(i32::MAX))
-        .bind(text);
-    let number: Option<i32> = within(async { Ok(reminding.fetch_optional(pool).await?) }).await?;
-    Ok(number.is_some())
-}
-
-/// Gives a task without an assignee to an agent. Returns false where it has one, or has ended.
-///
-/// # Errors
-/// [`StoreError`]
-pub async fn assign_task(
-    pool: &PgPool,
     signing: &Signing,
-    run_id: Uuid,
-    (agent, instructions): (&str, &str),
-    now: DateTime<Utc>,
+    before: u32,
+    entry: &NewEntry,
 ) -> Result<bool, StoreError> {
     within(async {
         let mut transaction = pool.begin().await?;
-        let assigning = sqlx::query_scalar(include_str!("../sql/assign_task.sql"))
-            .bind(run_id)
-            .bind(agent)
-            .bind(instructions);
-        let done: Option<Uuid> = assigning.fetch_optional(&mut *transaction).await?;
-        if done.is_none() {
+        let number: Option<i32> = sqlx::query_scalar(include_str!("../sql/remind_task.sql"))
+            .bind(entry.run_id)
+            .bind(entry.at)
+            .bind(i32::try_from(before).unwrap_or(i32::MAX))
+            .bind(format!("{}\n\n", entry.body))
+            .fetch_optional(&mut *transaction)
+            .await?;
+        if number.is_none() {
             return Ok(false);
         }
-        // The run was signed with a task without an assignee: this entry is what binds the present one.
-        let entry = NewEntry {
-            run_id,
-            kind: EntryKind::Assignment,
-            author: SYSTEM.to_owned(),
-            body: agent.to_owned(),
-            links: Vec::new(),
-            attachment: String::new(),
-            at: now,
-        };
-        insert_entry(&mut transaction, signing, &entry).await?;
+        insert_entry(&mut transaction, signing, entry).await?;
+        sqlx::query(include_str!("../sql/offer_again.sql"))
+            .bind(entry.run_id)
+            .bind(entry.at)
+            .execute(&mut *transaction)
+            .await?;
+        crash::point("planner.before_reminder");
         transaction.commit().await?;
         Ok(true)
     })
     .await
+}
+
+/// Notes that no agent was found for a task: others are looked at before it.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn try_assign(pool: &PgPool, run_id: Uuid, now: DateTime<Utc>) -> Result<(), StoreError> {
+    let noting = sqlx::query(include_str!("../sql/try_assign_task.sql")).bind(run_id).bind(now);
+    within(async { Ok(noting.execute(pool).await?) }).await.map(drop)
 }

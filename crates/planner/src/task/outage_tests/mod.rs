@@ -2,9 +2,11 @@
 //! task failed; and forges that repeat and withdraw what they ask for. Real database, real client, real socket.
 
 mod answers;
+mod builds;
 mod clock;
 mod context;
 mod handed;
+mod late;
 mod own;
 mod posting;
 mod requests;
@@ -31,16 +33,16 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 const LOGIN: &str = "alice";
 
 /// A planner with a forge for each failure, whose repositories are `team/m0`, `team/m1` and so on.
-struct Bench {
-    planner: Arc<Planner>,
-    forges: Vec<OneForge>,
+pub(crate) struct Bench {
+    pub(crate) planner: Arc<Planner>,
+    pub(crate) forges: Vec<OneForge>,
     _running: DropGuard,
 }
 
 /// A forge, and how it fails.
-struct OneForge {
-    double: ForgeDouble,
-    repo: String,
+pub(crate) struct OneForge {
+    pub(crate) double: ForgeDouble,
+    pub(crate) repo: String,
     failure: Failure,
 }
 
@@ -56,7 +58,7 @@ fn quick() -> Times {
 }
 
 impl Bench {
-    async fn start(pool: &PgPool, failures: &[Failure], times: Times) -> Self {
+    pub(crate) async fn start(pool: &PgPool, failures: &[Failure], times: Times) -> Self {
         let mut forges = Vec::new();
         for (place, failure) in failures.iter().enumerate() {
             let double = ForgeDouble::start().await.expect("a forge");
@@ -115,7 +117,7 @@ impl Bench {
 
 impl OneForge {
     /// Has a route of the forge fail from now on.
-    fn fails(&self, route: &str, times: usize) {
+    pub(crate) fn fails(&self, route: &str, times: usize) {
         self.double.fail(route, self.failure.clone(), (0, times));
     }
 

@@ -12,6 +12,8 @@ const ROUNDING: Duration = Duration::seconds(2);
 pub struct ProbeFacts {
     /// Whether the pull request is merged.
     pub is_merged: bool,
+    /// Whether the pull request is open.
+    pub is_open: bool,
     /// The newest commit of the pull request or the branch.
     pub head: Option<HeadFact>,
     /// The commit that the event was about.
@@ -87,7 +89,9 @@ impl Finding {
 pub fn decide(question: &ProbeQuestion, facts: &ProbeFacts) -> Finding {
     let ProbeQuestion { since, wanted, .. } = question;
     let is_newer = |at: &DateTime<Utc>| at >= since;
-    let has_replied = facts.replies.iter().any(is_newer);
+    let reviewed = |review: &ReviewFact| question.is_of(&review.author) && is_newer(&review.at);
+    // The text of a review is a reply, too.
+    let has_replied = || facts.replies.iter().any(is_newer) || facts.reviews.iter().any(reviewed);
     match wanted {
         Wanted::Merge { .. } => Finding::of(facts.is_merged, ProbeReason::NotMerged),
         Wanted::Push { .. } if facts.is_merged => Finding::Passed,
@@ -103,10 +107,7 @@ pub fn decide(question: &ProbeQuestion, facts: &ProbeFacts) -> Finding {
             Finding::of(holds, ProbeReason::NoReview)
         }
         Wanted::Response { .. } => {
-            let reviewed =
-                |review: &ReviewFact| question.is_of(&review.author) && is_newer(&review.at);
-            let responded = has_replied || facts.reviews.iter().any(reviewed);
-            Finding::of(responded || has_pushed(*since, facts), ProbeReason::NoResponse)
+            Finding::of(has_replied() || has_pushed(*since, facts), ProbeReason::NoResponse)
         }
         Wanted::PullRequest { issue } => {
             let refers = |pull: &PullFact| pull.is_alive && refers_to(pull, *issue);
@@ -115,14 +116,47 @@ pub fn decide(question: &ProbeQuestion, facts: &ProbeFacts) -> Finding {
         Wanted::Deployment { .. } => {
             Finding::of(facts.deployed.iter().any(is_newer), ProbeReason::NoDeployment)
         }
-        Wanted::Reply { .. } => Finding::of(has_replied, ProbeReason::NoReply),
+        Wanted::Reply { .. } => Finding::of(has_replied(), ProbeReason::NoReply),
     }
 }
 
-/// Whether the assignee's own part is done, so that only CI or a reviewer is missing: reminders stop.
-pub fn own_part_holds(question: &ProbeQuestion, facts: &ProbeFacts) -> bool {
-    let fails = facts.checks == Some(ChecksState::Failing);
-    decide(question, facts).passed() && !fails
+/// Whether the assignee's own part is done and only CI or a reviewer is missing: then the clock of the report stops. Where
+/// nothing but the report is missing it runs. None where the forge does not say what is missing, and the assignee's word counts.
+pub fn own_part_holds(question: &ProbeQuestion, facts: &ProbeFacts) -> Option<bool> {
+    let passed = decide(question, facts).passed();
+    match &question.wanted {
+        Wanted::Merge { .. } if facts.is_merged || !facts.is_open => Some(false),
+        // A pull request cannot be merged before its checks have ended, or before reviewers that no forge names.
+        Wanted::Merge { .. } => match facts.checks {
+            Some(ChecksState::Pending) => Some(true),
+            Some(ChecksState::Failing) => Some(false),
+            Some(ChecksState::None | ChecksState::Passing) | None => None,
+        },
+        Wanted::Push { .. } if !passed || facts.is_merged => Some(false),
+        Wanted::Push { reviewer: Some(reviewer), .. } => {
+            Some(!has_reviewed_again(question.since, reviewer, facts))
+        }
+        // The build of the new commit has not ended, or not begun.
+        Wanted::Push { reviewer: None, .. } => {
+            Some(matches!(facts.checks, Some(ChecksState::Pending | ChecksState::None)))
+        }
+        Wanted::PullRequest { .. } => {
+            Some(passed && !facts.is_merged && facts.checks != Some(ChecksState::Failing))
+        }
+        Wanted::Review { .. }
+        | Wanted::Response { .. }
+        | Wanted::Deployment { .. }
+        | Wanted::Reply { .. } => Some(false),
+    }
+}
+
+/// Whether the reviewer whose result the event was has given another one since.
+fn has_reviewed_again(since: DateTime<Utc>, reviewer: &str, facts: &ProbeFacts) -> bool {
+    facts.reviews.iter().any(|review| {
+        review.is_result
+            && review.author.eq_ignore_ascii_case(reviewer)
+            && review.at > since + ROUNDING
+    })
 }
 
 /// Another commit than that of the event is newer, whatever its date; without a commit of the event its date decides.

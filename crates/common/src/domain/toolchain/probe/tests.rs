@@ -76,7 +76,7 @@ fn a_push_is_another_commit_than_that_of_the_event_whatever_its_date() {
     ] {
         facts.checks = checks;
         assert_eq!(decide(&question, &facts).passed(), holds, "{checks:?}");
-        assert_eq!(own_part_holds(&question, &facts), holds, "{checks:?}");
+        assert_eq!(own_part_holds(&question, &facts), Some(holds), "{checks:?}");
     }
     facts = ProbeFacts { head: head("dddddddd", 5), ..ProbeFacts::default() };
     assert!(decide(&question, &facts).passed());
@@ -132,6 +132,7 @@ fn a_comment_is_answered_by_a_reply_or_a_push() {
     let in_review =
         ProbeFacts { reviews: vec![review("alice", 1, "b", "comment")], ..ProbeFacts::default() };
     assert!(decide(&question, &in_review).passed());
+    assert_eq!(own_part_holds(&question, &in_review), Some(false));
     let head = Some(HeadFact { commit: "c".to_owned(), committed_at: at(1) });
     assert!(decide(&question, &ProbeFacts { head, ..ProbeFacts::default() }).passed());
 }
@@ -152,8 +153,11 @@ fn an_issue_is_answered_by_a_living_pull_request_that_refers_to_it() {
         let pull = PullFact { text: text.to_owned(), branch: branch.to_owned(), is_alive };
         let facts = ProbeFacts { pulls: vec![pull], ..ProbeFacts::default() };
         assert_eq!(decide(&question, &facts).passed(), holds, "{text} {branch}");
-        let failing = ProbeFacts { checks: Some(ChecksState::Failing), ..facts };
-        assert!(!own_part_holds(&question, &failing));
+        assert_eq!(own_part_holds(&question, &facts), Some(holds), "{text} {branch}");
+        let failing = ProbeFacts { checks: Some(ChecksState::Failing), ..facts.clone() };
+        assert_eq!(own_part_holds(&question, &failing), Some(false));
+        let merged = ProbeFacts { is_merged: true, ..facts };
+        assert_eq!(own_part_holds(&question, &merged), Some(false), "only the report is missing");
     }
 }
 
@@ -171,6 +175,13 @@ fn a_mention_is_found_by_its_address_and_answered_by_a_reply() {
         assert_eq!(decide(&question, &none), Finding::Failed(ProbeReason::NoReply));
         let reply = ProbeFacts { replies: vec![at(0)], ..ProbeFacts::default() };
         assert!(decide(&question, &reply).passed());
+        for (author, minute, holds) in
+            [("alice", 1, true), ("alice", -1, false), ("robin", 1, false)]
+        {
+            let reviews = vec![review(author, minute, "b", "comment")];
+            let facts = ProbeFacts { reviews, ..ProbeFacts::default() };
+            assert_eq!(decide(&question, &facts).passed(), holds, "{author} {minute}");
+        }
     }
     let none = ask(EventType::Mention, json!({"source_url": ""}));
     assert_eq!(none, Err(NotAsked::SubjectUnknown));
@@ -195,4 +206,48 @@ fn notices_and_unknown_actions_are_not_asked_about() {
     assert_eq!(decide(&deployed, &facts), Finding::Failed(ProbeReason::NoDeployment));
     let facts = ProbeFacts { deployed: vec![at(2)], ..ProbeFacts::default() };
     assert!(decide(&deployed, &facts).passed());
+}
+
+#[test]
+fn the_clock_runs_where_only_the_report_is_missing() {
+    let of_pull = json!({"repo": "o/r", "pr_number": 7, "reviewer": "robin"});
+    let question = |event| ask(event, of_pull.clone()).expect("a question");
+    let pushed = ProbeFacts {
+        is_open: true,
+        head: Some(HeadFact { commit: "cccccccc".to_owned(), committed_at: at(5) }),
+        event_commit: Some("bbbbbbbb".to_owned()),
+        ..ProbeFacts::default()
+    };
+    let with = |checks| ProbeFacts { checks: Some(checks), ..pushed.clone() };
+    let merged = ProbeFacts { is_merged: true, is_open: false, ..pushed.clone() };
+    let reviewed = |author: &str, word: &str, minute| ProbeFacts {
+        reviews: vec![review(author, minute, "cccccccc", word)],
+        ..with(ChecksState::Passing)
+    };
+    use ChecksState::{Failing, None as Without, Passing, Pending};
+    for (event, facts, holds) in [
+        // The merge is not possible before the checks end; whether a reviewer is missing, the assignee says.
+        (EventType::ReviewApproved, with(Pending), Some(true)),
+        (EventType::ReviewApproved, with(Failing), Some(false)),
+        (EventType::ReviewApproved, with(Passing), None),
+        (EventType::ReviewApproved, with(Without), None),
+        (EventType::ReviewApproved, merged.clone(), Some(false)),
+        // The new review is missing, until it is there.
+        (EventType::ChangesRequested, with(Passing), Some(true)),
+        (EventType::ChangesRequested, reviewed("robin", "changes", 0), Some(true)),
+        (EventType::ChangesRequested, reviewed("Robin", "approve", 9), Some(false)),
+        (EventType::ChangesRequested, reviewed("robin", "comment", 9), Some(true)),
+        (EventType::ChangesRequested, reviewed("erin", "approve", 9), Some(true)),
+        (EventType::ChangesRequested, merged.clone(), Some(false)),
+        // The build is missing, until it has ended.
+        (EventType::CiFailed, with(Pending), Some(true)),
+        (EventType::CiFailed, with(Without), Some(true)),
+        (EventType::CiFailed, with(Passing), Some(false)),
+        (EventType::CiFailed, with(Failing), Some(false)),
+        (EventType::CiFailed, merged, Some(false)),
+        (EventType::ReviewRequested, reviewed("alice", "approve", 9), Some(false)),
+        (EventType::ReviewRequested, with(Pending), Some(false)),
+    ] {
+        assert_eq!(own_part_holds(&question(event), &facts), holds, "{event} {facts:?}");
+    }
 }

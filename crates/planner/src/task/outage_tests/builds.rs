@@ -1,0 +1,114 @@
+//! All that fails of a commit's build is one task, and a build that fails again, or commits that come back, are another one.
+
+use super::super::AdmittedState::{Created, Existed, Superseded};
+use super::requests::{REPO, at, end_all, pull, put, states, take, task};
+use super::{Bench, LOGIN, quick};
+use serde_json::{Value, json};
+use sqlx::PgPool;
+
+/// A job of a commit's build that failed at a minute.
+fn status(commit: &str, job: &str, minute: u32) -> Value {
+    json!({
+        "sha": commit, "state": "failure", "context": job, "description": "2 of 9 failed",
+        "commit": {"id": commit, "author": {"username": LOGIN}},
+        "created_at": at(minute), "updated_at": at(minute),
+        "repository": {"full_name": REPO}, "sender": {"login": LOGIN}
+    })
+}
+
+/// The workflow of it, whose pull request the delivery names.
+fn workflow(commit: &str, minute: u32) -> Value {
+    json!({
+        "action": "completed",
+        "workflow_run": {
+            "id": 7, "run_attempt": 1, "conclusion": "failure", "head_sha": commit, "head_branch": "fix/1",
+            "actor": {"login": "lead"}, "completed_at": at(minute)
+        },
+        "workflow": {"name": "tests"},
+        "pull_request": {"number": 1, "user": {"login": LOGIN}},
+        "repository": {"full_name": REPO}, "sender": {"login": "lead"}
+    })
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn all_that_fails_of_a_build_is_one_task_and_what_fails_again_is_another(pool: PgPool) {
+    let bench = Bench::start(&pool, &[], quick()).await;
+    let planner = &*bench.planner;
+    let (commit, newer) = ("a".repeat(40), "b".repeat(40));
+    let first = take(planner, "status", &status(&commit, "unit", 1)).await;
+    assert_eq!(states(&first), [Created]);
+    let store = take(planner, "status", &status(&commit, "store", 2)).await;
+    let all = take(planner, "workflow_run", &workflow(&commit, 3)).await;
+    for more in [&store, &all] {
+        assert_eq!((states(more), more[0].run_id), (vec![Existed], first[0].run_id));
+    }
+    end_all(&pool).await;
+    // Deliveries that are repeated after the end are no new failures.
+    for (event, body) in [
+        ("status", status(&commit, "unit", 1)),
+        ("status", status(&commit, "store", 2)),
+        ("workflow_run", workflow(&commit, 3)),
+    ] {
+        assert_eq!(states(&take(planner, event, &body).await), [Existed], "{body}");
+    }
+    // The same job of the same commit fails again.
+    let again = take(planner, "status", &status(&commit, "unit", 9)).await;
+    assert_eq!(states(&again), [Created]);
+    assert_ne!(again[0].run_id, first[0].run_id);
+    end_all(&pool).await;
+    let workflow_again = take(planner, "workflow_run", &workflow(&commit, 10)).await;
+    assert_eq!(states(&workflow_again), [Created]);
+    // A newer build of the pull request that fails leaves nothing to do for the older one.
+    let later = take(
+        planner,
+        "workflow_run",
+        &json!({
+            "action": "completed",
+            "workflow_run": {
+                "id": 8, "conclusion": "failure", "head_sha": newer, "head_branch": "fix/1",
+                "actor": {"login": "lead"}, "completed_at": at(12)
+            },
+            "workflow": {"name": "tests"},
+            "pull_request": {"number": 1, "user": {"login": LOGIN}},
+            "repository": {"full_name": REPO}, "sender": {"login": "lead"}
+        }),
+    )
+    .await;
+    assert_eq!(states(&later), [Created]);
+    assert!(task(planner, workflow_again[0].run_id).await.is_superseded);
+    assert_eq!(
+        task(planner, later[0].run_id).await.payload.context["failed_jobs"],
+        json!(["tests"])
+    );
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn commits_that_are_pushed_again_ask_for_their_review_again(pool: PgPool) {
+    let bench = Bench::start(&pool, &[], quick()).await;
+    let planner = &*bench.planner;
+    put(planner, "carol", &[]).await;
+    let pushed = |minute: u32, commit: &str| {
+        let mut body = pull("synchronize", minute, &["carol"]);
+        body["pull_request"]["head"]["sha"] = json!(commit.repeat(40));
+        body
+    };
+    let first = take(planner, "pull_request", &pushed(1, "a")).await;
+    let other = take(planner, "pull_request", &pushed(2, "b")).await;
+    assert_eq!((states(&first), states(&other)), (vec![Created], vec![Created]));
+    // A force-push puts the first commit back.
+    let back = take(planner, "pull_request", &pushed(3, "a")).await;
+    assert_eq!(states(&back), [Created]);
+    assert!(task(planner, other[0].run_id).await.is_superseded);
+    let present = task(planner, back[0].run_id).await;
+    assert_eq!(present.payload.context["new_sha"], json!("a".repeat(40)));
+    // Repeated deliveries make nothing, and neither does the same head while its task is open.
+    for (minute, commit) in [(1, "a"), (2, "b"), (3, "a"), (4, "a")] {
+        let repeated = take(planner, "pull_request", &pushed(minute, commit)).await;
+        assert!(
+            matches!(states(&repeated)[..], [Existed | Superseded]),
+            "{minute}: {:?}",
+            states(&repeated)
+        );
+    }
+    assert!(!task(planner, back[0].run_id).await.is_superseded);
+}
