@@ -228,13 +228,25 @@ impl Driven<'_> {
             Some("PlanPatch") => PlanSource::PatchText(plan.to_string()),
             _ => PlanSource::PlanText(plan.to_string()),
         };
+        let mut plans = PlannerServiceClient::new(self.planner()?);
+        let lease = v1::LeasePlanRequest {
+            planner_id: "agent".to_owned(),
+            run_id: self.run_id.to_owned(),
+            wait: Some(prost_types::Duration { seconds: NEXT_TURN_S, nanos: 0 }),
+            ..Default::default()
+        };
+        let lease_epoch = match plans.lease_plan(lease).await {
+            Ok(leased) => leased.into_inner().lease.map_or(0, |lease| lease.lease_epoch),
+            Err(status) => return self.note::<()>(Err(status)),
+        };
         let request = v1::SubmitPlanRequest {
             run_id: self.run_id.to_owned(),
             expected_revision: 1,
             plan_source: Some(source),
+            lease_epoch,
             ..Default::default()
         };
-        let answer = PlannerServiceClient::new(self.planner()?).submit_plan(request).await;
+        let answer = plans.submit_plan(request).await;
         self.note(answer)
     }
 

@@ -248,7 +248,11 @@ fn is_source(word: &str, files: &dyn StartFiles) -> bool {
         && word.chars().all(is_plain)
         && !word.starts_with('/')
         && !word.contains("..")
-        && !SOURCES.iter().any(|other| files.is_check_input(&format!("{stem}.{other}")))
+        // An object is one by its name, whatever it is made from.
+        && !SOURCES
+            .iter()
+            .filter(|other| **other != "o")
+            .any(|other| files.is_check_input(&format!("{stem}.{other}")))
 }
 
 fn is_of_word(letter: char) -> bool {
@@ -327,7 +331,7 @@ mod tests {
 
     impl StartFiles for Files {
         fn is_check_input(&self, path: &str) -> bool {
-            path.contains("test")
+            path.contains("test") || path.ends_with(".o")
         }
 
         fn has_stem(&self, stem: &str) -> bool {
