@@ -38,6 +38,7 @@ use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -63,6 +64,8 @@ pub(crate) struct Shared {
     /// The calls and the answers that were not as the APIs are published.
     faults: Mutex<Vec<String>>,
     calls: watch::Sender<Vec<Called>>,
+    /// Counted when a call arrives, also where its caller leaves before the answer.
+    arrived: AtomicUsize,
     deliveries: watch::Sender<Vec<Delivered>>,
 }
 
@@ -83,6 +86,7 @@ impl ForgeDouble {
             hooks: Mutex::default(),
             faults: Mutex::default(),
             calls: watch::Sender::new(Vec::new()),
+            arrived: AtomicUsize::new(0),
             deliveries: watch::Sender::new(Vec::new()),
         });
         Ok(Self {
@@ -162,7 +166,13 @@ impl ForgeDouble {
         locked(&self.shared.hooks).push(hook);
     }
 
-    /// The calls that arrived.
+    /// How many calls arrived, those that have no answer yet included.
+    #[must_use]
+    pub fn arrived(&self) -> usize {
+        self.shared.arrived.load(Ordering::Relaxed)
+    }
+
+    /// The calls that were answered.
     #[must_use]
     pub fn calls(&self) -> Vec<Called> {
         self.shared.calls.borrow().clone()

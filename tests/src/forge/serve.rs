@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -53,15 +54,12 @@ async fn answer(Extracted(shared): Extracted<Arc<Shared>>, request: Request) -> 
         );
         return respond(reply, None, &parts.headers);
     }
+    shared.arrived.fetch_add(1, Ordering::Relaxed);
     let read = read_path(&path);
     let form = read.as_ref().map(|(form, _)| *form);
     let route = read.as_ref().and_then(|(form, parts)| route(*form, &method, parts));
     let accept = parts.headers.get("accept").and_then(|it| it.to_str().ok()).unwrap_or_default();
-    // GitHub has one path for both.
-    let name = match route.map_or("", |(name, _)| name) {
-        "pull" if accept.contains(".diff") => "diff",
-        name => name,
-    };
+    let name = name_of(route.map_or("", |(name, _)| name), accept);
     let account = read.as_ref().and_then(|(form, _)| account(&shared, *form, &parts.headers));
     let entry = called(
         &method,
@@ -100,6 +98,11 @@ async fn answer(Extracted(shared): Extracted<Arc<Shared>>, request: Request) -> 
     }
     record(&shared, entry, reply.status);
     respond(reply, form, &parts.headers)
+}
+
+/// The name of a route. GitHub has one path for a pull request and its difference.
+fn name_of(route: &'static str, accept: &str) -> &'static str {
+    if route == "pull" && accept.contains(".diff") { "diff" } else { route }
 }
 
 /// The refusal of a call that is not as the API is published; the client is at fault.

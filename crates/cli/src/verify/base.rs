@@ -17,8 +17,6 @@ use crate::plan_file::{read_beside, read_text};
 
 /// Where the checks are, below the workspace.
 pub const DEFAULT_PLAN: &str = ".surety/checks.yaml";
-/// What the workspace is compared with, where no command changes it.
-pub const DEFAULT_BASE: &str = "HEAD";
 /// The caution about hidden checks whose files a participant could read.
 pub const OVERLAY_READABLE: &str = "overlay_readable";
 /// The largest checks file in bytes.

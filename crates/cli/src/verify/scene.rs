@@ -24,7 +24,6 @@ use surety_executor::tool::{
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::base::DEFAULT_BASE;
 use super::plan::VerifyPlan;
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
@@ -36,6 +35,9 @@ const PREFIX: &str = "surety-verify-";
 /// Variables that a participant does not get: the service's own.
 const OWN_PREFIX: &str = "SURETY_";
 const OWN_DATABASE: &str = "DATABASE_URL";
+
+/// What the workspace is compared with, where no command changes it.
+pub const DEFAULT_BASE: &str = "HEAD";
 
 /// What the workspace is compared with.
 #[derive(Debug, Clone)]
