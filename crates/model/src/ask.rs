@@ -169,7 +169,8 @@ pub async fn ask(
         match replied {
             Ok(reply) => return Answer::Said(said(reply, made, &span)),
             Err(ChatError::ContextTooLong { said, .. }) => {
-                if !fitting.shorten(tokens, said.clone()) {
+                let asked = request.max_output_tokens.unwrap_or(profile.max_output_tokens);
+                if !fitting.shorten((tokens, u64::from(asked)), said.clone()) {
                     return too_long(said);
                 }
             }
@@ -226,21 +227,21 @@ impl Fitting {
     }
 
     /// How long a reply to a prompt of so many tokens is asked for: a prompt that must be kept leaves it less room, and not
-    /// less than half.
+    /// less than the shortest of the tries.
     fn output_for(&self, tokens: u64) -> u64 {
         let Some(length) = self.length else { return self.most_output };
-        let least = self.most_output.min(length) / 2;
+        let least = self.most_output.min(length) / 8;
         self.most_output.min(length.saturating_sub(tokens).max(least)).max(1)
     }
 
-    /// Whether there is another try after the endpoint refused a prompt of so many tokens: with the length that it took
-    /// before, then with half of it each time.
-    fn shorten(&mut self, tokens: u64, said: String) -> bool {
+    /// Whether there is another try after the endpoint refused a prompt of so many tokens, with a reply of so many: with
+    /// the length that it took before, then with half of both each time.
+    fn shorten(&mut self, (tokens, asked): (u64, u64), said: String) -> bool {
         self.tries += 1;
         match self.taken.take() {
             Some(taken) => self.shorten_to(taken),
             None => {
-                (self.room, self.most_output) = (tokens / 2, (self.most_output / 2).max(1));
+                (self.room, self.most_output) = (tokens / 2, (asked / 2).max(1));
                 self.length = None;
             }
         }
@@ -337,7 +338,8 @@ fn of_error(error: ChatError, made: ModelReply, span: &Span) -> Answer {
                 retry_after = retry_after.map(|after| after.min(LONGEST_PAUSE));
             }
             let why = format!("{code}: {}", shortened(&error.to_string()));
-            let is_correctable = error.blame() != Blame::Endpoint;
+            let is_correctable = error.blame() == Blame::Configuration
+                || matches!(error, ChatError::BadRequest { .. });
             Answer::Away(Away { profile: made.endpoint, code, why, retry_after, is_correctable })
         }
     }

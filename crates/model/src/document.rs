@@ -457,7 +457,6 @@ impl Reading<'_> {
     }
 }
 
-/// A price of a million tokens, in billionths of the currency for each token.
 /// Whether a host is this machine.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();

@@ -120,6 +120,7 @@ impl Endpoint {
         let before = self.length(model);
         let mut lengths = self.lengths();
         let since = lengths.get(model).filter(|_| before.is_some()).map(|(_, since)| *since);
+        let refused = before.map_or(refused, |length| refused.min(length.refused));
         let taken = before.map(|length| length.taken).filter(|taken| *taken < refused);
         let length = Length { refused, taken: taken.unwrap_or_default() };
         lengths.insert(model.to_owned(), (length, since.unwrap_or_else(Instant::now)));
@@ -147,7 +148,10 @@ impl Endpoint {
         let mut holds = self.holds();
         let before = holds.remove(model);
         let has_failed = matches!(error, ChatError::Overloaded { .. });
-        let may_end = has_failed && before.as_ref().is_none_or(|hold| !hold.is_over);
+        let now = Clock::now();
+        // That of a rate limit stays, and so does that of an endpoint that was not back.
+        let forbids = |hold: &Hold| hold.is_over || hold.until > now && !hold.may_end;
+        let may_end = has_failed && !before.as_ref().is_some_and(forbids);
         let until = before.as_ref().map_or(until, |hold| until.max(hold.until));
         let probed_at = before.and_then(|hold| hold.probed_at);
         let hold = Hold { until, error: error.clone(), may_end, probed_at, is_over: false };

@@ -37,6 +37,7 @@ pub(crate) fn set_prices(
     Ok(())
 }
 
+/// A price of a million tokens, in billionths of the currency for each token.
 fn read_price(profile: &str, prices: Prices) -> Result<Price, ProfileError> {
     let nanos = |price: f64| -> Result<u64, ProfileError> {
         if !(0.0..=1_000_000.0).contains(&price) {

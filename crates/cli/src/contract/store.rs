@@ -117,7 +117,8 @@ impl Store {
     /// Whether a server of the contract lives.
     fn is_served(&self) -> Result<bool, Failure> {
         let path = self.folder.join(SERVED);
-        let file = match File::open(&path) {
+        // A file system of a network locks for writing only what is open for it.
+        let file = match File::options().read(true).write(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(Failure::file(&path)(error)),

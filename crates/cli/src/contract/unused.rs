@@ -22,17 +22,19 @@ impl Contract {
             Some(checks) if checks.path != file || !is_there(&file) => None,
             Some(checks) => {
                 let is_same = read_text(&file).is_ok_and(|text| text == checks.text);
+                let taken =
+                    if self.commit.is_some() { "that of the commit" } else { "it as it is" };
                 (!is_same).then(|| {
                     format!(
-                        "{DEFAULT_PLAN} of the workspace is not what this contract holds; `surety contract new` takes \
-                         that of the commit"
+                        "{DEFAULT_PLAN} of the workspace is not what this contract holds; `surety contract new` takes {taken}"
                     )
                 })
             }
             None if is_there(&file) => Some(format!(
-                "the contract has no checks of the user: {DEFAULT_PLAN} is in the workspace, and was not in {}; \
-                 commit it, then run `surety contract new`",
-                self.start()
+                "the contract has no checks of the user: {DEFAULT_PLAN} is in the workspace, and was not in {}; {}run \
+                 `surety contract new`",
+                self.start(),
+                if self.commit.is_some() { "commit it, then " } else { "" }
             )),
             None => {
                 let top = work_tree_top(root)?.join(DEFAULT_PLAN);

@@ -260,6 +260,9 @@ impl Driver {
         let Some(step) = held.as_ref() else {
             return self.release_plan(release, is_anyones).await?.ok_or_else(unleased);
         };
+        if release.lease_epoch.is_some_and(|epoch| self.holds_plan(epoch)) {
+            return self.release_plan(release, is_anyones).await?.ok_or_else(unleased);
+        }
         is_meant(step.fence.lease_epoch, release.lease_epoch, is_anyones)?;
         let Some(step) = held.take() else { return Err(unleased()) };
         self.give_back(&step, release.reason).await?;

@@ -82,7 +82,9 @@ impl Driver {
             "context": wire_json::message("PlanContext", &context).to_serde(),
             "what_next": ANSWER,
         });
-        Ok(Answer { text: bounded(context_text(&context)), value })
+        // A client may show its model this text alone.
+        let text = format!("{}\nlease_epoch {}", context_text(&context), lease.lease_epoch);
+        Ok(Answer { text: bounded(text), value })
     }
 
     /// Submits the leased plan. A refused one ends the lease, and is corrected after another one.
@@ -135,6 +137,14 @@ impl Driver {
             Ok(()) => note("surety: the connection ended; the leased plan was released"),
             Err(failure) => note(&failure.to_text()),
         }
+    }
+
+    /// Whether a plan is leased under this lease.
+    pub(super) fn holds_plan(&self, lease_epoch: u64) -> bool {
+        let held = self.held_plan().ok();
+        held.is_some_and(|held| {
+            held.as_ref().is_some_and(|plan| plan.fence.lease_epoch == lease_epoch)
+        })
     }
 
     /// Gives the leased plan back. Answers whether one was leased.

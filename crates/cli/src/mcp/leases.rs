@@ -55,7 +55,7 @@ pub(super) fn is_meant(
         ),
         None => (
             "the call names no lease_epoch, and comes without a session".to_owned(),
-            "Name the lease_epoch that surety_lease returned, or connect with a session.",
+            "Name the lease_epoch that surety_lease or surety_lease_plan returned, or connect with a session.",
         ),
     };
     Err(Failure::new(Code::ValueInvalid, message, advice).at("lease_epoch"))

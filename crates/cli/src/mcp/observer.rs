@@ -85,7 +85,11 @@ impl Observer {
         self.used.store(true, Ordering::Relaxed);
         let contract = self.store.open()?;
         let mut answer = self.answer(&contract)?;
-        let Some(round) = self.store.last_round()? else { return Ok(answer) };
+        let round = self.store.last_round().unwrap_or_else(|failure| {
+            note(&failure.to_text());
+            None
+        });
+        let Some(round) = round else { return Ok(answer) };
         let found = match compare(&self.opening.folder, &round.verdict.workspace, None).await {
             Ok(comparison) => Some(comparison.found),
             Err(failure) => {

@@ -189,7 +189,7 @@ impl Tool {
 /// What names a lease.
 fn lease_epoch() -> Value {
     json!({"type": ["integer", "string"], "description":
-        "The lease_epoch that surety_lease returned. It is needed over HTTP without a session."})
+        "The lease_epoch that surety_lease or surety_lease_plan returned. It is needed over HTTP without a session."})
 }
 
 /// The properties of a proposed plan.

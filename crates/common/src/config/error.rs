@@ -42,7 +42,7 @@ pub enum ConfigError {
         "the key {key} of the {service} in {key_file} is not trusted in {trusted}, so no reader of that file would trust \
          its successor. Name the file that the services read with --trusted-keys-file (SURETY_TRUSTED_KEYS_FILE), and \
          the key file of the service with --key-file; or trust the key first: `surety keys make {service} \
-         --key-file {key_file}`"
+         --key-file {key_file} --trusted-keys-file {trusted}`"
     )]
     KeyNotTrusted {
         /// The id of the key.

@@ -200,10 +200,16 @@ pub(super) fn keep_owner(file: &File, path: &Path) -> io::Result<Option<u32>> {
     let own = file.metadata()?;
     if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
         let (uid, gid) = (like.uid(), like.gid());
-        fchown(file, Some(uid), Some(gid)).map_err(|error| {
-            let why = format!("its owner, the user {uid} with the group {gid}, cannot be kept: {error}; run the command as that user");
-            io::Error::new(error.kind(), why)
-        })?;
+        match fchown(file, Some(uid), Some(gid)) {
+            Err(error) if mode.is_some() => {
+                let why = format!(
+                    "its owner, the user {uid} with the group {gid}, cannot be kept: {error}; run the command as that user"
+                );
+                return Err(io::Error::new(error.kind(), why));
+            }
+            // A new file is the caller's where the caller may not give it away.
+            Ok(()) | Err(_) => {}
+        }
     }
     Ok(mode)
 }

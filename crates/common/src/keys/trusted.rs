@@ -172,7 +172,11 @@ fn open_lock(lock: &Path, path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
     match options.create_new(true).open(lock) {
-        Ok(made) => keep_owner(&made, path).map(|_| made),
+        // The file of trusted keys has its user in any case.
+        Ok(made) => match keep_owner(&made, path) {
+            Ok(_) => Ok(made),
+            Err(error) => std::fs::remove_file(lock).and(Err(error)),
+        },
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             options.create_new(false).open(lock)
         }

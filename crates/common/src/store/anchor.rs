@@ -49,7 +49,11 @@ impl AnchorBatch {
                 sqlx::query_scalar(include_str!("sql/anchored_through.sql"))
                     .fetch_one(&mut *transaction)
                     .await?;
-            let Some(since) = since else { return Ok(None) };
+            let Some(since) = since else {
+                // The lock goes at once, and not when the connection is used again.
+                transaction.rollback().await?;
+                return Ok(None);
+            };
             let rows: Vec<UnanchoredRow> =
                 sqlx::query_as(include_str!("sql/verdicts_to_anchor.sql"))
                     .bind(since - LATE)
@@ -58,8 +62,13 @@ impl AnchorBatch {
                     .await?;
             let lines =
                 rows.iter().map(|row| anchored_line(&row.run_id.to_string(), &row.signature));
-            let tree = AnchorTree::over(lines.collect());
-            Ok(tree.map(|tree| Self { transaction, rows, tree }))
+            match AnchorTree::over(lines.collect()) {
+                Some(tree) => Ok(Some(Self { transaction, rows, tree })),
+                None => {
+                    transaction.rollback().await?;
+                    Ok(None)
+                }
+            }
         })
         .await
     }

@@ -5,9 +5,9 @@ use super::execution::read_state;
 use super::journal::read_row;
 use super::pages::count;
 use super::query_batcher::QueryBatcher;
+use super::stored_time::StoredTime;
 use crate::domain::journal::{Event, StoredRow, Wanted};
 use crate::domain::machine::run::RunState;
-use chrono::{DateTime, Utc};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{FromRow, PgPool, Postgres};
@@ -47,7 +47,7 @@ struct FollowRow {
     state: String,
     blocked_from: Option<String>,
     sequence: Option<i64>,
-    at: Option<DateTime<Utc>>,
+    at: Option<StoredTime>,
     actor: Option<String>,
     entries: Option<String>,
 }
@@ -115,7 +115,7 @@ fn read_page(wish: Wish, rows: &[PgRow]) -> Result<Option<Page>, StoreError> {
 impl FollowRow {
     fn events(&self, wish: Wish) -> Result<Vec<Event>, StoreError> {
         let (Some(sequence), Some(at), Some(actor), Some(text)) =
-            (self.sequence, self.at, &self.actor, &self.entries)
+            (self.sequence, self.at.map(StoredTime::nearest), &self.actor, &self.entries)
         else {
             return Ok(Vec::new());
         };

@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use super::pool::within;
+use super::stored_time::StoredTime;
 use crate::domain::json;
 use crate::domain::plan::Plan;
 use chrono::{DateTime, Utc};
@@ -39,6 +40,7 @@ struct PlanRow {
     parent_digest: String,
     reason: String,
     body: String,
+    #[sqlx(try_from = "StoredTime")]
     created_at: DateTime<Utc>,
 }
 

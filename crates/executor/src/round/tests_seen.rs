@@ -93,7 +93,14 @@ pub(super) struct StartRecipes {
 /// Reads the recipes of a line at the start. It blocks.
 pub(super) fn start_recipes(workspace: &Workspace, line: &str) -> StartRecipes {
     let project = AtStart(workspace);
-    let Recipes { commands, targets } = recipes_of(line, &project);
+    let Recipes { commands, targets, implicit } = recipes_of(line, &project);
+    // A file of the start in their place may be a script that nothing makes.
+    let is_new = |path: &String| {
+        workspace
+            .locate(path)
+            .and_then(|place| workspace.kind(&place))
+            .is_ok_and(|kind| kind.is_none())
+    };
     let is_test = |path: &str| convention_of(path) == Some(InputKind::Test);
     let of_command = |(folder, command): &(String, String)| {
         let mut found = scripts_of_recipe(folder, command);
@@ -103,7 +110,11 @@ pub(super) fn start_recipes(workspace: &Workspace, line: &str) -> StartRecipes {
     };
     StartRecipes {
         scripts: commands.iter().flat_map(of_command).collect(),
-        targets: targets.into_iter().filter(|target| language_of(target).is_none()).collect(),
+        targets: targets
+            .into_iter()
+            .chain(implicit.into_iter().filter(is_new))
+            .filter(|target| language_of(target).is_none())
+            .collect(),
     }
 }
 

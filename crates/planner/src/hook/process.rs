@@ -113,21 +113,28 @@ pub(super) async fn drain(
     let mut reading: FuturesUnordered<_> = None.into_iter().map(read).collect();
     let mut ending: FuturesUnordered<_> = None.into_iter().map(end).collect();
     let (mut may_be_more, mut is_idle) = (false, true);
+    // What is under way ends all the same.
+    let mut failed: Option<Fault> = None;
     loop {
         let held = reading.len() + ending.len() * IN_ONE_TRANSACTION;
         let has_room = taking.is_empty() && held + AT_ONCE <= MOST_HELD;
-        if may_be_more && has_room && !shutdown.is_cancelled() {
+        if may_be_more && has_room && failed.is_none() && !shutdown.is_cancelled() {
             may_be_more = false;
             taking.push(take(planner));
         }
         let is_at_work = !(taking.is_empty() && reading.is_empty() && ending.is_empty());
         tokio::select! {
             Some(taken) = taking.next() => {
-                let taken: Vec<TakenDelivery> = taken?;
-                if !taken.is_empty() {
-                    (may_be_more, is_idle) = (true, false);
-                    crash::point("planner.after_take_delivery");
-                    reading.extend(taken.into_iter().map(read));
+                match taken {
+                    Ok(taken) if taken.is_empty() => {}
+                    Ok(taken) => {
+                        (may_be_more, is_idle) = (true, false);
+                        crash::point("planner.after_take_delivery");
+                        reading.extend(taken.into_iter().map(read));
+                    }
+                    Err(fault) => {
+                        failed.get_or_insert(fault);
+                    }
                 }
             }
             Some(first) = reading.next(), if ending.len() < TRANSACTIONS => {
@@ -139,11 +146,16 @@ pub(super) async fn drain(
                 }
                 ending.push(end(together));
             }
-            Some(ended) = ending.next() => ended?,
+            Some(ended) = ending.next() => if let Err(fault) = ended {
+                failed.get_or_insert(fault);
+            },
             () = arrived.notified(), if is_at_work => may_be_more = true,
             () = tokio::time::sleep(INTERVAL), if is_at_work => may_be_more = true,
             else => break,
         }
+    }
+    if let Some(fault) = failed {
+        return Err(fault);
     }
     // At rest it sends one statement.
     if !is_idle {

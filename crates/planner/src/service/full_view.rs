@@ -24,6 +24,13 @@ pub(super) async fn full_view(
     id: Uuid,
     sight: Sight,
 ) -> Result<v1::GetRunResponse, Fault> {
+    // Read before the rows that are checked, so that nothing is shown which the check has not seen.
+    let latest = store::latest_work(&planner.pool, id, FULL_VIEW).await;
+    let found = store::find_run(&planner.pool, id).await;
+    let given = match &found {
+        Ok(Some(record)) => verdict(planner, record).await,
+        Ok(None) | Err(_) => Ok(None),
+    };
     let signed = planner.signed(id).await?;
     let outline = signed.outline().clone();
     let keys = planner.keys.trust.as_ref().map(|trust| trust.trusted());
@@ -35,12 +42,11 @@ pub(super) async fn full_view(
         }
     };
     let report = signed.check(keys.as_deref(), seen).await?;
-    let latest = store::latest_work(&planner.pool, id, FULL_VIEW).await;
     let events = unless_rewritten(latest, &report)?.unwrap_or_default();
     let (mut receipts, mut turns) = (Vec::new(), Vec::new());
     for event in events {
-        match work::shown(event, sight).entry {
-            Entry::Receipt(receipt) => receipts.push(work::signed(*receipt, &proofs)),
+        match event.entry {
+            Entry::Receipt(receipt) => receipts.push(work::receipt_for(*receipt, sight, &proofs)),
             Entry::Turn(turn) => turns.push((*turn).into()),
             Entry::Transition(_)
             | Entry::Plan(_)
@@ -51,11 +57,11 @@ pub(super) async fn full_view(
             | Entry::Forked(_) => {}
         }
     }
-    let record = unless_rewritten(store::find_run(&planner.pool, id).await, &report)?.flatten();
+    let record = unless_rewritten(found, &report)?.flatten();
     let plan = record.as_ref().and_then(plan_of);
     let mut run = match record {
         Some(record) => {
-            let verdict = unless_rewritten(verdict(planner, &record).await, &report)?.flatten();
+            let verdict = unless_rewritten(given, &report)?.flatten();
             let signature = verdict.as_ref().and_then(|(_, signature)| signature.clone());
             let mut run = present(planner, record, verdict.map(|(verdict, _)| verdict)).await?;
             if let (Some(verdict), Some((key_id, signature))) = (&mut run.verdict, signature) {

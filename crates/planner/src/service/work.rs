@@ -54,12 +54,19 @@ pub(super) fn receipt_in(
     sight: Sight,
     proofs: &ReceiptProofs,
 ) -> Option<v1::EvidenceReceipt> {
-    let Entry::Receipt(receipt) = shown(event, sight).entry else { return None };
-    Some(signed(*receipt, proofs))
+    let Entry::Receipt(receipt) = event.entry else { return None };
+    Some(receipt_for(*receipt, sight, proofs))
 }
 
-/// A receipt with what signs it.
-pub(super) fn signed(receipt: EvidenceReceipt, proofs: &ReceiptProofs) -> v1::EvidenceReceipt {
+/// A receipt as a caller sees it, with what signs it. One that is shortened is no longer what was signed.
+pub(super) fn receipt_for(
+    receipt: EvidenceReceipt,
+    sight: Sight,
+    proofs: &ReceiptProofs,
+) -> v1::EvidenceReceipt {
+    if !sight.covers_receipt(&receipt) {
+        return concealed(receipt).into();
+    }
     let proof = proofs.get(&receipt.seq);
     let receipt = v1::EvidenceReceipt::from(receipt);
     match proof {

@@ -66,12 +66,15 @@ impl Circuits {
         if circuit.open_until().is_some_and(|until| now < until) {
             return None;
         }
-        let asking = async {
-            // The semaphore is never closed.
-            let _permit = circuit.permits.acquire().await.ok();
-            question.await
-        };
-        match timeout_at(now + self.asked_for, asking).await {
+        // A forge that answers is not away because others wait for it. The semaphore is never closed.
+        let waiting = timeout_at(now + self.asked_for, circuit.permits.acquire());
+        let Ok(permit) = waiting.await else { return None };
+        let _permit = permit.ok();
+        let now = Instant::now();
+        if circuit.open_until().is_some_and(|until| now < until) {
+            return None;
+        }
+        match timeout_at(now + self.asked_for, question).await {
             Ok(answer) => Some(answer),
             Err(_) => {
                 circuit.open(Instant::now() + self.open_for);

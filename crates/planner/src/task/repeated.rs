@@ -29,6 +29,10 @@ pub(super) async fn failed_before(
     let Some(commit) = event.failed_commit() else { return Ok(None) };
     let place = (event.source, event.subject.repo.as_str());
     let Some(build) = admission.build_of(place, commit).await? else { return Ok(None) };
+    // A task about a commit alone may be that of another account than the author of the pull request.
+    if event.subject.number.is_some() && !build.has_pull {
+        return Ok(None);
+    }
     if build.is_open && event.happened_at > build.asked_at {
         admission.ask_again(&[build.run_id], event.happened_at).await?;
     }
@@ -58,11 +62,13 @@ pub(super) async fn asked_before(
     if !event.can_repeat() || asked_at <= first.asked_at || !is_named {
         return Ok(Asked::Before(first.run_id));
     }
-    // Commits that were pushed again are asked for by no task about those that took their place meanwhile.
-    let new_sha = event.context.get("new_sha").and_then(Value::as_str).unwrap_or_default();
+    // Commits that were pushed again, and their builds, are asked for by no task about those that took their place
+    // meanwhile.
+    let pushed = event.context.get("new_sha").and_then(Value::as_str);
+    let commit = pushed.or_else(|| event.failed_commit()).unwrap_or_default();
     let open = known.iter().find(|task| {
-        let is_other_push = !new_sha.is_empty() && task.new_sha != new_sha;
-        task.is_open && asks_the_same(&task.placed, placed) && !is_other_push
+        let is_of_another = !commit.is_empty() && task.commit != commit;
+        task.is_open && asks_the_same(&task.placed, placed) && !is_of_another
     });
     let open = open.map(|task| task.run_id);
     let noted: Vec<Uuid> = open.into_iter().chain([first.run_id]).collect();

@@ -1,6 +1,7 @@
 //! What a run did to the check inputs of one check, and how a view gets the originals back.
 
 use super::git::GitChange;
+use super::language::language_of;
 use super::line::scripts_in;
 use super::reading::Reading;
 use super::shadow::is_made;
@@ -62,17 +63,19 @@ impl Exam {
                 added.map(|change| stem(&String::from_utf8_lossy(change.path()))).collect()
             })
         };
+        let made = Made { inputs, line, manifests: [start, now], stems: OnceCell::new() };
         for change in changes(start, now).filter(content) {
             let path = change.path();
             let was_there = start.get(path).is_some_and(|entry| entry.kind != Kind::Folder);
             let kind = if was_there {
                 let is_script = || protected.contains(path).then_some(InputKind::Script);
-                inputs.kind_of_start(path).or_else(is_script)
+                // What make makes is made again from the sources, however new it is.
+                let is_product = || made.has(&change).then_some(InputKind::Shadow);
+                inputs.kind_of_start(path).or_else(is_script).or_else(is_product)
             } else {
                 let is_script = || named.contains(String::from_utf8_lossy(path).as_ref());
                 let is_script = || is_script().then_some(InputKind::Script);
-                let is_target = || inputs.texts().is_target(line, &String::from_utf8_lossy(path));
-                let takes_place = || is_target().then_some(InputKind::Shadow);
+                let takes_place = || made.has(&change).then_some(InputKind::Shadow);
                 inputs.kind_of_added(path).or_else(takes_place).or_else(is_script)
             };
             let (Some(kind), Some(aspect)) = (kind, change.aspect()) else { continue };
@@ -85,14 +88,11 @@ impl Exam {
                 continue;
             }
             let difference = Difference { path: path.to_vec(), kind, aspect };
-            // What make makes is made again from the sources.
-            let is_product = || {
-                let is_file = change.after.is_some_and(|entry| entry.kind == Kind::File);
-                let path = String::from_utf8_lossy(path);
-                is_file && (is_made(&path) || inputs.texts().is_target(line, &path))
-            };
-            if was_there && is_product() {
-                exam.take_out.push(difference);
+            if was_there && made.is_product(path, kind) {
+                // A view has none, as after `make clean`.
+                if change.after.is_some_and(|entry| entry.kind == Kind::File) {
+                    exam.take_out.push(difference);
+                }
             } else if was_there {
                 exam.put_back.push(difference);
             } else if kind != InputKind::Shadow
@@ -147,4 +147,42 @@ fn gets_executable(change: &Change<'_>) -> bool {
     let bits = |entry: Option<&Entry>| entry.map_or(0, |entry| entry.mode & 0o111);
     let (before, after) = (bits(change.before), bits(change.after));
     before & !after == 0 && after != before
+}
+
+/// What is made again from the sources in a view.
+struct Made<'a> {
+    inputs: &'a StartInputs<'a>,
+    line: &'a str,
+    manifests: [&'a Manifest; 2],
+    /// The names of all sources, without extensions.
+    stems: OnceCell<BTreeSet<String>>,
+}
+
+impl Made<'_> {
+    /// Whether a change is of such a file, by its place or by its extension.
+    fn has(&self, change: &Change<'_>) -> bool {
+        change.after.is_some() && self.is_target(change.path()) || self.is_of_source(change.path())
+    }
+
+    /// The same of a check input.
+    fn is_product(&self, path: &[u8], kind: InputKind) -> bool {
+        self.is_target(path) || kind == InputKind::Shadow && self.is_of_source(path)
+    }
+
+    fn is_target(&self, path: &[u8]) -> bool {
+        self.inputs.texts().is_target(self.line, &String::from_utf8_lossy(path))
+    }
+
+    /// Whether it is byte code or an object whose source is there.
+    fn is_of_source(&self, path: &[u8]) -> bool {
+        let path = String::from_utf8_lossy(path);
+        let stems = || {
+            let entries = self.manifests.iter().flat_map(|manifest| manifest.entries());
+            let paths = entries.map(|entry| String::from_utf8_lossy(&entry.path));
+            paths.filter(|path| language_of(path).is_some()).map(|path| stem(&path)).collect()
+        };
+        is_made(&path)
+            && !self.inputs.rules().may_change(path.as_bytes())
+            && self.stems.get_or_init(stems).contains(&stem(&path))
+    }
 }

@@ -158,7 +158,10 @@ fn place_of(path: &str) -> Option<&str> {
     let mut ends = path.match_indices('/').map(|(end, _)| end);
     let is_one = |folder: &&str| {
         let name = name_of(folder).to_ascii_lowercase();
-        FOLDERS.contains(&name.as_str())
+        // Products have such folders, too.
+        let is_of_data =
+            !matches!(name.as_str(), "cases" | "vectors") || language_of(path).is_none();
+        is_of_data && FOLDERS.contains(&name.as_str())
     };
     let folder = ends.find_map(|end| path.get(..end).filter(is_one));
     folder.or_else(|| {

@@ -95,10 +95,12 @@ pub(super) fn script_of<'a>(name: &str, arguments: &[&'a str]) -> Option<Option<
 
 /// Whether a program reads its file for its syntax and does not start it: the file is what the check is about.
 pub(super) fn reads_syntax_only(name: &str, arguments: &[&str]) -> bool {
-    let letter = match name {
-        "node" | "nodejs" | "perl" | "ruby" => 'c',
-        "php" => 'l',
-        _ if is_shell(name) => 'n',
+    // The letter, and those behind which stands a value.
+    let (letter, valued) = match name {
+        "node" | "nodejs" => ('c', ""),
+        "perl" | "ruby" => ('c', "0CDEFIKMOdeilmorx"),
+        "php" => ('l', ""),
+        _ if is_shell(name) => ('n', "co"),
         _ => return false,
     };
     let mut options = arguments.iter().take_while(|word| word.starts_with('-'));
@@ -106,7 +108,10 @@ pub(super) fn reads_syntax_only(name: &str, arguments: &[&str]) -> bool {
         Some(long) => matches!(long, "check" | "no-exec" | "noexec" | "syntax-check"),
         // PHP's letters stand alone, and those of its other options are values.
         None if name == "php" => *option == "-l",
-        None => option.contains(letter),
+        None => {
+            let before = option.split_once(letter).map(|(before, _)| before);
+            before.is_some_and(|before| !before.chars().any(|it| valued.contains(it)))
+        }
     })
 }
 

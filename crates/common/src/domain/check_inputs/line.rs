@@ -352,6 +352,8 @@ mod tests {
             ("ruby -wc check.rb", &[]),
             ("php -l check.php", &[]),
             ("node check.js -c", &["check.js"]),
+            ("ruby -Isrc check.rb", &["check.rb"]),
+            ("perl -Mstrict check.pl", &["check.pl"]),
             ("(cd web && npm test) && ./check.sh", &["check.sh"]),
             ("(cd a && ./x.sh) && (cd b && ./y.sh)", &["a/x.sh", "b/y.sh"]),
             ("pushd web && make && popd && sh check.sh", &["check.sh"]),

@@ -6,7 +6,7 @@
 //!   items in between: rules and variables that the start has no word of
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest makefile that is compared, in bytes.
 const MAX_BYTES: usize = 1 << 20;
@@ -27,6 +27,7 @@ const OF_MAKE: &[&str] = &[
     "FC",
     "FFLAGS",
     "GNUMAKEFLAGS",
+    "HOME",
     "LD",
     "LDFLAGS",
     "LDLIBS",
@@ -35,10 +36,13 @@ const OF_MAKE: &[&str] = &[
     "MAKE",
     "MAKEFILES",
     "MAKEFLAGS",
+    "MAKE_COMMAND",
     "OUTPUT_OPTION",
+    "PATH",
     "RM",
     "SHELL",
     "SUFFIXES",
+    "TMPDIR",
     "VPATH",
     "YACC",
 ];
@@ -82,10 +86,12 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
     let known = Known { words, makes: Makes::of(&before), files };
     let is_new = |item: &Item, has_rule: bool| match item {
         Item::Variable(name, values) => {
-            let name = name.trim_end_matches(['=', ':', '?', '+', '!']).trim();
+            let name = name_of(name);
             !known.words.contains(name)
                 && !OF_MAKE.contains(&name)
-                && !name.starts_with('.')
+                // `COMPILE.c` and its like are variables of make's own rules.
+                && !name.contains('.')
+                && !known.makes.includes
                 && values.iter().all(|word| is_source(word, files))
                 && !values.is_empty()
         }
@@ -98,8 +104,9 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
                     && is_source(target, files)
                     && needs.iter().all(|need| is_source(need, files))
             };
+            // In front of the first rule it would be what make makes by itself.
             let is_one =
-                |target: &String| is_object(target) || has_rule && known.is_new_target(target);
+                |target: &String| has_rule && (is_object(target) || known.is_new_target(target));
             targets.iter().all(is_one)
         }
         Item::Other(_) => false,
@@ -138,7 +145,10 @@ fn extends(before: &Item, now: &Item, known: &Known<'_>) -> bool {
     let is_source = |word: &String| is_source(word, known.files);
     match (before, now) {
         (Item::Variable(name, values), Item::Variable(other, others)) => {
-            let is_list = !values.is_empty() && values.iter().all(is_source);
+            let is_list = match values.first() {
+                Some(first) => has_extension_of_source(first) && others.first() == Some(first),
+                None => is_list_by_name(name),
+            };
             let may_be_added = |word: &String| is_list && is_source(word);
             name == other && added(values, others).is_some_and(|it| it.iter().all(may_be_added))
         }
@@ -146,8 +156,11 @@ fn extends(before: &Item, now: &Item, known: &Known<'_>) -> bool {
             let is_phony = *targets == [".PHONY"];
             let may_be_added =
                 |word: &String| is_source(word) || is_phony && known.is_new_target(word);
+            // The first one is `$<`.
+            let has_first = needs.is_empty() || is_phony || needs.first() == other_needs.first();
             targets == others
                 && recipe == lines
+                && has_first
                 && added(needs, other_needs).is_some_and(|it| it.iter().all(may_be_added))
         }
         (Item::Other(text), Item::Other(other)) => text == other,
@@ -175,47 +188,59 @@ impl Known<'_> {
     }
 }
 
-/// What the rules of the start make beyond the targets that they name.
-enum Makes {
+/// What the start makes beyond the targets that it names.
+struct Makes {
     /// The targets of patterns.
-    Patterns(Vec<String>),
-    /// Any target: computed names, or rules of a file that is included.
-    Anything,
+    patterns: Vec<String>,
+    /// Whether names are computed, or rules stand in a file that is included: then it may make any target.
+    is_anything: bool,
+    /// Whether a file is included that is no list of what sources include.
+    includes: bool,
 }
 
 impl Makes {
     fn of(items: &[Item]) -> Self {
-        let is_word = |word: &String| !word.contains(['$', '%']);
-        let lists: BTreeSet<&str> = items
+        let mut makes = Self { patterns: Vec::new(), is_anything: false, includes: false };
+        let variables: BTreeMap<&str, &[String]> = items
             .iter()
             .filter_map(|item| match item {
-                Item::Variable(name, values) if values.iter().all(is_word) => Some(name),
-                Item::Variable(..) | Item::Rule(..) | Item::Other(_) => None,
+                Item::Variable(name, values) => Some((name_of(name), values.as_slice())),
+                Item::Rule(..) | Item::Other(_) => None,
             })
-            .map(|name| name.trim_end_matches(['=', ':', '?', '+']))
             .collect();
-        let mut patterns = Vec::new();
+        let of_variable = |word: &str| {
+            let name = word.strip_prefix("$(").and_then(|rest| rest.strip_suffix(')'));
+            name.and_then(|name| variables.get(name)).copied()
+        };
+        let is_known = |word: &str| !word.contains(['$', '%']) || is_elsewhere(word);
+        let is_list =
+            |word: &str| of_variable(word).is_some_and(|it| it.iter().all(|it| is_known(it)));
         for item in items {
-            let targets: Vec<String> = match item {
+            let targets: Vec<&str> = match item {
                 Item::Variable(..) => continue,
-                Item::Rule(targets, ..) => targets.clone(),
-                Item::Other(line) => match line.split_once([':', '=']) {
-                    Some((targets, _)) => targets.split_whitespace().map(str::to_owned).collect(),
-                    // Includes and conditionals.
-                    None if includes(line) => return Self::Anything,
-                    None => continue,
-                },
+                Item::Rule(targets, ..) => targets.iter().map(String::as_str).collect(),
+                Item::Other(line) => {
+                    if let Some(files) = included(line) {
+                        let words = of_variable(files.trim()).map(|words| words.join(" "));
+                        let files = words.as_deref().unwrap_or(files).trim_end();
+                        let is_of_sources = files.ends_with(".d") || files.ends_with(".d)");
+                        makes.includes |= !is_of_sources;
+                        continue;
+                    }
+                    let targets = line.split_once([':', '=']).map(|(targets, _)| targets);
+                    makes.is_anything |= targets.is_none() && line.trim_start().starts_with('$');
+                    targets.unwrap_or_default().split_whitespace().collect()
+                }
             };
-            for target in targets {
-                let variable = target.strip_prefix("$(").and_then(|rest| rest.strip_suffix(')'));
+            for target in targets.into_iter().filter(|target| !is_elsewhere(target)) {
                 if target.contains('%') {
-                    patterns.push(target);
-                } else if target.contains('$') && !variable.is_some_and(|it| lists.contains(it)) {
-                    return Self::Anything;
+                    makes.patterns.push(target.to_owned());
+                } else {
+                    makes.is_anything |= target.contains('$') && !is_list(target);
                 }
             }
         }
-        Self::Patterns(patterns)
+        makes
     }
 
     fn may_make(&self, name: &str) -> bool {
@@ -226,18 +251,26 @@ impl Makes {
                     && name.starts_with(before)
                     && name.ends_with(after)
         };
-        match self {
-            Self::Anything => true,
-            Self::Patterns(patterns) => patterns.iter().any(matches),
-        }
+        self.is_anything || self.includes || self.patterns.iter().any(matches)
     }
 }
 
-/// Whether a line includes another makefile, or may come to more rules.
-fn includes(line: &str) -> bool {
-    let line = line.trim_start();
-    line.starts_with('$')
-        || ["include", "-include", "sinclude"].iter().any(|it| line.starts_with(it))
+/// Whether a computed name has a slash or a dot whatever its variables are: no new target has one.
+fn is_elsewhere(word: &str) -> bool {
+    let before = word.split_once('$').map_or("", |(before, _)| before);
+    let after = word.rsplit_once([')', '}']).map_or("", |(_, after)| after);
+    word.contains('$') && (before.contains(['/', '.']) || after.contains(['/', '.']))
+}
+
+/// The files that a line includes.
+fn included(line: &str) -> Option<&str> {
+    let words = ["include ", "-include ", "sinclude "];
+    words.iter().find_map(|word| line.trim_start().strip_prefix(word))
+}
+
+/// The name of a variable without its operator.
+fn name_of(variable: &str) -> &str {
+    variable.trim_end_matches(['=', ':', '?', '+']).trim()
 }
 
 /// A source, or what is made of one, that is no check input.
@@ -248,11 +281,19 @@ fn is_source(word: &str, files: &dyn StartFiles) -> bool {
         && word.chars().all(is_plain)
         && !word.starts_with('/')
         && !word.contains("..")
-        // An object is one by its name, whatever it is made from.
-        && !SOURCES
-            .iter()
-            .filter(|other| **other != "o")
-            .any(|other| files.is_check_input(&format!("{stem}.{other}")))
+        && !SOURCES.iter().any(|other| files.is_check_input(&format!("{stem}.{other}")))
+}
+
+/// Whether a word is a source or made from one, by its name.
+fn has_extension_of_source(word: &str) -> bool {
+    let extension = word.rsplit_once('.').map(|(_, extension)| extension);
+    extension.is_some_and(|extension| SOURCES.contains(&extension))
+}
+
+/// Whether a variable without a value is a list of sources by its name.
+fn is_list_by_name(variable: &str) -> bool {
+    let name = name_of(variable).to_ascii_uppercase();
+    ["OBJ", "SOURCE", "SRC"].iter().any(|part| name.contains(part))
 }
 
 fn is_of_word(letter: char) -> bool {
@@ -331,7 +372,7 @@ mod tests {
 
     impl StartFiles for Files {
         fn is_check_input(&self, path: &str) -> bool {
-            path.contains("test") || path.ends_with(".o")
+            path.contains("test")
         }
 
         fn has_stem(&self, stem: &str) -> bool {
@@ -385,6 +426,11 @@ mod tests {
             ("CC ?= cc\n", "CC ?= cc\noverride LIST = shim.c\n"),
             ("CC ?= cc\n", "CC ?= cc\nprivate LIST=shim.c\n"),
             ("CC ?= cc\n", "CC ?= cc\nLIST != ./shim.c\n"),
+            ("CC ?= cc\n", "CC ?= cc\nCOMPILE.c = ./shim.c\n"),
+            ("CC ?= cc\n", "CC ?= cc\nPATH = bin.c\n"),
+            ("main.o: main.c", "main.o: util.c main.c"),
+            ("main.o sum.o", "util.o main.o sum.o"),
+            ("all: app", "util.o: util.c\n\nall: app"),
         ] {
             assert!(!only_adds(START, &START.replace(from, to), &Files), "{to}");
         }
@@ -396,8 +442,30 @@ mod tests {
             let start = format!("{START}{rules}");
             only_adds(&start, &format!("{start}\n{target}:\n\ttrue\n"), &Files)
         };
-        for rules in ["", "%.o: %.c\n\tcc -c $<\n", "BIN = calc\n$(BIN): main.o\n\tcc -o $@ $^\n"] {
+        for rules in [
+            "",
+            "%.o: %.c\n\tcc -c $<\n",
+            "BIN = calc\n$(BIN): main.o\n\tcc -o $@ $^\n",
+            "$(BUILD)/%.o: src/%.c\n\tcc -c $<\n",
+            "$(BUILD)/app: $(OBJS)\n\tcc -o $@ $^\n",
+            "TARGET = $(BUILD)/app\n$(TARGET): $(OBJS)\n\tcc -o $@ $^\n",
+            "DEPS = $(OBJS:.o=.d)\n-include $(DEPS)\n",
+            "-include $(OBJS:.o=.d)\n",
+        ] {
             assert!(may_add(rules, "lint"), "{rules}");
+        }
+        let with = |rules: &str, added: &str| {
+            let start = format!("{START}{rules}");
+            only_adds(&start, &format!("{start}{added}"), &Files)
+        };
+        assert!(!with("include rules.mk\n", "RUN = ./shim.c\n"));
+        let lists = format!("{START}TEST_OBJS = test_a.o sum.o\nEXTRA_OBJS =\nRUN =\n");
+        for (from, to, expected) in [
+            ("TEST_OBJS = test_a.o", "TEST_OBJS = test_a.o util.o", true),
+            ("EXTRA_OBJS =", "EXTRA_OBJS = util.o", true),
+            ("RUN =", "RUN = ./shim.c", false),
+        ] {
+            assert_eq!(only_adds(&lists, &lists.replace(from, to), &Files), expected, "{to}");
         }
         for rules in [
             "run-%:\n\tsh tests/$*.sh\n",

@@ -42,9 +42,6 @@ const PYTHON_ROOTS: &[&str] = &["", "src", "lib", "python"];
 /// Whether a path shadows a module or a program. Python finds modules in the folder that it is started in
 /// before its own; elsewhere such a name may be a part of a package.
 pub(super) fn shadows(folders: &str, lower: &str) -> bool {
-    if is_made(lower) {
-        return true;
-    }
     let module = module_file(lower);
     let is_module = |module: &str| has(MODULES, module);
     let always = |module: &str| matches!(module, "sitecustomize" | "usercustomize");

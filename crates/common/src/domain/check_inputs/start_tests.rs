@@ -78,8 +78,7 @@ impl StartTests {
     }
 
     fn has_module(&self, path: &str) -> bool {
-        let whole = format!("{path}.");
-        self.tests.range(whole.clone()..).next().is_some_and(|test| test.starts_with(&whole))
+        self.tests.contains(&format!("{path}.py"))
     }
 
     /// Whether an added check input replaces nothing of the start, for the check that this line runs.

@@ -1,7 +1,9 @@
 //! The commands of a line, those of the lines inside it included, each with the folder that it runs in.
 
 use crate::domain::path::Workspace;
-use crate::domain::shell_line::{Folders, base_name, segments, substitutions, texts, unwrapped};
+use crate::domain::shell_line::{
+    Folders, base_name, folder_of_wrapper, segments, substitutions, texts, unwrapped,
+};
 use std::borrow::Cow;
 
 /// The deepest nesting of lines that is followed.
@@ -19,8 +21,6 @@ const FOLDER_OPTIONS: &[&str] = &[
     "-C",
     "-w",
 ];
-/// The same of programs that start another one there.
-const WRAPPER_FOLDERS: &[&str] = &["--chdir", "--directory", "--project-directory", "-C"];
 /// Options of `xargs` that have a value.
 const XARGS_VALUED: &[&str] = &["-E", "-I", "-L", "-P", "-a", "-d", "-n", "-s"];
 
@@ -97,8 +97,7 @@ impl Walk<'_> {
         depth: usize,
     ) {
         let own = unwrapped(words);
-        let wrapper = words.get(..words.len() - own.len()).unwrap_or_default();
-        let to = options_of(wrapper, WRAPPER_FOLDERS).first().map(|to| join(self.root, folder, to));
+        let to = folder_of_wrapper(words).map(|to| join(self.root, folder, to));
         let folder = to.as_deref().unwrap_or(folder);
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let mut all: Vec<String> = owned(words);

@@ -10,12 +10,14 @@ pub struct Folders<F> {
     outside: Vec<(F, usize)>,
     /// Those of `pushd`.
     pushed: Vec<F>,
+    /// The one before.
+    before: Option<F>,
 }
 
 impl<F: Clone> Folders<F> {
     /// Those of a line that begins in this folder.
     pub const fn new(first: F) -> Self {
-        Self { now: first, outside: Vec::new(), pushed: Vec::new() }
+        Self { now: first, outside: Vec::new(), pushed: Vec::new(), before: None }
     }
 
     /// The present one.
@@ -39,11 +41,16 @@ impl<F: Clone> Folders<F> {
         match command.as_str() {
             "cd" | "pushd" => {
                 let to = rest.iter().find(|word| !word.starts_with('-')).map(String::as_str);
-                let next = goes(&self.now, to);
+                let next = match rest {
+                    [back] if back == "-" => {
+                        self.before.clone().unwrap_or_else(|| goes(&self.now, None))
+                    }
+                    _ => goes(&self.now, to),
+                };
                 if command == "pushd" {
                     self.pushed.push(self.now.clone());
                 }
-                self.now = next;
+                self.before = Some(std::mem::replace(&mut self.now, next));
                 true
             }
             "popd" => {
@@ -74,6 +81,7 @@ mod tests {
             ("x $(cd a && y) z; w", &["", "a", "", ""]),
             ("case $x in a) cd b;; esac; x", &["", "b", "b"]),
             ("cd a; cd; x", &[""]),
+            ("cd a && x && cd - && y", &["a", ""]),
         ] {
             let mut folders = Folders::new(String::new());
             let join = |now: &String, to: Option<&str>| match to {

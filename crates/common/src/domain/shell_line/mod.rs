@@ -14,4 +14,4 @@ mod wrappers;
 pub use folder::Folders;
 pub use nested::{Given, given_to_shell, is_shell, substitutions, texts};
 pub use segment::{Segment, is_assignment, segments};
-pub use wrappers::{base_name, is_python, options, unwrapped};
+pub use wrappers::{base_name, folder_of_wrapper, is_python, options, unwrapped};

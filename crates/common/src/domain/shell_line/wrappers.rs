@@ -107,6 +107,23 @@ pub fn unwrapped<'w, 'a>(mut words: &'w [&'a str]) -> &'w [&'a str] {
     words
 }
 
+/// The folder in which what stands in front of a program starts it.
+pub fn folder_of_wrapper<'a>(words: &[&'a str]) -> Option<&'a str> {
+    const OPTIONS: &[&str] = &["--chdir", "--directory", "--project-directory", "-C", "-D"];
+    let own = words.len() - unwrapped(words).len();
+    let mut wrapper = words.get(..own)?.iter();
+    while let Some(word) = wrapper.next() {
+        let (option, value) = match word.split_once('=') {
+            Some((option, value)) => (option, Some(value)),
+            None => (*word, None),
+        };
+        if OPTIONS.contains(&option) {
+            return value.or_else(|| wrapper.next().copied());
+        }
+    }
+    None
+}
+
 /// How many words behind a wrapper are its own; none where it is no wrapper.
 fn own_words(name: &str, rest: &[&str]) -> Option<usize> {
     let first = rest.first().copied().unwrap_or_default();

@@ -46,6 +46,8 @@ pub(super) struct Made {
     pub(super) lines: Vec<String>,
     /// The targets with a rule that it comes by.
     pub(super) targets: BTreeSet<String>,
+    /// Those without one that it may make by a pattern of the file, or by its own rules from a source.
+    pub(super) implicit: BTreeSet<String>,
 }
 
 /// What make does for these targets, or for the first one.
@@ -97,13 +99,13 @@ pub(super) fn make(text: &str, targets: &[&str]) -> Made {
         let Rule { needs, lines } = rule;
         lines.iter_mut().for_each(|line| *line = of_rule(line, name, needs));
     }
-    let Made { lines, mut targets } = made(&rules, targets);
+    let Made { lines, mut targets, implicit } = made(&rules, targets);
     // A file that make is told of and does not make.
     targets.retain(|name| {
         rules.get(name).is_some_and(|rule| !rule.lines.is_empty()) || !name.contains('.')
     });
     let whole = |line: &String| expanded(line, &variables).replace("$$", "$");
-    Made { lines: lines.iter().map(whole).collect(), targets }
+    Made { lines: lines.iter().map(whole).collect(), targets, implicit }
 }
 
 /// A line of a rule with the names of its target and of what it needs, in place of the variables that stand for them.
@@ -138,11 +140,24 @@ fn add_line(rules: &mut BTreeMap<String, Rule>, names: &[String], recipe: &str) 
 
 /// The lines of these targets after those of what they need, each target once.
 fn made(rules: &BTreeMap<String, Rule>, targets: Vec<String>) -> Made {
-    let (mut lines, mut seen) = (Vec::new(), BTreeSet::new());
+    let (mut lines, mut seen, mut implicit) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    let by_pattern = |name: &str| {
+        let mut patterns = rules.keys().filter_map(|rule| rule.split_once('%'));
+        patterns.any(|(before, after)| {
+            name.len() > before.len() + after.len()
+                && name.starts_with(before)
+                && name.ends_with(after)
+        })
+    };
     let mut open: Vec<(String, bool)> =
         targets.into_iter().rev().map(|name| (name, false)).collect();
     while let Some((name, ready)) = open.pop() {
-        let Some(rule) = rules.get(&name) else { continue };
+        let Some(rule) = rules.get(&name) else {
+            if !name.contains('.') || by_pattern(&name) {
+                implicit.insert(name);
+            }
+            continue;
+        };
         if ready {
             lines.extend(rule.lines.iter().cloned());
         } else if seen.insert(name.clone()) {
@@ -154,7 +169,7 @@ fn made(rules: &BTreeMap<String, Rule>, targets: Vec<String>) -> Made {
             break;
         }
     }
-    Made { lines, targets: seen }
+    Made { lines, targets: seen, implicit }
 }
 
 /// The name and the value of a variable that is set.
@@ -270,10 +285,15 @@ pub(super) fn npm_call<'a>(program: &str, arguments: &[&'a str]) -> NpmCall<'a> 
         match option {
             "--prefix" | "-C" | "--dir" | "--cwd" => folder = value.or_else(|| words.next()),
             "-w" if program == "npm" => Packages::add(&mut packages, words.next()),
-            "--workspace" | "--filter" | "-F" => {
+            // Others pass what follows the script's name on to it.
+            "--workspace" | "--filter" | "-F" if program == "npm" || script.is_none() => {
                 Packages::add(&mut packages, value.or_else(|| words.next()));
             }
-            "-ws" | "--workspaces" | "-r" | "--recursive" => packages = Some(Packages::All),
+            "-ws" | "--workspaces" | "-r" | "--recursive"
+                if program == "npm" || script.is_none() =>
+            {
+                packages = Some(Packages::All);
+            }
             "workspace" if program == "yarn" && script.is_none() => {
                 Packages::add(&mut packages, words.next());
             }

@@ -6,9 +6,12 @@ use super::recipe;
 use super::runner::Runner;
 use super::started::{Started, file_of, runner_in};
 use crate::domain::shell_line::{
-    Folders, Given, Segment, base_name, given_to_shell, is_python, is_shell, segments,
+    Folders, Given, Segment, base_name, folder_of_wrapper, given_to_shell, is_python, is_shell,
+    segments,
 };
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// The deepest nesting of recipes, scripts and shells that is followed.
 const MAX_DEPTH: usize = 8;
@@ -104,6 +107,8 @@ pub struct Recipes {
     pub commands: Vec<(String, String)>,
     /// The targets of make that the line visits and that have a rule, by their paths.
     pub targets: BTreeSet<String>,
+    /// Those that it visits and that make may make by a pattern or by its own rules.
+    pub implicit: BTreeSet<String>,
 }
 
 /// The recipes of a line, and what the scripts of shells that it starts do.
@@ -168,6 +173,8 @@ impl Place {
 
 struct Search<'r> {
     project: &'r dyn Project,
+    /// The manifests of all packages of JavaScript; read once.
+    manifests: OnceCell<Rc<Vec<(String, String)>>>,
     left: usize,
     found: Vec<Start>,
     recipes: Recipes,
@@ -175,7 +182,8 @@ struct Search<'r> {
 
 impl<'r> Search<'r> {
     fn new(project: &'r dyn Project) -> Self {
-        Self { project, left: MAX_COMMANDS, found: Vec::new(), recipes: Recipes::default() }
+        let (found, recipes) = (Vec::new(), Recipes::default());
+        Self { project, manifests: OnceCell::new(), left: MAX_COMMANDS, found, recipes }
     }
 }
 
@@ -213,6 +221,8 @@ impl Search<'_> {
                 words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
             self.recipes.commands.push((place.folder.clone(), quoted.join(" ")));
         }
+        let inside = folder_of_wrapper(words).map(|folder| place.inside(folder));
+        let place = inside.as_ref().unwrap_or(place);
         let words = without_wrappers(words);
         let Some((program, arguments)) = words.split_first() else { return };
         let name = base_name(program);
@@ -258,7 +268,8 @@ impl Search<'_> {
     fn script(&mut self, path: &str, place: &Place) -> bool {
         let text = self.file(place, path.trim_start_matches("./"));
         let Some(text) = text.filter(|text| text.len() <= MAX_SCRIPT) else { return false };
-        let mut inner = Search { left: self.left, ..Search::new(self.project) };
+        let manifests = self.manifests.clone();
+        let mut inner = Search { left: self.left, manifests, ..Search::new(self.project) };
         let place = place.deeper(true);
         let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
         for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
@@ -267,6 +278,7 @@ impl Search<'_> {
         self.left = inner.left;
         self.recipes.commands.append(&mut inner.recipes.commands);
         self.recipes.targets.append(&mut inner.recipes.targets);
+        self.recipes.implicit.append(&mut inner.recipes.implicit);
         !inner.found.is_empty()
     }
 
@@ -282,8 +294,9 @@ impl Search<'_> {
                 let text =
                     text.map(|text| self.with_included(&text, &place, &mut { MAX_INCLUDED }));
                 let made = text.map(|text| recipe::make(&text, &targets)).unwrap_or_default();
-                let paths = made.targets.iter().map(|name| format!("{}{name}", place.folder));
-                self.recipes.targets.extend(paths);
+                let path = |name: &String| format!("{}{name}", place.folder);
+                self.recipes.targets.extend(made.targets.iter().map(path));
+                self.recipes.implicit.extend(made.implicit.iter().map(path));
                 for line in made.lines {
                     self.line(&line, &place);
                 }
@@ -293,7 +306,10 @@ impl Search<'_> {
                     recipe::npm_call(name, arguments);
                 let place = folder.map_or_else(|| deeper.clone(), |folder| deeper.inside(folder));
                 if let Some((packages, script)) = packages.as_ref().zip(script) {
-                    return self.script_of_packages(packages, script, &place);
+                    self.script_of_packages(packages, script, &place);
+                    if !arguments.contains(&"--include-workspace-root") {
+                        return;
+                    }
                 }
                 let text = script.and_then(|_| self.file(&place, "package.json"));
                 let scripts = text.zip(script).map(|(text, name)| recipe::npm(&text, name));
@@ -321,15 +337,16 @@ impl Search<'_> {
 
     /// Follows a script of the packages of a workspace.
     fn script_of_packages(&mut self, packages: &recipe::Packages<'_>, script: &str, place: &Place) {
-        for (path, text) in self.project.all("package.json") {
+        let project = self.project;
+        let manifests = self.manifests.get_or_init(|| Rc::new(project.all("package.json")));
+        for (path, text) in &*Rc::clone(manifests) {
             let path = path.strip_prefix(&place.folder).unwrap_or_default();
             let Some(folder) = path.strip_suffix("/package.json") else { continue };
-            if folder.split('/').any(|part| part == "node_modules") || !packages.has(folder, &text)
-            {
+            if folder.split('/').any(|part| part == "node_modules") || !packages.has(folder, text) {
                 continue;
             }
             let inside = place.inside(folder);
-            for line in recipe::npm(&text, script) {
+            for line in recipe::npm(text, script) {
                 self.line(&line, &inside);
             }
         }

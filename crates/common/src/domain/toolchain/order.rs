@@ -36,17 +36,17 @@ pub fn authors_of(action: ActionType, from: &str, context: &Map<String, Value>) 
 
 /// Whether `newer` ends the open task of `older`, whichever of them arrived first. A merge ends the review
 /// tasks of its pull request. Newer commits end an older review task of the same reviewer, a newer review
-/// ends an older result of the same reviewer: another reviewer's request for changes stays. A newer failed build
-/// ends the task about an older one.
+/// ends an older result of the same reviewer: another reviewer's request for changes stays. Builds end in
+/// another order than their commits, so none ends the task about another.
 pub fn supersedes(newer: &Placed, older: &Placed) -> bool {
-    use ActionType::{CiFailure, ReviewMerged, ReviewRequest, ReviewResult, ReviewUpdated};
+    use ActionType::{ReviewMerged, ReviewRequest, ReviewResult, ReviewUpdated};
     if newer.subject != older.subject || newer.happened_at < older.happened_at {
         return false;
     }
     let is_later = newer.happened_at > older.happened_at && newer.assignee == older.assignee;
     match (newer.action, older.action) {
         (ReviewMerged, action) => action.is_review_task(),
-        (ReviewUpdated, ReviewRequest | ReviewUpdated) | (CiFailure, CiFailure) => is_later,
+        (ReviewUpdated, ReviewRequest | ReviewUpdated) => is_later,
         (ReviewResult, ReviewResult) => {
             is_later && newer.reviewer.eq_ignore_ascii_case(&older.reviewer)
         }

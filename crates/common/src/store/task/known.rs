@@ -3,7 +3,7 @@
 use super::admission::{Admission, to_number};
 use crate::domain::toolchain::{
     ActionType, Assignee, Forge, Ignored, Placed, Role, Subject, TaskPayload, Withdrawal,
-    WithdrawnFrom, reviewer_of,
+    WithdrawnFrom, failed_commit, reviewer_of,
 };
 use crate::store::StoreError;
 use chrono::{DateTime, Utc};
@@ -30,7 +30,7 @@ pub struct KnownTask {
     /// Its chain, and its place there, from 1.
     pub chain: (Uuid, u32),
     /// The commit that was pushed; empty for a task about something else.
-    pub new_sha: String,
+    pub commit: String,
 }
 
 #[derive(sqlx::FromRow)]
@@ -59,7 +59,9 @@ impl KnownRow {
             "" => Map::new(),
             payload => self.context(payload)?,
         };
-        let new_sha = context.get("new_sha").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let pushed = context.get("new_sha").and_then(Value::as_str);
+        let commit =
+            pushed.or_else(|| failed_commit(action, &context)).unwrap_or_default().to_owned();
         let reviewer = reviewer_of(action, &context).to_owned();
         let placed = Placed {
             action,
@@ -77,7 +79,7 @@ impl KnownRow {
             created_at: self.created_at,
             ended_at: self.ended_at,
             chain: (self.chain_id, u32::try_from(self.depth).unwrap_or(u32::MAX)),
-            new_sha,
+            commit,
         }))
     }
 
@@ -118,6 +120,8 @@ pub struct KnownBuild {
     pub asked_at: DateTime<Utc>,
     /// Whether it has not ended, and no event left nothing to do for it.
     pub is_open: bool,
+    /// Whether it is about a pull request.
+    pub has_pull: bool,
 }
 
 #[derive(sqlx::FromRow)]
