@@ -30,7 +30,8 @@ pub(super) async fn failed_before(
     let place = (event.source, event.subject.repo.as_str());
     let Some(build) = admission.build_of(place, commit).await? else { return Ok(None) };
     // A task about a commit alone may be that of another account than the author of the pull request.
-    if event.subject.number.is_some() && !build.has_pull {
+    let is_of_another = build.addressee != event.assignee.to_string();
+    if event.subject.number.is_some() && !build.has_pull && is_of_another {
         return Ok(None);
     }
     if build.is_open && event.happened_at > build.asked_at {

@@ -2,7 +2,7 @@
 
 use super::InputKind;
 use super::visits::join;
-use crate::domain::shell_line::{Segment, segments, substitutions, unwrapped};
+use crate::domain::shell_line::{Folders, Segment, segments, substitutions, unwrapped};
 
 /// Programs that read files and change nothing. Those that compare two files are not among them: one of the two is
 /// what the other one has to be.
@@ -98,23 +98,24 @@ impl Reading {
     /// What a line reads; none where it may start anything else.
     pub(super) fn of(line: &str) -> Option<Self> {
         let mut found = Self::default();
-        let mut folder = String::new();
+        let mut folders = Folders::new(String::new());
         let all = segments(line);
         // Two texts that the shell puts in: one of them is what the other one has to be.
         if all.iter().flat_map(|it| &it.words).filter(|word| word.ends_with('$')).count() > 1 {
             return None;
         }
-        for Segment { words, input, .. } in &all {
-            if let [cd, to, ..] = words.as_slice()
-                && cd == "cd"
-            {
-                folder = join("", &folder, to);
+        for segment in &all {
+            let goes = |folder: &String, to: Option<&str>| {
+                to.map_or_else(String::new, |to| join("", folder, to))
+            };
+            if folders.take(segment, goes) {
                 continue;
             }
+            let Segment { words, input, .. } = segment;
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let own = unwrapped(&words).iter().copied().chain(input.as_deref());
             let own: Vec<String> = own.filter(|word| *word != "!").map(str::to_owned).collect();
-            found.add(&folder, &own)?;
+            found.add(folders.now(), &own)?;
         }
         (!all.is_empty()).then_some(found)
     }
@@ -285,6 +286,7 @@ mod tests {
             ("rg -q TODO", "tests/a.py", true),
             ("ls", "tests/a.py", true),
             ("cd docs && grep -q x tests/a.md", "docs/tests/a.md", true),
+            ("(cd docs && grep -q x a.md) && grep -q y tests/b.md", "tests/b.md", true),
             ("test \"$(grep -c def tests/a.py)\" -ge 3", "tests/a.py", true),
             ("[ \"$(cat tests/VERSION)\" = 2 ]", "tests/VERSION", true),
             ("[ $(grep -c def tests/a.py) -ge 3 ]", "tests/a.py", true),

@@ -112,7 +112,7 @@ pub struct MadeBefore {
 }
 
 /// The task about the failed build of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct KnownBuild {
     /// Its run.
     pub run_id: Uuid,
@@ -122,6 +122,8 @@ pub struct KnownBuild {
     pub is_open: bool,
     /// Whether it is about a pull request.
     pub has_pull: bool,
+    /// Whom its event asked, as [`Assignee`] writes it.
+    pub addressee: String,
 }
 
 #[derive(sqlx::FromRow)]

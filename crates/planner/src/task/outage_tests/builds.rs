@@ -83,6 +83,23 @@ async fn all_that_fails_of_a_build_is_one_task_and_what_fails_again_is_another(p
 }
 
 #[sqlx::test(migrations = "../common/migrations")]
+async fn the_author_of_the_pull_request_gets_the_build_that_was_a_task_of_another_account(
+    pool: PgPool,
+) {
+    let bench = Bench::start(&pool, &[], quick()).await;
+    let planner = &*bench.planner;
+    let commit = "c".repeat(40);
+    let mut of_commit = status(&commit, "unit", 1);
+    of_commit["commit"]["author"]["username"] = json!("robot");
+    let first = take(planner, "status", &of_commit).await;
+    let named = take(planner, "workflow_run", &workflow(&commit, 2)).await;
+    assert_eq!((states(&first), states(&named)), (vec![Created], vec![Created]));
+    assert_ne!(first[0].run_id, named[0].run_id);
+    let more = take(planner, "status", &status(&commit, "store", 3)).await;
+    assert_eq!((states(&more), more[0].run_id), (vec![Existed], named[0].run_id));
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
 async fn commits_that_are_pushed_again_ask_for_their_review_again(pool: PgPool) {
     let bench = Bench::start(&pool, &[], quick()).await;
     let planner = &*bench.planner;
