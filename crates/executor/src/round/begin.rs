@@ -207,15 +207,18 @@ impl Round {
     }
 }
 
+/// What differs of files whose content counts.
+fn differing<'m>(start: &'m Manifest, now: &'m Manifest) -> impl Iterator<Item = Change<'m>> {
+    changes(start, now).filter(|change| change.is_of_content() && !change.is_ignored())
+}
+
 /// What differs of files that are no check inputs.
 fn products<'m>(
     rules: &'m InputRules,
     start: &'m Manifest,
     now: &'m Manifest,
 ) -> impl Iterator<Item = Change<'m>> {
-    changes(start, now)
-        .filter(|change| change.is_of_content() && !change.is_ignored())
-        .filter(|change| rules.kind_of(change.path()).is_none())
+    differing(start, now).filter(|change| rules.kind_of(change.path()).is_none())
 }
 
 /// Files that tests may load: products, and added check inputs, of which some stay.
@@ -224,8 +227,7 @@ fn loadable<'m>(
     start: &'m Manifest,
     now: &'m Manifest,
 ) -> impl Iterator<Item = Change<'m>> {
-    changes(start, now)
-        .filter(|change| change.is_of_content() && !change.is_ignored())
+    differing(start, now)
         .filter(|change| change.before.is_none() || rules.kind_of(change.path()).is_none())
 }
 
