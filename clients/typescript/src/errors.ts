@@ -16,8 +16,6 @@ const DETAILS = "grpc-status-details-bin";
 const RETRYABLE = new Set([
   "overloaded",
   "database_unavailable",
-  "gate_unavailable",
-  "executor_unavailable",
   "model_unavailable",
   "service_unavailable",
   "shutting_down",

@@ -38,6 +38,7 @@ mod pausing;
 mod pending_turns;
 mod people;
 mod planning;
+mod readme;
 mod receipts;
 mod refusals;
 mod remote_drivers;

@@ -15,8 +15,6 @@ _RETRYABLE = frozenset(
     {
         "overloaded",
         "database_unavailable",
-        "gate_unavailable",
-        "executor_unavailable",
         "model_unavailable",
         "service_unavailable",
         "shutting_down",

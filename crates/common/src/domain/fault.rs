@@ -121,8 +121,6 @@ codes! {
         ProgressLimit = "progress_limit", "The worker reports progress too often; send at most ten reports a second.";
 
         DatabaseUnavailable = "database_unavailable", "The database does not answer.";
-        GateUnavailable = "gate_unavailable", "The accept gate does not answer.";
-        ExecutorUnavailable = "executor_unavailable", "No executor answers.";
         ModelUnavailable = "model_unavailable", "The model's endpoint does not answer.";
         ServiceUnavailable = "service_unavailable", "The service is unreachable.";
         RequestTimeout = "request_timeout", "The HTTP request did not arrive whole in time.";
@@ -391,8 +389,6 @@ impl FaultCode {
             | Self::MailboxFull
             | Self::ProgressLimit => FaultClass::ResourceExhausted,
             Self::DatabaseUnavailable
-            | Self::GateUnavailable
-            | Self::ExecutorUnavailable
             | Self::ModelUnavailable
             | Self::ServiceUnavailable
             | Self::WorkerSilent
