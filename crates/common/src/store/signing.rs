@@ -110,7 +110,7 @@ impl Signing {
         let (_, key) = self.0.as_ref()?;
         let key = key.at(at);
         let signatures = SignedVerdict::sign(&key, &run_id.to_string(), at, record);
-        Some((key.public().id(), signatures.concat()))
+        Some((key.id(), signatures.concat()))
     }
 
     /// The public half of the present key; none without one.

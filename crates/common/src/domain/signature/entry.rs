@@ -123,7 +123,7 @@ impl EntrySignature {
     pub fn sign(key: &SecretKey, run_id: &str, line: &EntryLine, signed_at: DateTime<Utc>) -> Self {
         let statement = root_statement(&line.digest(run_id), 1, signed_at);
         let signature = key.sign(&message_of(&statement));
-        Self { key_id: key.public().id(), signed_at, signature }
+        Self { key_id: key.id(), signed_at, signature }
     }
 
     /// The signed statement about an entry.

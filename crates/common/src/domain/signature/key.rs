@@ -78,11 +78,12 @@ pub struct SecretKey {
     seed: [u8; KEY_BYTES],
     pair: Ed25519KeyPair,
     public: PublicKey,
+    id: KeyId,
 }
 
 impl fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SecretKey({})", self.public.id())
+        write!(f, "SecretKey({})", self.id)
     }
 }
 
@@ -105,7 +106,8 @@ impl SecretKey {
     pub fn from_seed(seed: [u8; KEY_BYTES]) -> Result<Self, KeyError> {
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| KeyError::NotEd25519)?;
         let public = pair.public_key().as_ref().try_into().map_err(|_| KeyError::NotEd25519)?;
-        Ok(Self { seed, pair, public: PublicKey(public) })
+        let public = PublicKey(public);
+        Ok(Self { seed, pair, public, id: public.id() })
     }
 
     /// The key in a PEM text, PKCS #8 version 1, as OpenSSL writes it.
@@ -130,6 +132,11 @@ impl SecretKey {
     /// The public half.
     pub const fn public(&self) -> PublicKey {
         self.public
+    }
+
+    /// The id of the public half.
+    pub const fn id(&self) -> KeyId {
+        self.id
     }
 
     /// Signs a message.

@@ -9,11 +9,13 @@
 //! `states` has the state before in its upper four bits, 0 in the first row of a run, and the state behind in the lower ones.
 
 use super::columns::{PlanColumns, RunColumns, SignedColumns, TaskColumns};
-use super::envelope::{Envelope, Statement, message_of, number, object, subject, text};
+use super::commit::instant;
+use super::envelope::{Envelope, message_of, statement_text, write_subject};
 use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
 use super::merkle::{Digest, RangeProof, Tree};
 use super::progress::{SignedState, StateChange, StateName, initial};
-use chrono::{DateTime, SecondsFormat, Utc};
+use crate::domain::json::{ObjectText, write_list};
+use chrono::{DateTime, Utc};
 
 /// The predicate of a signed root.
 pub(super) const ROOT: &str = "urn:surety:predicate:receipts-root:v1";
@@ -46,13 +48,18 @@ pub struct RowSignature {
 
 /// The statement that is signed for a group commit.
 pub fn root_statement(root: &Digest, leaf_count: u32, signed_at: DateTime<Utc>) -> String {
-    let at = signed_at.to_rfc3339_opts(SecondsFormat::Micros, true);
-    Statement {
-        predicate_type: ROOT.to_owned(),
-        predicate: object([("leaf_count", number(leaf_count)), ("signed_at", text(at))]),
-        subject: super::envelope::list([subject("receipts", "sha256", &to_hex(root))]),
-    }
-    .to_text()
+    let predicate = |out: &mut String| {
+        ObjectText::begin(out)
+            .number("leaf_count", leaf_count)
+            .text("signed_at", &instant(signed_at))
+            .end();
+    };
+    let subject = |out: &mut String| {
+        write_list(out, [to_hex(root)], |out, root| {
+            write_subject(out, "receipts", "sha256", &root);
+        });
+    };
+    statement_text(ROOT, predicate, subject)
 }
 
 /// The leaves of one journal row.
@@ -77,7 +84,7 @@ impl RowSignature {
         let leaf_count = u32::try_from(all.len()).unwrap_or(u32::MAX);
         let Some(tree) = Tree::over(&all) else { return rows.iter().map(|_| None).collect() };
         let (statement, key_id) =
-            (root_statement(&tree.root(), leaf_count, signed_at), key.public().id());
+            (root_statement(&tree.root(), leaf_count, signed_at), key.id());
         let signature = key.sign(&message_of(&statement));
         let mut from = 0;
         let signed = rows.into_iter().map(|RowLeaves { leaves, columns, change }| {
