@@ -3,13 +3,11 @@
 use super::StoreError;
 use super::execution::signed_state;
 use super::pages::{MAX_HELD, Pages};
-use super::plan::StoredPlan;
 use super::pool::within;
 use super::query_batcher::QueryBatcher;
 use super::run_row::RunRow;
 use super::signed_rows::counted;
 use super::signed_run::{PlansAndVerdicts, SignedRun};
-use super::signing::plan_columns;
 use super::stored_time::StoredTime;
 use super::task::{JudgedTask, judged_task};
 use crate::domain::journal::{
@@ -20,8 +18,8 @@ use crate::domain::machine::run::RunState;
 use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::run::RunRecord;
 use crate::domain::signature::{
-    CommitLine, EvidenceReport, FoundColumns, Row, RowSignature, SignatureStatus, StoredState,
-    TaskColumns, TrustedKeys, Verifier,
+    CommitLine, EvidenceReport, FoundColumns, PlanColumns, Row, RowSignature, SignatureStatus,
+    StoredState, TaskColumns, TrustedKeys, Verifier, instant,
 };
 use crate::domain::toolchain::TASK_NAMESPACES;
 use sqlx::{FromRow, PgPool};
@@ -71,14 +69,10 @@ impl CaseRow {
     ) -> Check<'k> {
         // What is judged is the plan in the bundle.
         let plan = self.run.plan().and_then(|(body, digest)| {
-            Some(plan_columns(&StoredPlan {
-                revision,
-                digest: digest.to_owned(),
-                parent_digest: self.plan_parent_digest.clone()?,
-                reason: self.plan_reason.clone()?,
-                body: body.to_owned(),
-                created_at: self.plan_created_at?.nearest(),
-            }))
+            let created_at = instant(self.plan_created_at?.nearest());
+            let (parent, reason) =
+                (self.plan_parent_digest.as_deref()?, self.plan_reason.as_deref()?);
+            Some(PlanColumns::of(revision, [body, &created_at, digest, parent, reason]))
         });
         let run = self.run.signed_columns(&self.submitter);
         let earlier = beside.plans.iter().filter(|earlier| earlier.revision != revision);

@@ -71,7 +71,8 @@ impl RowToSign<'_> {
             | Entry::Answer(_)
             | Entry::Forked(_) => None,
         });
-        RowLeaves::of(&run_id.to_string(), receipts, columns, &line)
+        let mut buffer = Uuid::encode_buffer();
+        RowLeaves::of(run_id.hyphenated().encode_lower(&mut buffer), receipts, columns, &line)
     }
 }
 

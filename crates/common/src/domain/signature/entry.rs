@@ -2,12 +2,12 @@
 
 use super::columns::digest;
 use super::commit::{instant, line_leaf};
-use super::envelope::{Envelope, message_of, number, object, text};
-use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
+use super::envelope::{Envelope, line_with, message_of, number, object};
+use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, write_hex_text};
 use super::merkle::Digest;
 use super::row::root_statement;
 use super::trust::Service;
-use crate::domain::json::{Value, sha256};
+use crate::domain::json::{ObjectText, Value, sha256, write_string};
 use crate::domain::toolchain::EntryKind;
 use chrono::{DateTime, Utc};
 
@@ -61,19 +61,24 @@ pub fn links_digest(links: &[String]) -> Digest {
 impl EntryLine {
     /// The canonical line of an export.
     pub fn to_line(&self) -> String {
-        let Self { number: place, at, kind, author, body, links, attachment, previous } = self;
-        let previous = previous.as_ref().map_or_else(String::new, |digest| to_hex(digest));
-        let entry = object([
-            ("at", text(instant(*at))),
-            ("attachment", text(attachment)),
-            ("author", text(author)),
-            ("body", text(to_hex(body))),
-            ("kind", text(kind)),
-            ("links", text(to_hex(links))),
-            ("number", number(place)),
-            ("previous", text(previous)),
-        ]);
-        object([("entry", entry)]).to_canonical()
+        line_with("entry", |out| self.write(out))
+    }
+
+    /// In the order of the canonical form.
+    fn write(&self, out: &mut String) {
+        let Self { number, at, kind, author, body, links, attachment, previous } = self;
+        ObjectText::begin(out)
+            .text("at", &instant(*at))
+            .with("attachment", |out| write_string(attachment, out))
+            .with("author", |out| write_string(author, out))
+            .with("body", |out| write_hex_text(out, body))
+            .with("kind", |out| write_string(kind, out))
+            .with("links", |out| write_hex_text(out, links))
+            .number("number", number)
+            .with("previous", |out| {
+                write_hex_text(out, previous.as_ref().map(Digest::as_slice).unwrap_or_default());
+            })
+            .end();
     }
 
     /// Reads the value of the key `entry`.

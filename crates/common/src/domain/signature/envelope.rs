@@ -116,6 +116,13 @@ pub(super) fn statement_text(
     text
 }
 
+/// A canonical line with one member, such as an export has.
+pub(super) fn line_with(key: &str, write: impl FnOnce(&mut String)) -> String {
+    let mut line = String::with_capacity(512);
+    ObjectText::begin(&mut line).with(key, write).end();
+    line
+}
+
 /// Writes a subject with one digest.
 pub(super) fn write_subject(out: &mut String, name: &str, algorithm: &str, digest: &str) {
     ObjectText::begin(out)

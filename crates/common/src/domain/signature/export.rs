@@ -23,7 +23,7 @@ use super::anchor::VerdictAnchor;
 use super::columns::{FoundColumns, PlanColumns, RunColumns, SignedColumns, TaskColumns};
 use super::commit::{Commit, CommitLine, instant};
 use super::entry::{EntryLine, EntrySignature, SignedEntry};
-use super::envelope::{Envelope, number, object, text};
+use super::envelope::{Envelope, line_with, number, object, text};
 use super::key::to_hex;
 use super::merkle::RangeProof;
 use super::report::{EvidenceReport, SignatureStatus, StoredState};
@@ -32,7 +32,7 @@ use super::summary::{SUMMARY, SignedVerdict, TEST_RESULT, is_tested};
 use super::trust::TrustedKeys;
 use super::verifier::Verifier;
 use crate::domain::journal::{read_verdict_text, verdict_text};
-use crate::domain::json::{Value, parse_stored};
+use crate::domain::json::{ObjectText, Value, parse_stored, write_list};
 use crate::domain::receipt::{ChainEnd, EvidenceReceipt, check_plain, read_stored};
 use chrono::DateTime;
 
@@ -48,15 +48,16 @@ pub fn header_line(run_id: &str) -> String {
 /// The second line of an export: the columns as they are stored.
 pub fn stored_line(found: &FoundColumns) -> String {
     let FoundColumns { run, task, plans } = found;
-    let inner = |line: String, key: &str| {
-        let value = parse_stored(&line).map(|parsed| parsed.value).ok();
-        value.and_then(|value| value.get(key).cloned()).unwrap_or(Value::Null)
-    };
-    let plans = plans.iter().map(|plan| inner(plan.to_line(), "plan")).collect();
-    let mut stored = vec![("plans", Value::Array(plans)), ("run", inner(run.to_line(), "run"))];
-    stored.extend(task.iter().map(|task| ("task", inner(task.to_line(), "task"))));
-    let members = stored.into_iter().map(|(name, value)| (name.to_owned(), value));
-    object([("stored", Value::Object(members.collect()))]).to_canonical()
+    line_with("stored", |out| {
+        let stored = ObjectText::begin(out)
+            .with("plans", |out| write_list(out, plans, |out, plan| plan.write(out)))
+            .with("run", |out| run.write(out));
+        match task {
+            Some(task) => stored.with("task", |out| task.write(out)),
+            None => stored,
+        }
+        .end();
+    })
 }
 
 /// The line before the last one.

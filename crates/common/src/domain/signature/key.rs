@@ -160,10 +160,24 @@ pub(super) fn from_base64(text: &str) -> Option<Vec<u8>> {
 
 /// Bytes as hex digits in lower case.
 pub fn to_hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    let digit = |four: u8| DIGITS.get(usize::from(four)).copied().unwrap_or_default();
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    let mut hex = String::with_capacity(2 * bytes.len());
+    write_hex(&mut hex, bytes);
+    hex
+}
+
+fn write_hex(out: &mut String, bytes: &[u8]) {
+    let digit = |four: u8| char::from(if four < 10 { b'0' + four } else { b'a' - 10 + four });
+    for byte in bytes {
+        out.push(digit(byte >> 4));
+        out.push(digit(byte & 15));
+    }
+}
+
+/// Appends bytes as a text of hex digits, in quotes.
+pub(super) fn write_hex_text(out: &mut String, bytes: &[u8]) {
+    out.push('"');
+    write_hex(out, bytes);
+    out.push('"');
 }
 
 /// The bytes of hex digits in lower case; none for any other text.

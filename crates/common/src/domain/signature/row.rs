@@ -13,7 +13,7 @@ use super::commit::instant;
 use super::envelope::{Envelope, message_of, statement_text, write_subject};
 use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
 use super::merkle::{Digest, RangeProof, Tree};
-use super::progress::{SignedState, StateChange, StateName, initial};
+use super::progress::{SignedState, StateChange, StateName, initial_progress};
 use crate::domain::json::{ObjectText, write_list};
 use chrono::{DateTime, Utc};
 
@@ -54,10 +54,9 @@ pub fn root_statement(root: &Digest, leaf_count: u32, signed_at: DateTime<Utc>) 
             .text("signed_at", &instant(signed_at))
             .end();
     };
+    let root = to_hex(root);
     let subject = |out: &mut String| {
-        write_list(out, [to_hex(root)], |out, root| {
-            write_subject(out, "receipts", "sha256", &root);
-        });
+        write_list(out, [&root], |out, root| write_subject(out, "receipts", "sha256", root));
     };
     statement_text(ROOT, predicate, subject)
 }
@@ -127,10 +126,10 @@ impl RowSignature {
         let StateChange { before, after } = change;
         let state_before = before.map_or(0, |before| before.state.number());
         bytes.push(state_before << 4 | after.state.number());
-        let progress = Some(after.progress).filter(|progress| *progress != initial());
+        let progress = Some(after.progress).filter(|progress| *progress != initial_progress());
         let other = before.map(|before| before.progress).filter(|it| *it != after.progress);
-        let is_from_initial = other == Some(initial());
-        let other = other.filter(|progress| *progress != initial());
+        let is_from_initial = other == Some(initial_progress());
+        let other = other.filter(|progress| *progress != initial_progress());
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         bytes.push(
             flag(run.is_some(), HAS_RUN)
@@ -170,10 +169,10 @@ impl RowSignature {
         let has_task = flags & HAS_TASK != 0;
         let task = if has_task { Some(TaskColumns(digests(&mut rest)?)) } else { None };
         let has_progress = flags & HAS_PROGRESS != 0;
-        let progress = if has_progress { take(&mut rest)? } else { initial() };
+        let progress = if has_progress { take(&mut rest)? } else { initial_progress() };
         let progress_before = match (flags & CHANGES_INITIAL != 0, flags & CHANGES_PROGRESS != 0) {
             (_, true) => take(&mut rest)?,
-            (true, false) => initial(),
+            (true, false) => initial_progress(),
             (false, false) => progress,
         };
         let mut plans = Vec::new();
