@@ -125,7 +125,8 @@ pub trait TrustSource: Send + Sync {
 /// time; the rest of a long journal is read separately. Clones share it.
 #[derive(Clone)]
 pub struct EvidenceBundles {
-    beginnings: QueryBatcher<Uuid>,
+    /// By the run, and whether the signatures of its rows are checked.
+    beginnings: QueryBatcher<(Uuid, bool)>,
     pool: PgPool,
     permit: Arc<Semaphore>,
     /// The limit of stored receipts in a bundle, in bytes.
@@ -141,12 +142,13 @@ impl EvidenceBundles {
 
     /// As [`Self::start`], with another limit of stored receipts in a bundle, in bytes.
     pub fn holding(pool: PgPool, most: usize) -> Self {
-        let beginnings = QueryBatcher::start(pool.clone(), |run_ids| {
+        let beginnings = QueryBatcher::start(pool.clone(), |runs: &[(Uuid, bool)]| {
             sqlx::query(include_str!("sql/bundles.sql"))
-                .bind(run_ids.to_vec())
+                .bind(runs.iter().map(|(run_id, _)| *run_id).collect::<Vec<_>>())
                 .bind(RunState::Verifying.as_str())
                 .bind(BEGINNING.0)
                 .bind(BEGINNING.1)
+                .bind(runs.iter().any(|(_, is_checked)| *is_checked))
         });
         let permit = Arc::new(Semaphore::new(LARGE_AT_ONCE));
         Self { beginnings, pool, permit, most, trust: None }
@@ -201,7 +203,8 @@ impl EvidenceBundles {
         run_id: Uuid,
         wanted: fn(&Turn) -> bool,
     ) -> Result<Option<EvidenceBundle>, StoreError> {
-        let Some(row) = self.beginnings.ask(run_id).await?.pop() else { return Ok(None) };
+        let question = (run_id, self.trust.is_some());
+        let Some(row) = self.beginnings.ask(question).await?.pop() else { return Ok(None) };
         let row = CaseRow::from_row(&row)?;
         let keys = self.trust.as_ref().map(|trust| trust.trusted());
         // Only runs in these namespaces are tasks: other runs make no further query.

@@ -132,7 +132,7 @@ impl EntrySignature {
     }
 
     /// The signed statement about an entry.
-    pub(super) fn envelope(&self, run_id: &str, line: &EntryLine) -> Envelope {
+    fn envelope(&self, run_id: &str, line: &EntryLine) -> Envelope {
         let payload = root_statement(&line.digest(run_id), 1, self.signed_at);
         Envelope { payload, key_id: self.key_id, signature: self.signature }
     }

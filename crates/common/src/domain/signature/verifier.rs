@@ -189,14 +189,13 @@ impl<'k> Verifier<'k> {
         self.first_signed.get_or_insert(sequence);
         let leaves = commit.leaves_in(&self.run_id);
         let named = format!("journal row {sequence}{}", numbers(commit));
-        let Some(envelope) = signature.envelope(&leaves) else {
+        let Some(root) = signature.proof.root(&leaves) else {
             return self.find(0, format!("{named}: its inclusion proof does not fit it"));
         };
-        let checked = keys.check(
+        let checked = keys.check_root(
             (signature.key_id, &signature.signature),
             signers(commit),
-            signature.signed_at,
-            &message_of(&envelope.payload),
+            (&root, signature.proof.leaf_count, signature.signed_at),
         );
         match checked {
             Ok(()) => {
@@ -246,9 +245,9 @@ impl<'k> Verifier<'k> {
         let Some(keys) = self.keys else { return };
         match signature {
             Some(signature) => {
-                let message = message_of(&signature.envelope(&self.run_id, line).payload);
                 let key = (signature.key_id, &signature.signature);
-                let checked = keys.check(key, line.signers(), signature.signed_at, &message);
+                let root = line.digest(&self.run_id);
+                let checked = keys.check_root(key, line.signers(), (&root, 1, signature.signed_at));
                 checked.unwrap_or_else(|why| self.find(0, format!("{named}: {why}")));
             }
             None if self.has_run => {
