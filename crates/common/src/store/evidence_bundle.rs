@@ -7,7 +7,7 @@ use super::pool::within;
 use super::query_batcher::QueryBatcher;
 use super::run_row::RunRow;
 use super::signed_rows::counted;
-use super::signed_run::{PlansAndVerdicts, SignedRun};
+use super::signed_run::{AT_ONCE, PlansAndVerdicts, SignedRun};
 use super::stored_time::StoredTime;
 use super::task::{JudgedTask, judged_task};
 use crate::domain::journal::{
@@ -306,12 +306,15 @@ impl EvidenceBundles {
         // The journal only grows: this is its end when the run was read.
         let mut pages = Pages::new(self.pool.clone(), run_id, read, bundle.run.execution.sequence);
         while let Some(rows) = pages.next().await? {
-            let mut signatures = rows.iter().map(|row| row.signature.as_deref());
-            let stored = rows.iter().map(|row| row.stored());
-            let more = bundle.evidence.read_on(stored, wanted, |stored, extent, receipts| {
-                check_row(check, (stored, extent), receipts, signatures.next().flatten());
-            });
-            bytes += more.map_err(|error| unread(run_id, error))?;
+            for rows in rows.chunks(AT_ONCE) {
+                let mut signatures = rows.iter().map(|row| row.signature.as_deref());
+                let stored = rows.iter().map(|row| row.stored());
+                let more = bundle.evidence.read_on(stored, wanted, |stored, extent, receipts| {
+                    check_row(check, (stored, extent), receipts, signatures.next().flatten());
+                });
+                bytes += more.map_err(|error| unread(run_id, error))?;
+                tokio::task::yield_now().await;
+            }
             if bytes > self.most {
                 return Err(StoreError::TooLarge {
                     what: format!("the size of the receipts of run {run_id}"),
