@@ -75,7 +75,8 @@ impl RangeProof {
         let to = first.checked_add(leaves.len())?;
         let count = usize::try_from(count).ok().filter(|count| to <= *count && count <= &MAX)?;
         let mut nodes = self.nodes.iter();
-        let digest = Builder { leaves, from: first, to }.part((0, count), &mut nodes, &mut |_| ())?;
+        let digest =
+            Builder { leaves, from: first, to }.part((0, count), &mut nodes, &mut |_| ())?;
         (nodes.next().is_none() && !leaves.is_empty()).then_some(digest)
     }
 

@@ -20,6 +20,8 @@ use chrono::{DateTime, Utc};
 /// The predicate of a signed root.
 pub(super) const ROOT: &str = "urn:surety:predicate:receipts-root:v1";
 const VERSION: u8 = 5;
+/// The last form that a later version may write: a column that begins with another byte was rewritten.
+const LAST_VERSION: u8 = 31;
 const HAS_RUN: u8 = 1;
 /// The progress differs from that of a new run.
 const HAS_PROGRESS: u8 = 2;
@@ -82,8 +84,7 @@ impl RowSignature {
         let all: Vec<Digest> = rows.iter().flat_map(|row| row.leaves.iter().copied()).collect();
         let leaf_count = u32::try_from(all.len()).unwrap_or(u32::MAX);
         let Some(tree) = Tree::over(&all) else { return rows.iter().map(|_| None).collect() };
-        let (statement, key_id) =
-            (root_statement(&tree.root(), leaf_count, signed_at), key.id());
+        let (statement, key_id) = (root_statement(&tree.root(), leaf_count, signed_at), key.id());
         let signature = key.sign(&message_of(&statement));
         let mut from = 0;
         let signed = rows.into_iter().map(|RowLeaves { leaves, columns, change }| {
@@ -150,9 +151,10 @@ impl RowSignature {
         bytes
     }
 
-    /// The form of a column that an earlier version wrote; none for any other column.
-    pub(super) fn earlier_form(bytes: &[u8]) -> Option<u8> {
-        bytes.first().copied().filter(|form| (1..VERSION).contains(form))
+    /// The form of a column that another version wrote, and whether that is a later one; none for any other column.
+    pub(super) fn other_form(bytes: &[u8]) -> Option<(u8, bool)> {
+        let form = bytes.first().copied().filter(|form| (1..=LAST_VERSION).contains(form))?;
+        (form != VERSION).then_some((form, form > VERSION))
     }
 
     /// Reads the column; none for bytes that [`RowSignature::to_bytes`] does not write.

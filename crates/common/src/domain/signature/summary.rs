@@ -114,8 +114,7 @@ fn write_whole(out: &mut String, record: &VerdictRecord) {
 fn test_result(subjects: &str, run_id: &str, record: &VerdictRecord) -> String {
     let names = |passed: bool| {
         move |out: &mut String| {
-            let results =
-                record.verdict.results.iter().filter(|result| result.passed == passed);
+            let results = record.verdict.results.iter().filter(|result| result.passed == passed);
             write_list(out, results, |out, result| write_string(&result.name, out));
         }
     };

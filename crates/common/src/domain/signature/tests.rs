@@ -16,8 +16,8 @@ const RUN: &str = "0199f4d0-0000-7000-8000-000000000001";
 /// Texts with what is escaped, and with what is not.
 fn text() -> impl Strategy<Value = String> {
     let letters = [
-        'a', 'z', ' ', '/', '"', '\\', '\u{0}', '\u{8}', '\t', '\n', '\u{c}', '\r', '\u{1f}', '\u{7f}',
-        '\u{2028}', '写', '🦀',
+        'a', 'z', ' ', '/', '"', '\\', '\u{0}', '\u{8}', '\t', '\n', '\u{c}', '\r', '\u{1f}',
+        '\u{7f}', '\u{2028}', '写', '🦀',
     ];
     let letters = prop::collection::vec(prop::sample::select(letters.to_vec()), 0..9);
     letters.prop_map(String::from_iter)
@@ -38,10 +38,8 @@ fn hex(bytes: &[u8]) -> String {
 
 fn state() -> impl Strategy<Value = SignedState> {
     let state = prop::sample::select(RunState::ALL.to_vec());
-    (state, any::<Digest>()).prop_map(|(state, progress)| SignedState {
-        state: state.into(),
-        progress,
-    })
+    (state, any::<Digest>())
+        .prop_map(|(state, progress)| SignedState { state: state.into(), progress })
 }
 
 fn named(names: &[&str], digests: &[Digest]) -> Json {

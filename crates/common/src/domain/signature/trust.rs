@@ -317,8 +317,7 @@ mod tests {
             assert!(found.contains(expected), "{found}");
         }
         let foreign = TrustedKeys::default();
-        let found =
-            foreign.check((key.id(), &signature), &[Service::Gate], Utc::now(), b"m");
+        let found = foreign.check((key.id(), &signature), &[Service::Gate], Utc::now(), b"m");
         assert!(found.unwrap_err().contains("not trusted"));
     }
 
@@ -369,9 +368,8 @@ mod tests {
         let signature = key.sign(b"m");
         for keys in [vec![first, again], vec![again, first]] {
             let keys = TrustedKeys::new(keys);
-            let check = |seconds| {
-                keys.check((key.id(), &signature), &[Service::Gate], at(seconds), b"m")
-            };
+            let check =
+                |seconds| keys.check((key.id(), &signature), &[Service::Gate], at(seconds), b"m");
             assert_eq!((check(150), check(300)), (Ok(()), Ok(())));
             assert!(check(250).unwrap_err().contains("not valid"));
         }

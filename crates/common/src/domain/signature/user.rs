@@ -12,8 +12,7 @@ const FILE: &str = "urn:surety:predicate:verdict-file:v1";
 
 /// A signed statement that a document has this canonical text, as a line.
 pub fn sign_document(key: &SecretKey, at: DateTime<Utc>, document: &Value) -> String {
-    let predicate =
-        |out: &mut String| ObjectText::begin(out).text("signed_at", &instant(at)).end();
+    let predicate = |out: &mut String| ObjectText::begin(out).text("signed_at", &instant(at)).end();
     let payload = statement_text(FILE, predicate, |out| out.push_str(&subject_of(document)));
     let signature = key.sign(&message_of(&payload));
     Envelope { payload, key_id: key.id(), signature }.to_line()

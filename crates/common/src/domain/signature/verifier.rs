@@ -107,15 +107,16 @@ impl<'k> Verifier<'k> {
         self.awaited = line.verdicts;
         self.after = line.change.map(|change| (line.sequence, change.after));
         commit.receipts.iter().for_each(|receipt| self.receipt(receipt));
-        match (commit.signature, commit.unread.map(RowSignature::earlier_form)) {
+        match (commit.signature, commit.unread.map(RowSignature::other_form)) {
             (Some(_), _) => self.signed(commit),
             (None, Some(None)) => {
                 let sequence = line.sequence;
                 self.find(0, format!("journal row {sequence}: its signature is in no known form"));
             }
-            (None, Some(Some(form))) => {
+            (None, Some(Some((form, is_later)))) => {
+                let version = if is_later { "a later" } else { "an earlier" };
                 let what = format!(
-                    "a signature of form {form}, which an earlier version wrote and this one does not check"
+                    "a signature of form {form}, which {version} version wrote and this one does not check"
                 );
                 self.unsigned(line.sequence, &what);
             }
@@ -456,7 +457,7 @@ impl<'k> Verifier<'k> {
             if last != *plan_revision {
                 self.find(0, format!("execution.plan_revision: it is {plan_revision}, and the last plan that was signed is {last}"));
             }
-        } else if self.first_signed.is_some() && self.unsigned.is_none() {
+        } else if self.keys.is_some() && self.unsigned.is_none() {
             self.find(0, "run: it was not signed");
         }
         let chain = self.report.ending(receipt_count, chain_digest);

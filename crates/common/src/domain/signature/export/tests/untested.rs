@@ -68,6 +68,16 @@ fn unknown_entry() -> Story {
     story
 }
 
+/// A run whose rows are all gone, and which counts none.
+fn without_rows() -> Story {
+    let mut story = story(RUN);
+    (story.commits, story.verdicts, story.found.plans) = Default::default();
+    let state = "EXECUTING".to_owned();
+    story.state =
+        StoredState { state, plan_revision: 0, sequence: 0, progress: progress(), history: None };
+    story
+}
+
 /// The file with other words in a statement about its verdict, signed by the gate.
 fn contradicting(file: &str, kind: &str, from: &str, to: &str) -> String {
     let mut lines: Vec<String> = file.lines().map(str::to_owned).collect();
@@ -90,11 +100,15 @@ pub(super) fn good() -> [(&'static str, String); 2] {
     [("earlier-untested", of_earlier_version().file()), ("failed-grant", failed_grant().file())]
 }
 
-/// Files that only keys of services can make, and that do not hold.
+/// Files that do not hold, of which most need the key of a service.
 pub(super) fn bad() -> Vec<(String, String)> {
     let (file, mut bad) = (story(RUN).file(), Vec::new());
     for (number, (kind, from, to)) in [
-        ("verification_summary", "\"verificationResult\":\"PASSED\"", "\"verificationResult\":\"FAILED\""),
+        (
+            "verification_summary",
+            "\"verificationResult\":\"PASSED\"",
+            "\"verificationResult\":\"FAILED\"",
+        ),
         ("verification_summary", "SURETY_INDEPENDENT", "SURETY_SELF_CHECKED"),
         ("verification_summary", "urn:surety:plan:", "urn:surety:other:"),
         ("verification_summary", "\"name\":\"workspace\"", "\"name\":\"other\""),
@@ -107,6 +121,7 @@ pub(super) fn bad() -> Vec<(String, String)> {
         bad.push((format!("contradicting-{number}"), contradicting(&file, kind, from, to)));
     }
     bad.push(("unknown-entry".to_owned(), unknown_entry().file()));
+    bad.push(("no-rows".to_owned(), without_rows().file()));
     bad
 }
 
@@ -144,7 +159,13 @@ fn the_test_result_that_an_earlier_version_signed_of_every_verdict_still_reads()
 }
 
 #[test]
-fn what_only_a_key_of_a_service_can_make_is_named_too() {
+fn a_run_without_any_row_is_not_signed() {
+    let found = without_rows().found();
+    assert!(found.contains("run: it was not signed"), "{found}");
+}
+
+#[test]
+fn what_the_key_of_a_service_can_make_is_named_too() {
     for (name, file) in bad() {
         let status = check_export(&file, Some(&trusted())).status;
         assert!(matches!(status, SignatureStatus::Broken(_)), "{name}: {status:?}");
