@@ -1,14 +1,14 @@
 //! The leaves of a journal row: its receipts, the run or the plans that were stored with it, and the row itself.
 
 use super::columns::{SignedColumns, digest};
-use super::envelope::{line_with, number, object, text};
+use super::envelope::{instant, line_with, number, object, text};
 use super::key::{to_hex, write_hex_text};
 use super::merkle::{Digest, LEAF};
 use super::progress::{SignedState, StateChange, StateName};
 use super::row::{RowLeaves, RowSignature};
 use crate::domain::json::{ObjectText, Value, sha256, write_string};
 use crate::domain::receipt::EvidenceReceipt;
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 
 /// A journal row and what was stored with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,11 +133,6 @@ fn with_state<'o>(object: ObjectText<'o>, of: SignedState) -> ObjectText<'o> {
 fn read_state(value: &Value) -> Option<SignedState> {
     let state = StateName::from_text(value.get("state")?.as_str()?)?;
     Some(SignedState { state, progress: digest(value.get("progress")?)? })
-}
-
-/// An instant as every signed text has it: RFC 3339 in UTC with microseconds.
-pub fn instant(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
 /// The leaf of a receipt of a run.

@@ -1,8 +1,8 @@
 //! The entries in the history of a task. Each is signed alone when it is stored, and has the digest of the one before it.
 
 use super::columns::digest;
-use super::commit::{instant, line_leaf};
-use super::envelope::{Envelope, line_with, message_of, number, object};
+use super::commit::line_leaf;
+use super::envelope::{Envelope, instant, line_with, message_of, number, object};
 use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, write_hex_text};
 use super::merkle::Digest;
 use super::row::root_statement;

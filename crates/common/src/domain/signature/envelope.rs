@@ -2,6 +2,7 @@
 
 use super::key::{KeyId, SIGNATURE_BYTES, from_base64, to_base64};
 use crate::domain::json::{ObjectText, Value, parse_stored, write_string};
+use chrono::{DateTime, SecondsFormat, Utc};
 
 /// The type of every payload: an in-toto statement.
 pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
@@ -131,6 +132,11 @@ pub(super) fn write_subject(out: &mut String, name: &str, algorithm: &str, diges
         })
         .with("name", |out| write_string(name, out))
         .end();
+}
+
+/// An instant as every signed text has it: RFC 3339 in UTC with microseconds.
+pub fn instant(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
 pub(super) fn text(text: impl Into<String>) -> Value {

@@ -34,9 +34,9 @@ mod verifier;
 
 pub use anchor::{AnchorTree, AnchoredVerdict, VerdictAnchor, anchored_line};
 pub use columns::{FoundColumns, PlanColumns, RunColumns, SignedColumns, TaskColumns};
-pub use commit::{Commit, CommitLine, Row, instant};
+pub use commit::{Commit, CommitLine, Row};
 pub use entry::{EntryLine, EntrySignature, SignedEntry, links_digest};
-pub use envelope::{Envelope, PAYLOAD_TYPE, message_of};
+pub use envelope::{Envelope, PAYLOAD_TYPE, instant, message_of};
 pub use export::{check_export, header_line, state_line, stored_line};
 pub use key::{
     KEY_BYTES, KeyError, KeyId, PublicKey, SIGNATURE_BYTES, SecretKey, from_hex, to_hex,

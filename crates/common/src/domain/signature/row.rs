@@ -9,8 +9,7 @@
 //! `states` has the state before in its upper four bits, 0 in the first row of a run, and the state behind in the lower ones.
 
 use super::columns::{PlanColumns, RunColumns, SignedColumns, TaskColumns};
-use super::commit::instant;
-use super::envelope::{Envelope, message_of, statement_text, write_subject};
+use super::envelope::{Envelope, instant, message_of, statement_text, write_subject};
 use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
 use super::merkle::{Digest, RangeProof, Tree};
 use super::progress::{SignedState, StateChange, StateName, initial_progress};

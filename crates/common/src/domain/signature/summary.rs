@@ -3,8 +3,7 @@
 //! The summary has the whole verdict as its member `surety`; readers of SLSA ignore it.
 
 use super::anchor::VerdictAnchor;
-use super::commit::instant;
-use super::envelope::{Envelope, Statement, message_of, statement_text, write_subject};
+use super::envelope::{Envelope, Statement, instant, message_of, statement_text, write_subject};
 use super::key::{KeyId, SIGNATURE_BYTES, SecretKey};
 use crate::domain::journal::{VerdictRecord, read_verdict_text, verdict_text};
 use crate::domain::json::{ObjectText, parse_stored, sha256_hex, write_list, write_string};

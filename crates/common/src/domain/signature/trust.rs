@@ -5,8 +5,7 @@
 //!     {"key_id":"...","public_key":"...","service":"executor","valid_from":"...","valid_until":"..."}]}
 //! ```
 
-use super::commit::instant;
-use super::envelope::{message_of, object, text};
+use super::envelope::{instant, message_of, object, text};
 use super::key::{KeyId, PublicKey, SIGNATURE_BYTES};
 use super::merkle::Digest;
 use super::row::root_statement;

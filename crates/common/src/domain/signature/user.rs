@@ -1,7 +1,8 @@
 //! A document that a user signs: the verdict file of `surety verify`.
 
-use super::commit::instant;
-use super::envelope::{Envelope, STATEMENT_TYPE, message_of, statement_text, write_subject};
+use super::envelope::{
+    Envelope, STATEMENT_TYPE, instant, message_of, statement_text, write_subject,
+};
 use super::key::SecretKey;
 use super::trust::{Service, TrustedKeys};
 use crate::domain::json::{ObjectText, Value, parse_stored, sha256_hex, write_list};

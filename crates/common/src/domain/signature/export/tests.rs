@@ -1,4 +1,4 @@
-use super::super::commit::instant;
+use super::super::envelope::instant;
 use super::super::merkle::Digest;
 use super::super::row::RowLeaves;
 use super::super::{SecretKey, Service, TrustedKey};
