@@ -1,4 +1,5 @@
-"""What verify_receipts.py needs: canonical lines, envelopes under trusted keys, and who may sign a row."""
+"""What verify_receipts.py needs: canonical lines, envelopes under trusted keys, the statements about a verdict, and
+who may sign a row."""
 
 import base64
 import hashlib
@@ -10,6 +11,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 KIND, STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
+VSA = "https://slsa.dev/verification_summary/v1"
+TESTS = "https://in-toto.io/attestation/test-result/v0.1"
 NEVER = "9999-12-31T00:00:00Z"
 STATES = {
     "INTAKE",
@@ -22,7 +25,8 @@ STATES = {
     "FAILED",
     "CANCELLED",
 }
-
+# The entries of a task that the planner alone writes.
+ENTRIES = {"assignment", "handoff", "note", "observation", "review", "system"}
 
 BAD_INPUT = (InvalidSignature, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
@@ -99,12 +103,69 @@ def opened(line: Any, keys: Any, at: str | None = None) -> tuple[Any, set[str]]:
     return statement, {key["service"] for key in valid}
 
 
+def predicate_type(line: Any) -> str:
+    """What the statement in an envelope is; empty for a line without one. Nothing is checked."""
+    payload = base64.b64decode(line.get("payload", ""))
+    return str(json.loads(payload)["predicateType"]) if payload else ""
+
+
+def is_tested(said: Any) -> bool:
+    """Whether a verdict has the result of a check, or of the project's own tests, besides the gate's rules."""
+    names = [result.get("name", "") for result in said["results"]]
+    checks = [name for name in names if name != "output_only" and not name.startswith("system.")]
+    return bool(checks) or "system.project_tests" in names
+
+
+def statements(run: str, said: Any, at: str) -> tuple[str, str]:
+    """The summary and the test result that the gate signs for a verdict, in their canonical form."""
+    accepted, receipts = said.get("accepted", False), said.get("last_receipt_digest", "")
+
+    def digested(uri: str, digest: str) -> Any:
+        return {"digest": {"sha256": digest}, "uri": f"urn:surety:{uri}"}
+
+    def names(passed: bool) -> list[str]:
+        return [it.get("name", "") for it in said["results"] if it.get("passed", False) == passed]
+
+    plan = digested(f"plan:{run}:{said['plan_revision']}", said.get("plan_digest", ""))
+    result = "PASSED" if accepted else "FAILED"
+    summary = {
+        "inputAttestations": [digested(f"receipts:{run}", receipts)],
+        "policy": plan,
+        "resourceUri": f"urn:surety:run:{run}",
+        "slsaVersion": "1.0",
+        "surety": said,
+        "timeVerified": at,
+        "verificationResult": result,
+        "verifiedLevels": ["SURETY_" + said["strength"].upper() if accepted else "FAILED"],
+        "verifier": {"id": "urn:surety:acceptgate"},
+    }
+    tests = {
+        "configuration": [plan],
+        "failedTests": names(False),
+        "passedTests": names(True),
+        "result": result,
+    }
+    run_digest = {"sha256": sha256(run, "\n", receipts).hex()}
+    subject = [{"digest": run_digest, "name": f"urn:surety:run:{run}"}]
+    if "workspace_digest" in said:
+        digest = {"suretyWorkspace": said["workspace_digest"]}
+        subject.append({"digest": digest, "name": "workspace"})
+
+    def statement(kind: str, predicate: Any) -> str:
+        whole = {"_type": STATEMENT, "predicate": predicate, "predicateType": kind, "subject": subject}
+        return canonical(whole)
+
+    return statement(VSA, summary), statement(TESTS, tests)
+
+
 def owners(kind: str, said: Any) -> set[str]:
     """The services that may sign a leaf; every service may, where there is none."""
     if kind == "receipt":
         return recorded_by(said)
     if kind == "entry":
-        return {"executor", "planner"} if said["kind"] == "action_report" else {"planner"}
+        is_report = said["kind"] == "action_report"
+        need(is_report or said["kind"] in ENTRIES, "the kind of the entry is unknown")
+        return {"executor", "planner"} if is_report else {"planner"}
     if kind == "commit":
         return {"gate"} if said["verdicts"] else set()
     return {"planner"}
@@ -115,9 +176,11 @@ def recorded_by(receipt: Any) -> set[str]:
     name, facts = receipt.get("name"), receipt.get("facts", [])
     by = any(fact.get("key") == "by" for fact in facts)
     said = receipt["source"] == "approval" or (receipt["source"], name) == ("user_reply", "ask_user")
-    if not said or name == "use_grant" or any(fact["fact"] != "output" for fact in facts):
+    if not said or any(fact["fact"] != "output" for fact in facts):
         return {"executor"}
-    return {"planner"} if by else set() if not receipt.get("success") else {"executor"}
+    if not by and not receipt.get("success"):
+        return set()
+    return {"planner"} if by and name != "use_grant" else {"executor"}
 
 
 def may_sign(services: set[str], of_leaves: list[set[str]]) -> bool:

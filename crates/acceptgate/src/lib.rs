@@ -26,7 +26,7 @@ use std::sync::Arc;
 use surety_common::config::{CommonConfig, ConfigError, GateConfig};
 use surety_common::domain::signature::Service as Signer;
 use surety_common::keys;
-use surety_common::store::{self, Identities, PoolSize, StoreError};
+use surety_common::store::{self, Identities, PoolSize, StoreError, TrustSource};
 use surety_common::wire::client::Transport;
 use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings, announce};
 use surety_common::wire::token::FileTokens;
@@ -85,14 +85,14 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let probes = Arc::new(Probes::new(setup.gate.probe.gate_probe_allow.as_deref())?);
     let forges = Forges::open(&setup.common.forges()?)?;
+    let trust = keys::trust(setup.common.trusted_keys_file.as_deref())?;
     let Some(database_url) = &setup.database_url else {
         announce("acceptgate", &listener);
-        let server = without_database(setup, probes);
+        let server = without_database(setup, probes, trust);
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
     let authority = setup.gate.anchor_authority()?;
     let signing = keys::signing(Signer::Gate, setup.gate.gate_key_file.as_deref())?;
-    let trust = keys::trust(setup.common.trusted_keys_file.as_deref())?;
     announce("acceptgate", &listener);
     let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
     let pool = tokio::select! {
@@ -122,7 +122,11 @@ pub async fn serve(
     Ok(served?)
 }
 
-fn without_database(setup: Setup, probes: Arc<Probes>) -> Server {
+fn without_database(
+    setup: Setup,
+    probes: Arc<Probes>,
+    trust: Option<Arc<dyn TrustSource>>,
+) -> Server {
     tracing::warn!(
         "acceptgate: no DATABASE_URL is set; running in stateless mode, which serves only Evaluate, \
          and VerifyReceipts for receipts in the request"
@@ -130,7 +134,7 @@ fn without_database(setup: Setup, probes: Arc<Probes>) -> Server {
     let authentication = Authentication::stateless(&setup.tokens.known);
     Server::new(Settings::of(&setup.common, authentication, setup.transport.tls))
         .without_database::<InternalServiceServer<service::Service>>()
-        .with_service(AcceptGateServiceServer::new(service::Service::stateless(probes)))
+        .with_service(AcceptGateServiceServer::new(service::Service::stateless(probes, trust)))
         .with_info(info(None))
         .with_http(server::operations(setup.metrics, None))
 }

@@ -2,13 +2,13 @@
 
 use crate::check::http_probe::Probes;
 use crate::gate::Gate;
-use crate::stateless::{self, Evaluated};
+use crate::stateless::{self, Evaluated, beside};
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::receipt::{ChainFinding, ChainReport};
 use surety_common::domain::signature::{EvidenceReport, KeyId, TrustedKeys, check_export};
-use surety_common::store;
+use surety_common::store::{self, TrustSource};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::run::{DatedVerdict, verdict_of};
 use surety_common::wire::status::{needs_database, to_status};
@@ -24,22 +24,24 @@ pub(crate) struct Service {
     /// None in stateless mode, which has no runs.
     gate: Option<Arc<Gate>>,
     probes: Arc<Probes>,
+    /// The keys whose signatures count; none where no file names them.
+    trust: Option<Arc<dyn TrustSource>>,
 }
 
 impl Service {
     /// Creates handlers over a gate.
     pub(crate) fn new(gate: Arc<Gate>) -> Self {
-        Self { probes: Arc::clone(&gate.probes), gate: Some(gate) }
+        Self { probes: Arc::clone(&gate.probes), trust: gate.trust.clone(), gate: Some(gate) }
     }
 
     /// The handlers that store no state.
-    pub(crate) fn stateless(probes: Arc<Probes>) -> Self {
-        Self { gate: None, probes }
+    pub(crate) fn stateless(probes: Arc<Probes>, trust: Option<Arc<dyn TrustSource>>) -> Self {
+        Self { gate: None, probes, trust }
     }
 
     /// The keys that this gate trusts.
     fn trusted(&self) -> Option<Arc<TrustedKeys>> {
-        self.gate.as_ref()?.trust.as_ref().map(|trust| trust.trusted())
+        self.trust.as_ref().map(|trust| trust.trusted())
     }
 
     fn gate(&self, rpc: &str) -> Result<&Gate, Status> {
@@ -86,9 +88,14 @@ impl AcceptGateService for Service {
                 let run_id = id("run_id", &run_id).map_err(Fault::from).map_err(status)?;
                 gate.verify_receipts(&caller, run_id).await.map_err(status)?
             }
-            Some(Source::Export(export)) => check_export(&export, self.trusted().as_deref()),
+            Some(Source::Export(export)) => {
+                let keys = self.trusted();
+                beside(move || check_export(&export, keys.as_deref())).await.map_err(status)?
+            }
             Some(Source::Receipts(chain)) => {
-                stateless::check_receipts(chain, self.trusted().as_deref())
+                let keys = self.trusted();
+                let check = move || stateless::check_receipts(chain, keys.as_deref());
+                beside(check).await.map_err(status)?
             }
             None => return Err(status(missing("source"))),
         };
@@ -179,4 +186,32 @@ fn status(fault: Fault) -> Status {
 fn missing(field: &str) -> Fault {
     use surety_common::domain::problem::{Code, Problem};
     Problem::at(Code::FieldMissing, field, "is missing; set it").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::poll;
+    use std::pin::pin;
+    use surety_common::domain::identity::Role;
+
+    /// A check of a large file takes as long as thousands of signatures do: other calls and health checks go on.
+    #[tokio::test]
+    async fn what_comes_with_a_request_is_checked_beside_the_threads_of_the_runtime() {
+        let probes = Arc::new(Probes::new(None).unwrap());
+        let service = Service::stateless(probes, None);
+        let path = "/surety.v1.AcceptGateService/VerifyReceipts";
+        for source in
+            [Source::Export("{}\n".to_owned()), Source::Receipts(v1::ReceiptChain::default())]
+        {
+            let mut request = Request::new(v1::VerifyReceiptsRequest { source: Some(source) });
+            request
+                .extensions_mut()
+                .insert(Caller::internal("reader", Role::Viewer, path).unwrap());
+            let mut checking = pin!(service.verify_receipts(request));
+            assert!(poll!(&mut checking).is_pending());
+            let report = checking.await.unwrap().into_inner();
+            assert_eq!(report.signed_receipt_count, 0);
+        }
+    }
 }

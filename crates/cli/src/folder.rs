@@ -103,6 +103,17 @@ impl DataFolder {
         self.path.join("service-token")
     }
 
+    /// The file of trusted keys that is set, else the one in the folder that is chosen.
+    ///
+    /// # Errors
+    /// Those of [`DataFolder::choose`].
+    pub fn trusted_keys_of(set: Option<&Path>, config: &DataDirConfig) -> Result<PathBuf, Failure> {
+        match set {
+            Some(file) => Ok(file.to_owned()),
+            None => Ok(Self::choose(config)?.trusted_keys()),
+        }
+    }
+
     /// The file with the private key of a service.
     #[must_use]
     pub fn key(&self, service: Service) -> PathBuf {

@@ -383,7 +383,20 @@ fn keys_are_rotated_in_the_file_that_the_service_uses_and_where_its_readers_trus
     let listed = with(&["list"]).out;
     assert_eq!(listed.lines().filter(|line| line.contains("gate")).count(), 2, "{listed}");
 
+    // An old key that is put back is made no new one, and is not trusted any more.
     let rotated = lines_of(&gate);
+    fs::write(&gate, &made).expect("the old key");
+    assert!(with(&["make", "gate"]).out.contains("  until "), "it ends in ten minutes");
+    let trusted_file = place.folder.path().join("trusted.json");
+    let keys = lines_of(&trusted_file);
+    let until = keys.split("\"valid_until\":\"").nth(1).and_then(|rest| rest.split('"').next());
+    let ended = keys.replace(until.expect("an end"), "2026-01-01T00:00:00.000000Z");
+    fs::write(&trusted_file, ended).expect("an end in the past");
+    let refused = with(&["make", "gate"]);
+    assert_ne!(refused.code, 0);
+    assert!(refused.err.contains("has ended for the gate"), "{}", refused.err);
+    fs::write(&gate, &rotated).expect("the new key");
+
     let refused = of_gate(&["keys", "rotate", "gate"]);
     assert_ne!(refused.code, 0);
     assert!(refused.err.contains("is not trusted in"), "{}", refused.err);

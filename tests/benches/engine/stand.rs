@@ -6,9 +6,10 @@ use anyhow::Result;
 use chrono::Utc;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use surety_cli::postgres::{Durability, EmbeddedPostgres};
-use surety_common::domain::signature::Service;
+use surety_common::domain::signature::Service as Signer;
 use surety_common::keys::{KeyFile, trust_key};
-use surety_e2e::harness::{Database, Deployment, QUIET_LOG};
+use surety_common::store;
+use surety_e2e::harness::{Database, Deployment, Process, QUIET_LOG, Service};
 
 /// As the published engines were measured; everything else is Postgres's default.
 const SETTINGS: [&str; 2] = ["shared_buffers=512MB", "max_connections=200"];
@@ -17,10 +18,10 @@ const STATEMENTS: [&str; 2] =
     ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_planning=on"];
 
 /// What names the file of each service's key.
-const KEY_FILES: [(Service, &str); 3] = [
-    (Service::Planner, "SURETY_PLANNER_KEY_FILE"),
-    (Service::Executor, "SURETY_EXECUTOR_KEY_FILE"),
-    (Service::Gate, "SURETY_GATE_KEY_FILE"),
+const KEY_FILES: [(Signer, &str); 3] = [
+    (Signer::Planner, "SURETY_PLANNER_KEY_FILE"),
+    (Signer::Executor, "SURETY_EXECUTOR_KEY_FILE"),
+    (Signer::Gate, "SURETY_GATE_KEY_FILE"),
 ];
 
 /// Postgres, and the options of the benchmark.
@@ -95,6 +96,29 @@ impl<'a> Stand<'a> {
         let mut deployment = Deployment::start_idle(database, environment).await?;
         for _ in 0..executors {
             deployment.add_executor(environment).await?;
+        }
+        Ok(deployment)
+    }
+
+    /// As [`Stand::deploy_as`], with a role of the database for each service.
+    pub(crate) async fn deploy_with_roles(
+        &self,
+        database: Database,
+        executors: usize,
+        environment: &[(&str, &str)],
+    ) -> Result<Deployment> {
+        let owner = database.pool().await?;
+        store::make_service_roles(&owner).await?;
+        owner.close().await;
+        let [planner, executor, gate] = ["surety_planner", "surety_executor", "surety_gate"]
+            .map(|role| database.url_of_role(role));
+        let (planner, executor, gate) = (planner?, executor?, gate?);
+        let with = |url| [environment, &[("DATABASE_URL", url)]].concat();
+        let gate = Process::start(Service::Gate, &database, &with(gate.as_str())).await?;
+        let planner = Process::start(Service::Planner, &database, &with(planner.as_str())).await?;
+        let mut deployment = Deployment::of(database, planner, gate)?;
+        for _ in 0..executors {
+            deployment.add_executor(&with(executor.as_str())).await?;
         }
         Ok(deployment)
     }

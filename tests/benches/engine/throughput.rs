@@ -51,16 +51,19 @@ pub(crate) enum Signatures {
     Made,
     /// They sign, and the gate checks the rows of each run before its verdict, as in `surety up`.
     Checked,
+    /// The same, and each has a role of the database, as in Compose.
+    WithRoles,
 }
 
 impl Signatures {
-    const ALL: [Self; 3] = [Self::Absent, Self::Made, Self::Checked];
+    const ALL: [Self; 4] = [Self::Absent, Self::Made, Self::Checked, Self::WithRoles];
 
     const fn shown(self) -> &'static str {
         match self {
             Self::Absent => "without signatures",
             Self::Made => "signed",
             Self::Checked => "signed and checked",
+            Self::WithRoles => "signed and checked, with three roles",
         }
     }
 }
@@ -149,22 +152,32 @@ pub(crate) async fn measure_executors(stand: &Stand<'_>, report: &mut Report) ->
     Ok(())
 }
 
-/// The same work without signatures, with them, and with a gate that checks them, turn about, and the ratios of each round.
+/// The same work without signatures, with them, with a gate that checks them, and with roles of the database, turn about,
+/// and the ratios of each round: of steps that do nothing, and of steps that write a file.
 pub(crate) async fn measure_signing(stand: &Stand<'_>, report: &mut Report) -> Result<()> {
-    let runs = compared(stand.options);
+    compare_signing(stand, report, (compared(stand.options), false)).await?;
+    let runs = stand.options.runs().first().copied().unwrap_or(1);
+    compare_signing(stand, report, (runs, true)).await
+}
+
+async fn compare_signing(
+    stand: &Stand<'_>,
+    report: &mut Report,
+    (runs, writes): (usize, bool),
+) -> Result<()> {
     let mut all = Signatures::ALL.map(|signatures| (signatures, Vec::new()));
     for _ in 0..stand.options.repeat() {
         for (signatures, samples) in &mut all {
             let signatures = *signatures;
-            let work =
-                Work { arrival: Arrival::Made, executors: 1, runs, writes: false, signatures };
+            let work = Work { arrival: Arrival::Made, executors: 1, runs, writes, signatures };
             samples.push(sample(stand, work, None).await?);
         }
     }
+    let steps = if writes { " x 10 steps that write a file" } else { "" };
     for (signatures, samples) in &all {
         let foreign = most_foreign(samples, |sample| &sample.usage);
         let row = Row::new(
-            format!("{runs} runs {}, steps/s", signatures.shown()),
+            format!("{runs} runs{steps} {}, steps/s", signatures.shown()),
             spread(samples, 0, |sample| sample.steps_per_second),
         );
         report.add(row.foreign(foreign));
@@ -177,7 +190,8 @@ pub(crate) async fn measure_signing(stand: &Stand<'_>, report: &mut Report) -> R
         let ratios: Vec<f64> =
             pairs.map(|(without, with)| with.steps_per_second / without.steps_per_second).collect();
         let what = format!("  {} to unsigned, each round", signatures.shown());
-        report.add(Row::new(what, spread(&ratios, 3, |ratio| *ratio)).beside("target 0.97"));
+        let target = if writes { "" } else { "target 0.97" };
+        report.add(Row::new(what, spread(&ratios, 3, |ratio| *ratio)).beside(target));
     }
     Ok(())
 }
@@ -218,7 +232,13 @@ pub(crate) async fn sample_on(
 ) -> Result<Sample> {
     let Work { arrival, executors, runs, .. } = work;
     let warming = Utc::now();
-    let mut deployment = stand.deploy_as(database, executors, &environment(stand, work)).await?;
+    let set = environment(stand, work);
+    let mut deployment = match work.signatures {
+        Signatures::WithRoles => stand.deploy_with_roles(database, executors, &set).await?,
+        Signatures::Absent | Signatures::Made | Signatures::Checked => {
+            stand.deploy_as(database, executors, &set).await?
+        }
+    };
     let rows = deployment.database.pool().await?;
     let in_flight = stand.options.in_flight;
     load::create(&deployment, &load::chain(), WARM_UP, in_flight).await?;
@@ -266,7 +286,7 @@ fn environment<'a>(stand: &'a Stand<'_>, work: Work) -> Vec<(&'a str, &'a str)> 
     match work.signatures {
         Signatures::Absent => stand.environment(),
         Signatures::Made => stand.signing_environment(),
-        Signatures::Checked => stand.checking_environment(),
+        Signatures::Checked | Signatures::WithRoles => stand.checking_environment(),
     }
 }
 

@@ -68,6 +68,15 @@ impl Database {
         Ok(Self { server, url, _watched: Watched::begin(&name), name })
     }
 
+    /// Its address for another role of the server.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub fn url_of_role(&self, role: &str) -> Result<String> {
+        let options = PgConnectOptions::from_str(&self.url)?.username(role);
+        Ok(options.to_url_lossy().to_string())
+    }
+
     /// A database that is made, started and stopped elsewhere.
     ///
     /// # Errors

@@ -138,6 +138,8 @@ pub(super) async fn accepted(deployment: &Deployment) -> Result<(String, String)
     let reason = run.terminal.as_ref().map(v1::Terminal::stop_reason);
     ensure!(reason == Some(v1::StopReason::Accepted), "{run:#?}");
     let lines = export(deployment, &run.id).await?;
+    let statements = lines.lines().filter(|line| is_about_a_verdict(line)).count();
+    ensure!(statements == 1, "a plan without checks has no test result: {lines}");
     Ok((run.id, lines))
 }
 

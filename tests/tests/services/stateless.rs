@@ -2,6 +2,10 @@
 
 use anyhow::{Context, Result};
 use serde_json::json;
+use surety_common::domain::receipt::ChainEnd;
+use surety_common::domain::signature::{
+    FoundColumns, RunColumns, StoredState, TrustedKeys, header_line, state_line, stored_line,
+};
 use surety_common::wire::client::channel;
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1::accept_gate_service_client::AcceptGateServiceClient;
@@ -123,6 +127,44 @@ async fn a_gate_without_a_database_decides_over_what_is_sent_along() -> Result<(
     needs_database(gate.get_verdict(verdict).await)?;
     let source = Some(v1::verify_receipts_request::Source::RunId(run_id()));
     needs_database(gate.verify_receipts(v1::VerifyReceiptsRequest { source }).await)
+}
+
+/// The trusted keys need no database.
+#[tokio::test]
+async fn a_gate_without_a_database_checks_signatures_against_the_keys_that_it_trusts() -> Result<()>
+{
+    let columns = RunColumns::of([""; 10]);
+    let found = FoundColumns { run: columns, task: None, plans: Vec::new() };
+    let state = StoredState {
+        state: "EXECUTING".to_owned(),
+        plan_revision: 0,
+        sequence: 0,
+        progress: [0; 32],
+        history: None,
+    };
+    let end = ChainEnd::of(RUN, &[]).to_line();
+    let lines = [header_line(RUN), stored_line(&found), state_line(&state), end];
+    let unsigned = lines.join("\n") + "\n";
+    let folder = tempfile::tempdir()?;
+    let keys = folder.path().join("trusted.json");
+    std::fs::write(&keys, TrustedKeys::default().to_text())?;
+    let named = [("SURETY_TRUSTED_KEYS_FILE", keys.to_str().context("a path")?)];
+    for (environment, expected) in
+        [(&[][..], v1::SignatureState::Unsigned), (&named[..], v1::SignatureState::Broken)]
+    {
+        let gate = Process::start_stateless(Service::Gate, environment).await?;
+        let mut gate = AcceptGateServiceClient::new(channel(&gate.url(), None)?);
+        let source = Some(v1::verify_receipts_request::Source::Export(unsigned.clone()));
+        let request = v1::VerifyReceiptsRequest { source };
+        let signatures = gate.verify_receipts(request).await?.into_inner().signatures;
+        let signatures = signatures.context("no word about signatures")?;
+        assert_eq!(signatures.state(), expected, "{signatures:?}");
+    }
+    std::fs::write(&keys, "no keys")?;
+    let (code, log) = Process::run_to_end(Service::Gate, "127.0.0.1:0", &named).await?;
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("trusted keys"), "{log}");
+    Ok(())
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! `surety keys list|make|rotate|pin|export`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
@@ -35,30 +35,10 @@ enum KeysCommand {
     },
     /// Make the key of a service where its file is missing, and trust the key in the file. What it signed before is not
     /// trusted.
-    Make {
-        /// planner, executor, gate, or user for the verdict files of `surety verify`.
-        #[arg(value_name = "SERVICE", value_parser = read_service)]
-        service: Service,
-
-        #[command(flatten)]
-        file: KeyFileOf,
-
-        #[command(flatten)]
-        place: Place,
-    },
+    Make(KeyOf),
     /// Replace the key of a service, which must be trusted. The new one is trusted first, and the running service signs with it within a second; the
     /// old key stays valid for ten minutes more. Other keys of the service do not end.
-    Rotate {
-        /// planner, executor, gate, or user for the verdict files of `surety verify`.
-        #[arg(value_name = "SERVICE", value_parser = read_service)]
-        service: Service,
-
-        #[command(flatten)]
-        file: KeyFileOf,
-
-        #[command(flatten)]
-        place: Place,
-    },
+    Rotate(KeyOf),
     /// Trust a key for its times: one that a service registered in the database, or the keys of an exported file.
     Pin {
         /// The id of a registered key, which needs --database-url, or a file that `surety keys export` wrote.
@@ -84,9 +64,13 @@ enum KeysCommand {
     },
 }
 
-/// The key file of a service.
+/// The key of a service.
 #[derive(Debug, Args)]
-struct KeyFileOf {
+struct KeyOf {
+    /// planner, executor, gate, or user for the verdict files of `surety verify`.
+    #[arg(value_name = "SERVICE", value_parser = read_service)]
+    service: Service,
+
     /// The key file of the service; by default that of SURETY_PLANNER_KEY_FILE, SURETY_EXECUTOR_KEY_FILE or
     /// SURETY_GATE_KEY_FILE, else the one in the data folder.
     #[arg(long, value_name = "FILE")]
@@ -94,13 +78,16 @@ struct KeyFileOf {
 
     #[command(flatten)]
     set: KeyFilesConfig,
+
+    #[command(flatten)]
+    place: Place,
 }
 
-impl KeyFileOf {
-    fn path(self, service: Service, place: &Place) -> Result<PathBuf, Failure> {
-        match self.key_file.or_else(|| self.set.of(service).map(PathBuf::from)) {
-            Some(path) => Ok(path),
-            None => Ok(DataFolder::choose(&place.folder)?.key(service)),
+impl KeyOf {
+    fn path(&self) -> Result<PathBuf, Failure> {
+        match self.key_file.as_deref().or_else(|| self.set.of(self.service)) {
+            Some(path) => Ok(path.to_owned()),
+            None => Ok(DataFolder::choose(&self.place.folder)?.key(self.service)),
         }
     }
 }
@@ -128,12 +115,8 @@ impl Keys {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
         match self.command {
             KeysCommand::List { place } => list(&place, output).await,
-            KeysCommand::Make { service, file, place } => {
-                make(service, &file.path(service, &place)?, &place, output)
-            }
-            KeysCommand::Rotate { service, file, place } => {
-                rotate(service, &file.path(service, &place)?, &place, output)
-            }
+            KeysCommand::Make(key) => make(&key, output),
+            KeysCommand::Rotate(key) => rotate(&key, output),
             KeysCommand::Pin { what, service, from, place } => {
                 pin(&what, (service, from), &place, output).await
             }
@@ -149,10 +132,7 @@ impl Keys {
 impl Place {
     /// The file of trusted keys: the configured one, else the data folder's.
     fn trusted(&self) -> Result<PathBuf, Failure> {
-        match &self.common.trusted_keys_file {
-            Some(file) => Ok(file.clone()),
-            None => Ok(DataFolder::choose(&self.folder)?.trusted_keys()),
-        }
+        DataFolder::trusted_keys_of(self.common.trusted_keys_file.as_deref(), &self.folder)
     }
 
     /// The keys that services registered; none without a database.
@@ -210,18 +190,33 @@ fn row(key: &TrustedKey, state: &str) -> [String; 5] {
 }
 
 /// A key that the file of trusted keys has keeps its times.
-fn make(service: Service, path: &Path, place: &Place, output: Output) -> Result<Exit, Failure> {
-    let key = KeyFile::open_or_make(path)?.public();
-    trust_key(&place.trusted()?, (service, key), Utc::now())?;
-    let id = key.id().to_string();
-    let value = object([("service", text(service.as_str())), ("key_id", text(&id))]);
-    output.either(&value, || format!("trusted  {id}  {service}"))?;
+fn make(key: &KeyOf, output: Output) -> Result<Exit, Failure> {
+    let (service, now) = (key.service, Utc::now());
+    let path = key.path()?;
+    let public = KeyFile::open_or_make(&path)?.public();
+    let id = public.id().to_string();
+    let until = trust_key(&key.place.trusted()?, (service, public), now)?;
+    if let Some(until) = until.filter(|until| *until <= now) {
+        let (path, until) = (path.display(), instant(until));
+        let message = format!("the key {id} in {path} has ended for the {service} at {until}");
+        let advice = "Move the key file away, and make another key.";
+        return Err(Failure::new(Code::ValueInvalid, message, advice));
+    }
+    let value = object([
+        ("service", text(service.as_str())),
+        ("key_id", text(&id)),
+        ("valid_until", until.map_or(Value::Null, |until| text(instant(until)))),
+    ]);
+    let ends = until.map(|until| format!("  until {}", instant(until))).unwrap_or_default();
+    output.either(&value, || format!("trusted  {id}  {service}{ends}"))?;
     Ok(Exit::Done)
 }
 
 /// The new key is trusted before it signs, so that nothing is signed with a key that a reader does not know.
-fn rotate(service: Service, path: &Path, place: &Place, output: Output) -> Result<Exit, Failure> {
-    let Rotated { old, new } = rotate_key(&place.trusted()?, (service, path), Utc::now())?;
+fn rotate(key: &KeyOf, output: Output) -> Result<Exit, Failure> {
+    let service = key.service;
+    let Rotated { old, new } =
+        rotate_key(&key.place.trusted()?, (service, &key.path()?), Utc::now())?;
     let id = |key: PublicKey| key.id().to_string();
     let value = object([
         ("service", text(service.as_str())),

@@ -161,7 +161,7 @@ impl Verify {
         let root = scene.workspace.root();
         let subject = Subject { root, rules: &rules, origin, command, cautions };
         let mut verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
-        verdict.sign(&self.client.folder)?;
+        verdict.sign(&self.client)?;
         verdict.write(&file)?;
         Ok((verdict, file))
     }
@@ -252,7 +252,7 @@ impl Verify {
         let path = Path::new(still);
         if path.exists() {
             let verdict = VerdictFile::read(path)?;
-            let signed = verdict.check_signature(&self.client.folder)?;
+            let signed = verdict.check_signature(&self.client)?;
             return Ok((verdict.workspace, Some(signed)));
         }
         if is_path(still) {

@@ -71,7 +71,7 @@ impl Verify {
                 store,
                 allowed: self.probe.gate_probe_allow.as_deref(),
                 listener: None,
-                data: &self.client.folder,
+                client: &self.client,
                 writes: true,
             };
             return judge_contract(judging).await.map(|judgement| judgement.verdict);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use surety_common::clock;
+use surety_common::config::ClientConfig;
 use surety_common::domain::check::AcceptCheck;
 use surety_executor::round::Begun;
 use tokio::sync::mpsc::UnboundedSender;
@@ -31,8 +32,8 @@ pub struct Judging<'j> {
     pub allowed: Option<&'j str>,
     /// Learns of each probe that begins.
     pub listener: Option<UnboundedSender<Begun>>,
-    /// The data folder.
-    pub data: &'j surety_common::config::DataDirConfig,
+    /// Where the data folder and the trusted keys are.
+    pub client: &'j ClientConfig,
     /// Whether the verdict is written.
     pub writes: bool,
 }
@@ -51,7 +52,7 @@ pub struct Judgement {
 /// # Errors
 /// No contract is open; it has no checks; a program is missing; the workspace cannot be read.
 pub async fn judge_contract(judging: Judging<'_>) -> Result<Judgement, Failure> {
-    let Judging { scene, store, allowed, listener, data, writes } = judging;
+    let Judging { scene, store, allowed, listener, client, writes } = judging;
     let contract = store.open()?;
     let plan = contract.plan()?;
     let opened = store.start()?;
@@ -83,8 +84,8 @@ pub async fn judge_contract(judging: Judging<'_>) -> Result<Judgement, Failure> 
     let judged = judge(scene, start, &plan, participant, allowed).await?;
     let subject = Subject { root, rules: &rules, origin, command: None, cautions };
     let mut verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
-    verdict.sign(data)?;
-    let file = if writes { Some(default_verdict_file(root, data)?) } else { None };
+    verdict.sign(client)?;
+    let file = if writes { Some(default_verdict_file(root, &client.folder)?) } else { None };
     if let Some(file) = &file {
         verdict.write(file)?;
     }

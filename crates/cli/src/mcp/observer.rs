@@ -212,7 +212,7 @@ impl Observer {
             store: &self.store,
             allowed: self.allowed.as_deref(),
             listener,
-            data: &self.opening.client.folder,
+            client: &self.opening.client,
             writes,
         });
         let judged = judged.await;

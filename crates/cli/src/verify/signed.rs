@@ -1,7 +1,9 @@
 //! The signature of a verdict file, by a key of the user's.
 
+use std::path::PathBuf;
+
 use surety_common::clock;
-use surety_common::config::DataDirConfig;
+use surety_common::config::ClientConfig;
 use surety_common::domain::json::{Value, parse_stored};
 use surety_common::domain::signature::{Service, sign_document, verify_document};
 use surety_common::keys::{KeyFile, read_secret_key, read_trusted_keys, trust_key};
@@ -12,12 +14,14 @@ use crate::folder::DataFolder;
 use crate::output::note;
 
 impl VerdictFile {
-    /// Signs the verdict with the user's key in the data folder, which is made at the first time. Where there is no
-    /// folder for a key, the verdict stays unsigned, and a note says so.
+    /// Signs the verdict with the user's key in the data folder, which is made and trusted at the first time. Where there
+    /// is no folder for a key, the verdict stays unsigned, and a note says so; another one where the file of trusted keys
+    /// that is set cannot be written, as that of an operator.
     ///
     /// # Errors
-    /// The key can be read by others, or is none; the verdict is no JSON.
-    pub fn sign(&mut self, data: &DataDirConfig) -> Result<(), Failure> {
+    /// The key can be read by others, or is none; the file of trusted keys is unusable; the verdict is no JSON.
+    pub fn sign(&mut self, client: &ClientConfig) -> Result<(), Failure> {
+        let ClientConfig { folder: data, trusted_keys_file: set, .. } = client;
         let folder =
             match DataFolder::choose(data).and_then(|folder| folder.make().map(|()| folder)) {
                 Ok(folder) => folder,
@@ -36,7 +40,16 @@ impl VerdictFile {
             }
             Err(error) => return Err(error.into()),
         };
-        trust_key(&folder.trusted_keys(), (Service::User, public), clock::now())?;
+        let trusted = set.clone().unwrap_or_else(|| folder.trusted_keys());
+        match trust_key(&trusted, (Service::User, public), clock::now()) {
+            Err(error) if set.is_some() => {
+                note(&format!(
+                    "surety: the key {} of the verdict is not trusted: {error}",
+                    public.id()
+                ));
+            }
+            trusted => drop(trusted?),
+        }
         let key = read_secret_key(&path)?;
         self.signature = Some(sign_document(&key, clock::now(), &self.document()?));
         Ok(())
@@ -46,11 +59,12 @@ impl VerdictFile {
     ///
     /// # Errors
     /// The verdict is not what was signed, or no trusted key signed it.
-    pub fn check_signature(&self, data: &DataDirConfig) -> Result<Signed, Failure> {
+    pub fn check_signature(&self, client: &ClientConfig) -> Result<Signed, Failure> {
+        let file = DataFolder::trusted_keys_of(client.trusted_keys_file.as_deref(), &client.folder);
         let Some(signature) = &self.signature else {
-            return Ok(Signed::Unsigned { refused: trusts_a_user(data)? });
+            return Ok(Signed::Unsigned { refused: trusts_a_user(file.ok())? });
         };
-        let keys = read_trusted_keys(&DataFolder::choose(data)?.trusted_keys())?;
+        let keys = read_trusted_keys(&file?)?;
         verify_document(&keys, signature, &self.document()?).map_err(|why| {
             let message = format!("the verdict's signature does not hold: {why}");
             let advice =
@@ -82,12 +96,8 @@ pub enum Signed {
 }
 
 /// Whether the reader has a trusted key of a user. Without a file of keys there is none.
-fn trusts_a_user(data: &DataDirConfig) -> Result<bool, Failure> {
-    let Ok(folder) = DataFolder::choose(data) else { return Ok(false) };
-    let file = folder.trusted_keys();
-    if !file.exists() {
-        return Ok(false);
-    }
+fn trusts_a_user(file: Option<PathBuf>) -> Result<bool, Failure> {
+    let Some(file) = file.filter(|file| file.exists()) else { return Ok(false) };
     let keys = read_trusted_keys(&file)?;
     Ok(keys.keys().iter().any(|key| key.service == Service::User))
 }

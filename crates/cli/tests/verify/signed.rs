@@ -75,6 +75,39 @@ fn a_reader_trusts_the_key_of_a_verdict_once_it_is_pinned() {
     keys(&home, &reader, &["pin", "ab"]).is(1, "no key \"ab\" is registered");
 }
 
+#[test]
+fn verify_and_keys_use_the_file_of_trusted_keys_that_is_set() {
+    let home = Home::with(&[(".surety/checks.yaml", CHECKS), ("product.txt", "fixed\n")]);
+    let (data, set) = (home.home.join(".local/share/surety"), home.home.join("set.json"));
+    let with = |mut surety: std::process::Command, set: &Path| {
+        surety.env("SURETY_TRUSTED_KEYS_FILE", set).env("SURETY_DATA_DIR", &data);
+        Ended::of(&surety.env_remove("DATABASE_URL").output().unwrap())
+    };
+    with(home.surety(&[]), &set).is(0, "accepted");
+    with(home.command(&["keys", "list"]), &set).is(0, " user ");
+    let file = home.verdict_file();
+    let still = |set: &Path| with(home.surety(&["--still", file.to_str().unwrap()]), set);
+    still(&set).is(0, "signed by ");
+    // A reader with a file of its own, which the author's key is pinned in.
+    let (reader, handed) = (home.home.join("reader.json"), home.home.join("keys.json"));
+    std::fs::write(&reader, TrustedKeys::default().to_text()).unwrap();
+    still(&reader).is(1, "which is not trusted");
+    let exported = with(home.command(&["keys", "export"]), &set);
+    std::fs::write(&handed, &exported.stdout).unwrap();
+    with(home.command(&["keys", "pin", handed.to_str().unwrap()]), &reader).is(0, "trusted  ");
+    still(&reader).is(0, "signed by ");
+    let mut verdict = home.verdict();
+    verdict.as_object_mut().unwrap().remove("signature");
+    std::fs::write(&file, verdict.to_string()).unwrap();
+    still(&reader).is(2, "unsigned, and a key of a user is trusted here");
+    // The file of an operator, which the user cannot write.
+    let nowhere = home.home.join("product.txt/keys.json");
+    std::fs::write(home.home.join("product.txt"), "").unwrap();
+    let ended = with(home.surety(&[]), &nowhere);
+    ended.is(0, "accepted");
+    assert!(ended.stderr.contains("of the verdict is not trusted"), "{ended:#?}");
+}
+
 /// Makes the author's verdict an hour old, and returns the author's keys as a file for others.
 fn signed_an_hour_ago(home: &Home, data: &Path) -> String {
     let an_hour_ago = Utc::now() - TimeDelta::hours(1);

@@ -29,6 +29,11 @@ pub struct ClientConfig {
     /// The data folder of `surety up`.
     #[command(flatten)]
     pub folder: DataDirConfig,
+
+    /// The file with the public keys whose signatures count; none means the one in the data folder.
+    #[arg(long = s::TRUSTED_KEYS_FILE.flag, env = s::TRUSTED_KEYS_FILE.env, hide = true,
+          value_parser = s::TRUSTED_KEYS_FILE.reads::<PathBuf>())]
+    pub trusted_keys_file: Option<PathBuf>,
 }
 
 /// The planner's address.

@@ -68,7 +68,8 @@ fn read_trusted(path: &Path) -> Result<(TrustedKeys, Stamp), ConfigError> {
     Ok((keys, stamp(&metadata)))
 }
 
-/// Trusts a key that this machine makes or made, from now on, unless the file has it. A missing file is made.
+/// Trusts a key that this machine makes or made, from now on, unless the file has it. A missing file is made. Returns when
+/// the key ends, or has ended; none for one in use.
 ///
 /// # Errors
 /// The file cannot be read or written.
@@ -76,13 +77,17 @@ pub fn trust_key(
     path: &Path,
     (service, key): (Service, PublicKey),
     now: DateTime<Utc>,
-) -> Result<(), ConfigError> {
-    let known = path.exists() && read_trusted_keys(path)?.keys().iter().any(is(service, key));
-    if known {
-        return Ok(());
+) -> Result<Option<DateTime<Utc>>, ConfigError> {
+    let known = if path.exists() { read_trusted_keys(path)?.keys().to_vec() } else { Vec::new() };
+    let mut known = known.into_iter().filter(is(service, key)).peekable();
+    if known.peek().is_some() {
+        let never = DateTime::<Utc>::MAX_UTC;
+        let last = known.map(|known| known.valid_until.unwrap_or(never)).max();
+        return Ok(last.filter(|until| *until != never));
     }
     let trusted = TrustedKey { service, key, valid_from: now - FIRST_SKEW, valid_until: None };
-    trust_keys(path, &[trusted]).map(drop)
+    trust_keys(path, &[trusted])?;
+    Ok(None)
 }
 
 /// Since when a key signs that was registered at a time. A registration of the future begins now.
@@ -90,8 +95,9 @@ pub fn registered_since(registered: DateTime<Utc>, now: DateTime<Utc>) -> DateTi
     registered.min(now) - FIRST_SKEW
 }
 
-/// Trusts keys for their times, in a file that is made where there is none. A key that the file has gets the earlier
-/// beginning of the two, and keeps an end that is before the new one. Returns the keys as the file has them now.
+/// Trusts keys for their times, in a file that is made where there is none. A key that is given with several times keeps
+/// each of them. One that the file has gets the earlier beginning of the two, and keeps an end that is before the new
+/// one. Returns the keys as the file has them now.
 ///
 /// # Errors
 /// The file cannot be read or written.
@@ -99,9 +105,8 @@ pub fn trust_keys(path: &Path, keys: &[TrustedKey]) -> Result<Vec<TrustedKey>, C
     let mut file = TrustedFileWriter::lock(path)?;
     keys.iter().for_each(|key| file.add(*key));
     file.store()?;
-    let now =
-        keys.iter().filter_map(|key| file.keys.iter().find(|one| is(key.service, key.key)(one)));
-    Ok(now.copied().collect())
+    let is_given = |one: &&TrustedKey| keys.iter().any(|key| is(key.service, key.key)(one));
+    Ok(file.keys.iter().filter(is_given).copied().collect())
 }
 
 fn is(service: Service, key: PublicKey) -> impl Fn(&TrustedKey) -> bool {
@@ -112,6 +117,8 @@ fn is(service: Service, key: PublicKey) -> impl Fn(&TrustedKey) -> bool {
 pub(super) struct TrustedFileWriter {
     path: PathBuf,
     keys: Vec<TrustedKey>,
+    /// The keys as they were read.
+    before: Vec<TrustedKey>,
     _lock: File,
 }
 
@@ -129,7 +136,7 @@ impl TrustedFileWriter {
             true => read_trusted_keys(path)?.keys().to_vec(),
             false => Vec::new(),
         };
-        Ok(Self { path: path.to_owned(), keys, _lock: lock })
+        Ok(Self { path: path.to_owned(), before: keys.clone(), keys, _lock: lock })
     }
 
     /// Whether the file has a key for a service.
@@ -139,11 +146,20 @@ impl TrustedFileWriter {
 
     /// Adds a key, or its times to those that the file has.
     pub(super) fn add(&mut self, key: TrustedKey) {
-        let Some(known) = self.keys.iter_mut().find(|known| is(key.service, key.key)(known)) else {
+        if self.keys.contains(&key) {
+            return;
+        }
+        if !self.before.iter().any(is(key.service, key.key)) {
             return self.keys.push(key);
-        };
-        known.valid_from = known.valid_from.min(key.valid_from);
-        known.valid_until = known.valid_until.into_iter().chain(key.valid_until).min();
+        }
+        let mut known: Vec<_> =
+            self.keys.iter_mut().filter(|known| is(key.service, key.key)(known)).collect();
+        if let Some(first) = known.iter_mut().min_by_key(|known| known.valid_from) {
+            first.valid_from = first.valid_from.min(key.valid_from);
+        }
+        for known in known {
+            known.valid_until = known.valid_until.into_iter().chain(key.valid_until).min();
+        }
     }
 
     /// Takes a key out.
@@ -223,6 +239,27 @@ mod tests {
         assert_eq!(pin(60, Some(700)), (at(50), Some(at(700))), "the earlier end counts");
         trust_key(&path, (Service::Gate, key), at(1000)).unwrap();
         assert_eq!(pin(60, Some(800)), (at(50), Some(at(700))));
+    }
+
+    #[test]
+    fn a_key_that_is_pinned_with_several_times_keeps_each_and_an_earlier_end_ends_them_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trusted.json");
+        let key = new_key();
+        let window = |from, until: Option<i64>| TrustedKey {
+            service: Service::Gate,
+            key,
+            valid_from: at(from),
+            valid_until: until.map(at),
+        };
+        let both = [window(100, Some(200)), window(300, None)];
+        for _ in 0..2 {
+            assert_eq!(trust_keys(&path, &both).unwrap(), both);
+            assert_eq!(read_trusted_keys(&path).unwrap().keys(), both);
+        }
+        let ended = [window(50, Some(150)), window(300, Some(150))];
+        assert_eq!(trust_keys(&path, &[window(50, Some(150))]).unwrap(), ended);
+        assert_eq!(trust_keys(&path, &both).unwrap(), ended, "an end is not taken back");
     }
 
     #[test]

@@ -7,12 +7,12 @@ use super::execution::{plan_revision, state_change, to_text};
 use super::group::{self, Writer};
 use super::plan::StoredPlan;
 use super::pool::within;
-use super::signing::{RowToSign, Signing, plan_columns};
+use super::signing::{RowToSign, Signing};
 use super::wake::{Notices, Topic, Waker};
 use crate::crash;
 use crate::domain::execution::draft::Write;
 use crate::domain::run::RunSpec;
-use crate::domain::signature::{RunColumns, SignedColumns, TaskColumns, instant};
+use crate::domain::signature::{PlanColumns, RunColumns, SignedColumns, TaskColumns, instant};
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool};
 use std::collections::{HashSet, VecDeque};
@@ -283,37 +283,29 @@ impl NewColumns {
         }
         let rows = jobs.iter().enumerate().map(|(place, job)| {
             let NewRun { spec, plan, task, write, submitter, .. } = &*job.new;
-            let text = |column: &[String]| column.get(place).cloned().unwrap_or_default();
-            let optional = |column: &[Option<String>]| {
-                column.get(place).cloned().flatten().unwrap_or_default()
-            };
+            let created_at = instant(spec.created_at);
             let run = RunColumns::of([
-                &instant(spec.created_at),
+                &created_at,
                 spec.driver.as_str(),
-                &optional(&self.forked_from),
+                optional(&self.forked_from, place),
                 &spec.goal,
-                &text(&self.limits),
+                text(&self.limits, place),
                 &spec.namespace,
-                &text(&self.policy),
-                &optional(&self.repository),
+                text(&self.policy, place),
+                optional(&self.repository, place),
                 submitter,
                 &spec.workspace,
             ]);
-            // The statement stores it as the first revision, at the time of the run.
-            let first = plan.as_ref().map(|plan| {
-                plan_columns(&StoredPlan {
-                    revision: 1,
-                    parent_digest: String::new(),
-                    created_at: spec.created_at,
-                    ..plan.clone()
-                })
+            // The statement stores it as the first revision, without a parent, at the time of the run.
+            let first = plan.as_ref().map(|StoredPlan { body, digest, reason, .. }| {
+                PlanColumns::of(1, [body, &created_at, digest, "", reason])
             });
             Ok(RowToSign {
                 run_id: spec.id,
                 sequence: write.execution.sequence,
                 at: spec.created_at,
                 actor: &write.actor.0,
-                text: self.rows.entries.get(place).map_or("", String::as_str),
+                text: text(&self.rows.entries, place),
                 entries: write.entries.iter().collect(),
                 columns: SignedColumns {
                     run: Some(run),
@@ -383,6 +375,14 @@ impl NewColumns {
             dedicated.ask(async |connection| making.fetch_all(connection).await).await?;
         Ok(ids.into_iter().collect())
     }
+}
+
+fn text(column: &[String], place: usize) -> &str {
+    column.get(place).map_or("", String::as_str)
+}
+
+fn optional(column: &[Option<String>], place: usize) -> &str {
+    column.get(place).and_then(Option::as_deref).unwrap_or_default()
 }
 
 /// Stores a plan revision.

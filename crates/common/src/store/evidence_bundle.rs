@@ -3,13 +3,11 @@
 use super::StoreError;
 use super::execution::signed_state;
 use super::pages::{MAX_HELD, Pages};
-use super::plan::StoredPlan;
 use super::pool::within;
 use super::query_batcher::QueryBatcher;
 use super::run_row::RunRow;
 use super::signed_rows::counted;
-use super::signed_run::{PlansAndVerdicts, SignedRun};
-use super::signing::plan_columns;
+use super::signed_run::{AT_ONCE, PlansAndVerdicts, SignedRun};
 use super::stored_time::StoredTime;
 use super::task::{JudgedTask, judged_task};
 use crate::domain::journal::{
@@ -20,8 +18,8 @@ use crate::domain::machine::run::RunState;
 use crate::domain::receipt::EvidenceReceipt;
 use crate::domain::run::RunRecord;
 use crate::domain::signature::{
-    CommitLine, EvidenceReport, FoundColumns, Row, RowSignature, SignatureStatus, StoredState,
-    TaskColumns, TrustedKeys, Verifier,
+    CommitLine, EvidenceReport, FoundColumns, PlanColumns, Row, RowSignature, SignatureStatus,
+    StoredState, TaskColumns, TrustedKeys, Verifier, instant,
 };
 use crate::domain::toolchain::TASK_NAMESPACES;
 use sqlx::{FromRow, PgPool};
@@ -71,14 +69,10 @@ impl CaseRow {
     ) -> Check<'k> {
         // What is judged is the plan in the bundle.
         let plan = self.run.plan().and_then(|(body, digest)| {
-            Some(plan_columns(&StoredPlan {
-                revision,
-                digest: digest.to_owned(),
-                parent_digest: self.plan_parent_digest.clone()?,
-                reason: self.plan_reason.clone()?,
-                body: body.to_owned(),
-                created_at: self.plan_created_at?.nearest(),
-            }))
+            let created_at = instant(self.plan_created_at?.nearest());
+            let (parent, reason) =
+                (self.plan_parent_digest.as_deref()?, self.plan_reason.as_deref()?);
+            Some(PlanColumns::of(revision, [body, &created_at, digest, parent, reason]))
         });
         let run = self.run.signed_columns(&self.submitter);
         let earlier = beside.plans.iter().filter(|earlier| earlier.revision != revision);
@@ -131,7 +125,8 @@ pub trait TrustSource: Send + Sync {
 /// time; the rest of a long journal is read separately. Clones share it.
 #[derive(Clone)]
 pub struct EvidenceBundles {
-    beginnings: QueryBatcher<Uuid>,
+    /// By the run, and whether the signatures of its rows are checked.
+    beginnings: QueryBatcher<(Uuid, bool)>,
     pool: PgPool,
     permit: Arc<Semaphore>,
     /// The limit of stored receipts in a bundle, in bytes.
@@ -147,12 +142,13 @@ impl EvidenceBundles {
 
     /// As [`Self::start`], with another limit of stored receipts in a bundle, in bytes.
     pub fn holding(pool: PgPool, most: usize) -> Self {
-        let beginnings = QueryBatcher::start(pool.clone(), |run_ids| {
+        let beginnings = QueryBatcher::start(pool.clone(), |runs: &[(Uuid, bool)]| {
             sqlx::query(include_str!("sql/bundles.sql"))
-                .bind(run_ids.to_vec())
+                .bind(runs.iter().map(|(run_id, _)| *run_id).collect::<Vec<_>>())
                 .bind(RunState::Verifying.as_str())
                 .bind(BEGINNING.0)
                 .bind(BEGINNING.1)
+                .bind(runs.iter().any(|(_, is_checked)| *is_checked))
         });
         let permit = Arc::new(Semaphore::new(LARGE_AT_ONCE));
         Self { beginnings, pool, permit, most, trust: None }
@@ -207,7 +203,8 @@ impl EvidenceBundles {
         run_id: Uuid,
         wanted: fn(&Turn) -> bool,
     ) -> Result<Option<EvidenceBundle>, StoreError> {
-        let Some(row) = self.beginnings.ask(run_id).await?.pop() else { return Ok(None) };
+        let question = (run_id, self.trust.is_some());
+        let Some(row) = self.beginnings.ask(question).await?.pop() else { return Ok(None) };
         let row = CaseRow::from_row(&row)?;
         let keys = self.trust.as_ref().map(|trust| trust.trusted());
         // Only runs in these namespaces are tasks: other runs make no further query.
@@ -309,12 +306,15 @@ impl EvidenceBundles {
         // The journal only grows: this is its end when the run was read.
         let mut pages = Pages::new(self.pool.clone(), run_id, read, bundle.run.execution.sequence);
         while let Some(rows) = pages.next().await? {
-            let mut signatures = rows.iter().map(|row| row.signature.as_deref());
-            let stored = rows.iter().map(|row| row.stored());
-            let more = bundle.evidence.read_on(stored, wanted, |stored, extent, receipts| {
-                check_row(check, (stored, extent), receipts, signatures.next().flatten());
-            });
-            bytes += more.map_err(|error| unread(run_id, error))?;
+            for rows in rows.chunks(AT_ONCE) {
+                let mut signatures = rows.iter().map(|row| row.signature.as_deref());
+                let stored = rows.iter().map(|row| row.stored());
+                let more = bundle.evidence.read_on(stored, wanted, |stored, extent, receipts| {
+                    check_row(check, (stored, extent), receipts, signatures.next().flatten());
+                });
+                bytes += more.map_err(|error| unread(run_id, error))?;
+                tokio::task::yield_now().await;
+            }
             if bytes > self.most {
                 return Err(StoreError::TooLarge {
                     what: format!("the size of the receipts of run {run_id}"),

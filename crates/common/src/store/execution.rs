@@ -8,7 +8,9 @@ use crate::domain::execution::{Counters, Execution, Paused, StepProgress};
 use crate::domain::grant::CallGrant;
 use crate::domain::journal::TaskHistory;
 use crate::domain::machine::run::RunState;
-use crate::domain::signature::{Digest, SignedState, StateChange, StateName, progress_digest};
+use crate::domain::signature::{
+    Digest, SignedState, StateChange, StateName, initial_progress, progress_digest,
+};
 use crate::domain::step::StepState;
 use crate::domain::stop::Terminal;
 use crate::domain::todo::RunTodos;
@@ -204,7 +206,7 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
 }
 
 /// What of a run's row is signed besides its todos, its grants and its verification round. All is empty in a new run.
-#[derive(Serialize, PartialEq)]
+#[derive(Serialize, PartialEq, Default)]
 struct SignedRest<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     base_snapshot: &'a str,
@@ -302,6 +304,10 @@ impl<'a> SignedProgress<'a> {
 
     fn digest(&self) -> Result<Digest, StoreError> {
         let Self { round, todos, grants, rest } = self;
+        let is_initial = *round == 0 && todos.is_empty() && grants.is_empty();
+        if is_initial && *rest == SignedRest::default() {
+            return Ok(initial_progress());
+        }
         let (todos, grants, rest) = (to_text(todos)?, to_text(grants)?, to_text(rest)?);
         Ok(progress_digest(*round, [&todos, &grants, &rest]))
     }
@@ -315,14 +321,15 @@ pub(super) fn signed_state(row: &Execution) -> Result<SignedState, StoreError> {
 
 /// What is signed of a run's row as it was read for the first of some changes, and behind the last.
 pub(super) fn state_change(first: &Write, row: &Execution) -> Result<StateChange, StoreError> {
-    let (read, after) = (&*first.read, signed_state(row)?);
+    let left = SignedProgress::of_row(row);
+    let after = SignedState { state: StateName::from(row.state), progress: left.digest()? };
     if first.fence.version == 0 {
         return Ok(StateChange { before: None, after });
     }
+    let read = &*first.read;
     let found = SignedProgress::of_row(read);
     // Most rows change nothing of it.
-    let progress =
-        if found == SignedProgress::of_row(row) { after.progress } else { found.digest()? };
+    let progress = if found == left { after.progress } else { found.digest()? };
     let before = Some(SignedState { state: StateName::from(read.state), progress });
     Ok(StateChange { before, after })
 }
@@ -379,4 +386,25 @@ pub(super) fn read_state(
 /// Converts a plan revision to the column's type.
 pub(super) fn plan_revision(revision: u32) -> Result<i32, StoreError> {
     i32::try_from(revision).map_err(|error| StoreError::corrupt("a plan revision", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_new_run_signs_is_written_as_empty_parts() {
+        let of_nothing = SignedProgress {
+            round: 0,
+            todos: &RunTodos::default(),
+            grants: &[],
+            rest: SignedRest::default(),
+        };
+        assert_eq!(to_text(of_nothing.todos).unwrap(), "{}");
+        assert_eq!(to_text(&of_nothing.rest).unwrap(), "{}");
+        let written = progress_digest(0, ["{}", "[]", "{}"]);
+        assert_eq!(of_nothing.digest().unwrap(), written);
+        let observed = SignedRest { observed: true, ..SignedRest::default() };
+        assert_ne!(SignedProgress { rest: observed, ..of_nothing }.digest().unwrap(), written);
+    }
 }

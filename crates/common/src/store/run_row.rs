@@ -32,16 +32,15 @@ pub(super) struct RunRow {
 impl RunRow {
     /// The columns of the run as they are signed.
     pub(super) fn signed_columns(&self, submitter: &str) -> RunColumns {
-        let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
         RunColumns::of([
             &instant(self.created_at.nearest()),
             &self.driver,
-            &text(&self.forked_from),
+            self.forked_from.as_deref().unwrap_or_default(),
             &self.goal,
             &self.limits,
             self.execution.namespace(),
             &self.policy,
-            &text(&self.repository),
+            self.repository.as_deref().unwrap_or_default(),
             submitter,
             &self.workspace,
         ])

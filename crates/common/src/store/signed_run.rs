@@ -22,7 +22,15 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
+
+/// The rows that are checked before other work of this thread goes on: each takes up to a tenth of a millisecond.
+pub(super) const AT_ONCE: usize = 64;
+/// The number of rows from which on a journal is long.
+const LONG: usize = 1_000;
+/// The number of long journals that this process checks at once; others wait.
+static LONG_CHECKS: Semaphore = Semaphore::const_new(2);
 
 /// A run's rows, read in their order from the first journal row on.
 pub struct SignedRun {
@@ -238,23 +246,33 @@ impl SignedRun {
         &self.outline
     }
 
-    /// Checks all of the run's rows, and shows each to `seen`.
+    /// Checks all of the run's rows, and hands each to `seen`. Other work of this process goes on meanwhile, and of long
+    /// journals only some are checked at a time.
     ///
     /// # Errors
     /// [`StoreError`]
     pub async fn check(
         mut self,
         keys: Option<&TrustedKeys>,
-        mut seen: impl FnMut(&SignedRow) + Send,
+        mut seen: impl FnMut(SignedRow) + Send,
     ) -> Result<EvidenceReport, StoreError> {
+        let (mut checked, mut permit) = (0_usize, None);
         let mut verifier = Verifier::new(keys, self.run_id.to_string(), self.found());
         self.unread.iter().for_each(|unread| verifier.find(0, unread.as_str()));
         while let Some(row) = self.next().await? {
             row.unread.iter().for_each(|unread| verifier.find(0, unread.as_str()));
             verifier.commit(&row.commit.as_row());
             row.verdicts.iter().for_each(|verdict| verifier.verdict(verdict));
-            seen(&row);
+            seen(row);
+            checked = checked.saturating_add(1);
+            if checked.is_multiple_of(AT_ONCE) {
+                tokio::task::yield_now().await;
+            }
+            if checked >= LONG && permit.is_none() {
+                permit = Some(LONG_CHECKS.acquire().await.map_err(|_| StoreError::ShuttingDown)?);
+            }
         }
+        drop(permit);
         self.task.entries.iter().for_each(|entry| verifier.entry(entry));
         self.beside.name_the_rest(&mut verifier);
         let steps = self.steps.iter().map(|(id, state)| (id.as_str(), *state));

@@ -71,7 +71,8 @@ impl RowToSign<'_> {
             | Entry::Answer(_)
             | Entry::Forked(_) => None,
         });
-        RowLeaves::of(&run_id.to_string(), receipts, columns, &line)
+        let mut buffer = Uuid::encode_buffer();
+        RowLeaves::of(run_id.hyphenated().encode_lower(&mut buffer), receipts, columns, &line)
     }
 }
 
@@ -110,7 +111,7 @@ impl Signing {
         let (_, key) = self.0.as_ref()?;
         let key = key.at(at);
         let signatures = SignedVerdict::sign(&key, &run_id.to_string(), at, record);
-        Some((key.public().id(), signatures.concat()))
+        Some((key.id(), signatures.concat()))
     }
 
     /// The public half of the present key; none without one.

@@ -34,6 +34,14 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
     let unnamed = r#"'[[0,"",{"receipt":{"name":"confirm_call"}}]]'"#;
     let verdict = r#"'[[0,"",{"verdict":{}}]]'"#;
     let answer = |by: &str| format!(r#"'[[0,"",{{"answer":{{"by":"{by}","text":"happened"}}}}]]'"#);
+    let escaped = |entries: &str| {
+        let words = ["receipt", "verdict", "answer", "approval"];
+        words.into_iter().fold(entries.to_owned(), |entries, word| {
+            let (head, last) = word.split_at(word.len() - 1);
+            let code = u32::from(last.chars().next().unwrap());
+            entries.replace(&format!("\"{word}\""), &format!("\"{head}\\u{code:04x}\""))
+        })
+    };
     let journal = |entries: &str| {
         format!(
             "insert into journal (run_id, sequence, at, actor, entries) values (gen_random_uuid(), 1, now(), 'x', {entries})"
@@ -80,6 +88,15 @@ async fn each_role_writes_what_its_service_writes_and_nothing_else(pool: PgPool)
         ("executor, receipt", &executor, journal(receipt), true),
         ("executor, verdict entry", &executor, journal(verdict), false),
         ("gate, receipt", &gate, journal(receipt), false),
+        // The same words with an escape in them.
+        ("planner, escaped receipt", &planner, journal(&escaped(receipt)), false),
+        ("planner, escaped verdict", &planner, journal(&escaped(verdict)), false),
+        ("executor, escaped verdict", &executor, journal(&escaped(verdict)), false),
+        ("executor, escaped approval", &executor, journal(&escaped(told)), false),
+        ("executor, escaped answer", &executor, journal(&escaped(&answer("alice"))), false),
+        ("gate, escaped receipt", &gate, journal(&escaped(receipt)), false),
+        ("gate, escaped answer", &gate, journal(&escaped(&answer("alice"))), false),
+        ("gate, escaped verdict", &gate, journal(&escaped(verdict)), true),
         ("gate, verdict entry", &gate, journal(verdict), true),
         ("executor, report", &executor, entry("action_report"), true),
         ("executor, assignment", &executor, entry("assignment"), false),

@@ -1,13 +1,16 @@
 //! Rows that were rewritten so that they do not read: each is named, like any other rewritten row.
 
-use crate::signatures::{all_keys, check, done, export, findings, keep, restore, rewrite, worked};
-use crate::support::{order, spec};
+use crate::signatures::{
+    all_keys, check, done, export, findings, keep, restore, rewrite, signing, worked, write,
+};
+use crate::support::{change, find, order, receipt, spec};
 use crate::tampering::Trusted;
 use sqlx::PgPool;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use surety_common::domain::fault::Fault;
-use surety_common::domain::signature::{SignatureStatus, check_export};
-use surety_common::store::{EvidenceBundles, TrustSource};
+use surety_common::domain::signature::{Service, SignatureStatus, check_export};
+use surety_common::store::{EvidenceBundles, Outcome, SignedRun, TrustSource};
 
 /// Each column, how it is rewritten, and what a check of the stored run says first. The last journal row has the verdict.
 const UNREADABLE: [(&str, &str, &str); 21] = [
@@ -101,21 +104,55 @@ async fn the_gate_refuses_evidence_that_does_not_read_as_what_was_not_signed(poo
 }
 
 #[sqlx::test(migrations = "./migrations")]
-async fn a_row_that_an_earlier_version_signed_is_unsigned_unless_a_later_one_is_signed(
-    pool: PgPool,
-) {
+async fn a_row_that_another_version_signed_is_unsigned_unless_a_later_one_is_signed(pool: PgPool) {
     let run_id = done(&pool, 1).await;
-    let earlier = "update journal set signature = set_byte(signature, 0, 4)";
-    rewrite(&pool, run_id, "journal.signature", earlier).await;
-    let said = "journal row 3 has a signature of form 4, which an earlier version wrote and this one does not check";
-    let unsigned = SignatureStatus::Unsigned(said.to_owned());
-    let online = check(&pool, run_id, &all_keys()).await;
-    assert_eq!(online.status, unsigned, "{online:#?}");
-    let file = export(&pool, run_id).await;
-    assert_eq!(check_export(&file, Some(&all_keys())).status, unsigned);
-    let first = "update journal set signature = set_byte(signature, 0, 5) where sequence = \
-                 (select min(sequence) from journal where run_id = $1)";
-    rewrite(&pool, run_id, "journal.signature", first).await;
-    let found = findings(&check(&pool, run_id, &all_keys()).await);
-    assert!(found.contains("it has a signature of form 4"), "{found}");
+    for (form, version) in [(4, "an earlier"), (6, "a later")] {
+        let other = format!("update journal set signature = set_byte(signature, 0, {form})");
+        rewrite(&pool, run_id, "journal.signature", &other).await;
+        let has = format!(
+            "a signature of form {form}, which {version} version wrote and this one does not check"
+        );
+        let unsigned = SignatureStatus::Unsigned(format!("journal row 3 has {has}"));
+        let online = check(&pool, run_id, &all_keys()).await;
+        assert_eq!(online.status, unsigned, "{online:#?}");
+        let file = export(&pool, run_id).await;
+        assert_eq!(check_export(&file, Some(&all_keys())).status, unsigned);
+        let first = "update journal set signature = set_byte(signature, 0, 5) where sequence = \
+                     (select min(sequence) from journal where run_id = $1)";
+        rewrite(&pool, run_id, "journal.signature", first).await;
+        let found = findings(&check(&pool, run_id, &all_keys()).await);
+        assert!(found.contains(&format!("it has {has}, and row 3 before it has one")), "{found}");
+    }
+}
+
+/// The runtime of a service has few threads, here one.
+#[sqlx::test(migrations = "./migrations")]
+async fn other_work_goes_on_while_a_journal_is_checked(pool: PgPool) {
+    let mut row = worked(&pool, order(spec(1), 1, spec(1).created_at)).await;
+    for _ in 0..70 {
+        let recording = change(&row, |draft| {
+            draft.receipt(receipt("noop"));
+            Ok(())
+        });
+        let stored = write(&pool, signing(Service::Executor, 2), recording).await;
+        assert_eq!(stored.unwrap(), Outcome::Applied);
+        row = find(&pool, row.run_id).await.execution;
+    }
+    let turns = Arc::new(AtomicU32::new(0));
+    let other = tokio::spawn({
+        let turns = Arc::clone(&turns);
+        async move {
+            loop {
+                turns.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    let signed = SignedRun::find(&pool, row.run_id).await.unwrap().unwrap();
+    let mut seen = Vec::new();
+    let keys = all_keys();
+    let report = signed.check(Some(&keys), |_| seen.push(turns.load(Ordering::Relaxed))).await;
+    other.abort();
+    assert_eq!(report.unwrap().status, SignatureStatus::Signed);
+    assert!(seen.len() > 70 && seen[0] < seen[seen.len() - 1], "{seen:?}");
 }

@@ -3,6 +3,7 @@
 use super::work;
 use crate::absent_hosts::blocked_by_absent_hosts;
 use crate::planner::Planner;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::journal::Entry;
@@ -34,14 +35,9 @@ pub(super) async fn full_view(
     let signed = planner.signed(id).await?;
     let outline = signed.outline().clone();
     let keys = planner.keys.trust.as_ref().map(|trust| trust.trusted());
-    let (run_id, mut proofs) = (id.to_string(), ReceiptProofs::new());
-    let seen = |row: &SignedRow| {
-        proofs.extend(row.commit.receipt_proofs(&run_id));
-        while proofs.len() > FULL_VIEW {
-            proofs.pop_first();
-        }
-    };
-    let report = signed.check(keys.as_deref(), seen).await?;
+    let mut last = LastRows::default();
+    let report = signed.check(keys.as_deref(), |row| last.add(row)).await?;
+    let proofs = last.proofs(&id.to_string());
     let events = unless_rewritten(latest, &report)?.unwrap_or_default();
     let (mut receipts, mut turns) = (Vec::new(), Vec::new());
     for event in events {
@@ -74,6 +70,34 @@ pub(super) async fn full_view(
     run.steps.iter_mut().for_each(|step| count_turns(step, &turns));
     let signatures = Some(report.status.into());
     Ok(v1::GetRunResponse { run: Some(run), plan, receipts, turns, signatures })
+}
+
+/// The last rows of a journal: those with the receipts that are shown.
+#[derive(Default)]
+struct LastRows {
+    rows: VecDeque<SignedRow>,
+    receipts: usize,
+}
+
+impl LastRows {
+    fn add(&mut self, row: SignedRow) {
+        if row.commit.receipts.is_empty() {
+            return;
+        }
+        self.receipts += row.commit.receipts.len();
+        self.rows.push_back(row);
+        while let Some(first) = self.rows.front().map(|first| first.commit.receipts.len())
+            && self.receipts - first >= FULL_VIEW
+        {
+            self.receipts -= first;
+            self.rows.pop_front();
+        }
+    }
+
+    /// The proofs of their receipts.
+    fn proofs(&self, run_id: &str) -> ReceiptProofs {
+        self.rows.iter().flat_map(|row| row.commit.receipt_proofs(run_id)).collect()
+    }
 }
 
 /// A run in its present state.

@@ -1,9 +1,9 @@
 //! The digests of the columns of runs, tasks and plans that feed a verdict.
 
-use super::envelope::{number, object, text};
-use super::key::{from_hex, to_hex};
+use super::envelope::line_with;
+use super::key::{from_hex, write_hex_text};
 use super::merkle::Digest;
-use crate::domain::json::{Value, sha256};
+use crate::domain::json::{ObjectText, Value, sha256};
 
 /// The digests of the columns of a run, in the order of [`RunColumns::NAMES`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,12 @@ impl RunColumns {
 
     /// The canonical line of an export.
     pub fn to_line(&self) -> String {
-        object([("run", columns(&Self::NAMES, &self.0, None))]).to_canonical()
+        line_with("run", |out| self.write(out))
+    }
+
+    /// Writes the value of the key `run`.
+    pub(super) fn write(&self, out: &mut String) {
+        with_columns(ObjectText::begin(out), &Self::NAMES, &self.0).end();
     }
 
     /// Reads the value of the key `run`.
@@ -56,7 +61,12 @@ impl TaskColumns {
 
     /// The canonical line of an export.
     pub fn to_line(&self) -> String {
-        object([("task", columns(&Self::NAMES, &self.0, None))]).to_canonical()
+        line_with("task", |out| self.write(out))
+    }
+
+    /// Writes the value of the key `task`.
+    pub(super) fn write(&self, out: &mut String) {
+        with_columns(ObjectText::begin(out), &Self::NAMES, &self.0).end();
     }
 
     /// Reads the value of the key `task`.
@@ -122,9 +132,13 @@ impl PlanColumns {
 
     /// The canonical line of an export.
     pub fn to_line(&self) -> String {
-        let Self { revision, columns: digests } = self;
-        let plan = columns(&Self::NAMES, digests, Some(("revision", number(revision))));
-        object([("plan", plan)]).to_canonical()
+        line_with("plan", |out| self.write(out))
+    }
+
+    /// Writes the value of the key `plan`.
+    pub(super) fn write(&self, out: &mut String) {
+        let columns = with_columns(ObjectText::begin(out), &Self::NAMES, &self.columns);
+        columns.number("revision", self.revision).end();
     }
 
     /// Reads the value of the key `plan`.
@@ -134,10 +148,16 @@ impl PlanColumns {
     }
 }
 
-fn columns(names: &[&str], digests: &[Digest], more: Option<(&str, Value)>) -> Value {
-    let named = names.iter().zip(digests).map(|(name, digest)| (*name, text(to_hex(digest))));
-    let members = named.chain(more).map(|(name, value)| (name.to_owned(), value));
-    Value::Object(members.collect())
+/// The names are in the order of the canonical form.
+fn with_columns<'o>(
+    mut object: ObjectText<'o>,
+    names: &[&str],
+    digests: &[Digest],
+) -> ObjectText<'o> {
+    for (name, digest) in names.iter().zip(digests) {
+        object = object.with(name, |out| write_hex_text(out, digest));
+    }
+    object
 }
 
 fn read_columns<const N: usize>(value: &Value, names: &[&str; N]) -> Option<[Digest; N]> {

@@ -1,14 +1,14 @@
 //! The leaves of a journal row: its receipts, the run or the plans that were stored with it, and the row itself.
 
 use super::columns::{SignedColumns, digest};
-use super::envelope::{number, object, text};
-use super::key::to_hex;
-use super::merkle::{Digest, leaf};
+use super::envelope::{instant, line_with, number, object, text};
+use super::key::{to_hex, write_hex_text};
+use super::merkle::{Digest, LEAF};
 use super::progress::{SignedState, StateChange, StateName};
 use super::row::{RowLeaves, RowSignature};
-use crate::domain::json::Value;
+use crate::domain::json::{ObjectText, Value, sha256, write_string};
 use crate::domain::receipt::EvidenceReceipt;
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Utc};
 
 /// A journal row and what was stored with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,9 +43,8 @@ pub struct Row<'r> {
 impl Row<'_> {
     /// The leaves that its signature covers, in a run.
     pub(super) fn leaves_in(&self, run_id: &str) -> Vec<Digest> {
-        let columns = self.signature.map(|signed| signed.columns.clone()).unwrap_or_default();
-        let receipts = self.receipts.iter().flatten().copied();
-        RowLeaves::of(run_id, receipts, columns, self.line).leaves
+        let columns = self.signature.map(|signed| &signed.columns);
+        leaves_of(run_id, self.receipts.iter().flatten().copied(), columns, self.line)
     }
 }
 
@@ -71,21 +70,32 @@ pub struct CommitLine {
 impl CommitLine {
     /// The canonical line of an export.
     pub fn to_line(&self) -> String {
+        line_with("commit", |out| self.write(out))
+    }
+
+    /// In the order of the canonical form.
+    fn write(&self, out: &mut String) {
         let Self { sequence, entries, at, actor, entries_digest, verdicts, change } = self;
-        let mut commit = vec![
-            ("actor", text(actor)),
-            ("at", text(instant(*at))),
-            ("entries", number(entries)),
-            ("entries_digest", text(to_hex(entries_digest))),
-            ("sequence", number(sequence)),
-            ("verdicts", number(verdicts)),
-        ];
-        if let Some(StateChange { before, after }) = change {
-            commit.extend(before.map(|before| ("before", object(state_members(before)))));
-            commit.extend(state_members(*after));
+        let (before, after) = change.map_or((None, None), |it| (it.before, Some(it.after)));
+        let mut line = ObjectText::begin(out)
+            .with("actor", |out| write_string(actor, out))
+            .text("at", &instant(*at));
+        if let Some(before) = before {
+            line = line.with("before", |out| {
+                with_state(with_progress(ObjectText::begin(out), before), before).end();
+            });
         }
-        let members = commit.into_iter().map(|(name, value)| (name.to_owned(), value));
-        object([("commit", Value::Object(members.collect()))]).to_canonical()
+        line = line
+            .number("entries", entries)
+            .with("entries_digest", |out| write_hex_text(out, entries_digest));
+        if let Some(after) = after {
+            line = with_progress(line, after);
+        }
+        line = line.number("sequence", sequence);
+        if let Some(after) = after {
+            line = with_state(line, after);
+        }
+        line.number("verdicts", verdicts).end();
     }
 
     /// Reads the value of the key `commit`.
@@ -112,8 +122,12 @@ impl CommitLine {
     }
 }
 
-fn state_members(SignedState { state, progress }: SignedState) -> [(&'static str, Value); 2] {
-    [("progress", text(to_hex(&progress))), ("state", text(state.as_str()))]
+fn with_progress<'o>(object: ObjectText<'o>, of: SignedState) -> ObjectText<'o> {
+    object.with("progress", |out| write_hex_text(out, &of.progress))
+}
+
+fn with_state<'o>(object: ObjectText<'o>, of: SignedState) -> ObjectText<'o> {
+    object.text("state", of.state.as_str())
 }
 
 fn read_state(value: &Value) -> Option<SignedState> {
@@ -121,34 +135,42 @@ fn read_state(value: &Value) -> Option<SignedState> {
     Some(SignedState { state, progress: digest(value.get("progress")?)? })
 }
 
-/// An instant as every signed text has it: RFC 3339 in UTC with microseconds.
-pub fn instant(at: DateTime<Utc>) -> String {
-    at.to_rfc3339_opts(SecondsFormat::Micros, true)
-}
-
 /// The leaf of a receipt of a run.
 pub(super) fn receipt_leaf(run_id: &str, seq: u64, digest: &str) -> Digest {
-    leaf(format!("{run_id}\n{seq}\n{digest}").as_bytes())
+    let seq = seq.to_string();
+    sha256(&[LEAF, run_id.as_bytes(), b"\n", seq.as_bytes(), b"\n", digest.as_bytes()])
 }
 
 /// The leaf of any other line of an export.
 pub(super) fn line_leaf(run_id: &str, line: &str) -> Digest {
-    leaf(format!("{run_id}\n{line}").as_bytes())
+    sha256(&[LEAF, run_id.as_bytes(), b"\n", line.as_bytes()])
+}
+
+/// The leaves of a row, in the order in which an export has them.
+fn leaves_of<'r>(
+    run_id: &str,
+    receipts: impl IntoIterator<Item = &'r EvidenceReceipt>,
+    columns: Option<&SignedColumns>,
+    line: &CommitLine,
+) -> Vec<Digest> {
+    let receipts = receipts.into_iter();
+    let receipts = receipts.map(|receipt| receipt_leaf(run_id, receipt.seq, &receipt.digest));
+    let mut leaves: Vec<Digest> = receipts.collect();
+    let columns = columns.into_iter().flat_map(SignedColumns::to_lines);
+    leaves.extend(columns.map(|line| line_leaf(run_id, &line)));
+    leaves.push(line_leaf(run_id, &line.to_line()));
+    leaves
 }
 
 impl RowLeaves {
-    /// The leaves of a row, in the order in which an export has them.
+    /// The leaves of a row that is stored with these columns.
     pub fn of<'r>(
         run_id: &str,
         receipts: impl IntoIterator<Item = &'r EvidenceReceipt>,
         columns: SignedColumns,
         line: &CommitLine,
     ) -> Self {
-        let receipts = receipts.into_iter();
-        let receipts = receipts.map(|receipt| receipt_leaf(run_id, receipt.seq, &receipt.digest));
-        let mut leaves: Vec<Digest> = receipts.collect();
-        leaves.extend(columns.to_lines().map(|line| line_leaf(run_id, &line)));
-        leaves.push(line_leaf(run_id, &line.to_line()));
+        let leaves = leaves_of(run_id, receipts, Some(&columns), line);
         Self { leaves, columns, change: line.change }
     }
 }

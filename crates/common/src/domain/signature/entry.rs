@@ -1,13 +1,13 @@
 //! The entries in the history of a task. Each is signed alone when it is stored, and has the digest of the one before it.
 
 use super::columns::digest;
-use super::commit::{instant, line_leaf};
-use super::envelope::{Envelope, message_of, number, object, text};
-use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
+use super::commit::line_leaf;
+use super::envelope::{Envelope, instant, line_with, message_of, number, object};
+use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, write_hex_text};
 use super::merkle::Digest;
 use super::row::root_statement;
 use super::trust::Service;
-use crate::domain::json::{Value, sha256};
+use crate::domain::json::{ObjectText, Value, sha256, write_string};
 use crate::domain::toolchain::EntryKind;
 use chrono::{DateTime, Utc};
 
@@ -61,19 +61,24 @@ pub fn links_digest(links: &[String]) -> Digest {
 impl EntryLine {
     /// The canonical line of an export.
     pub fn to_line(&self) -> String {
-        let Self { number: place, at, kind, author, body, links, attachment, previous } = self;
-        let previous = previous.as_ref().map_or_else(String::new, |digest| to_hex(digest));
-        let entry = object([
-            ("at", text(instant(*at))),
-            ("attachment", text(attachment)),
-            ("author", text(author)),
-            ("body", text(to_hex(body))),
-            ("kind", text(kind)),
-            ("links", text(to_hex(links))),
-            ("number", number(place)),
-            ("previous", text(previous)),
-        ]);
-        object([("entry", entry)]).to_canonical()
+        line_with("entry", |out| self.write(out))
+    }
+
+    /// In the order of the canonical form.
+    fn write(&self, out: &mut String) {
+        let Self { number, at, kind, author, body, links, attachment, previous } = self;
+        ObjectText::begin(out)
+            .text("at", &instant(*at))
+            .with("attachment", |out| write_string(attachment, out))
+            .with("author", |out| write_string(author, out))
+            .with("body", |out| write_hex_text(out, body))
+            .with("kind", |out| write_string(kind, out))
+            .with("links", |out| write_hex_text(out, links))
+            .number("number", number)
+            .with("previous", |out| {
+                write_hex_text(out, previous.as_ref().map(Digest::as_slice).unwrap_or_default());
+            })
+            .end();
     }
 
     /// Reads the value of the key `entry`.
@@ -123,11 +128,11 @@ impl EntrySignature {
     pub fn sign(key: &SecretKey, run_id: &str, line: &EntryLine, signed_at: DateTime<Utc>) -> Self {
         let statement = root_statement(&line.digest(run_id), 1, signed_at);
         let signature = key.sign(&message_of(&statement));
-        Self { key_id: key.public().id(), signed_at, signature }
+        Self { key_id: key.id(), signed_at, signature }
     }
 
     /// The signed statement about an entry.
-    pub(super) fn envelope(&self, run_id: &str, line: &EntryLine) -> Envelope {
+    fn envelope(&self, run_id: &str, line: &EntryLine) -> Envelope {
         let payload = root_statement(&line.digest(run_id), 1, self.signed_at);
         Envelope { payload, key_id: self.key_id, signature: self.signature }
     }

@@ -1,7 +1,8 @@
 //! DSSE envelopes with in-toto statements.
 
 use super::key::{KeyId, SIGNATURE_BYTES, from_base64, to_base64};
-use crate::domain::json::{Value, parse_stored};
+use crate::domain::json::{ObjectText, Value, parse_stored, write_string};
+use chrono::{DateTime, SecondsFormat, Utc};
 
 /// The type of every payload: an in-toto statement.
 pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
@@ -89,7 +90,7 @@ impl Envelope {
     }
 }
 
-/// An in-toto statement.
+/// An in-toto statement, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statement {
     /// What the predicate says, as a URI.
@@ -100,22 +101,42 @@ pub struct Statement {
     pub subject: Value,
 }
 
-impl Statement {
-    /// The canonical text.
-    pub(super) fn to_text(&self) -> String {
-        object([
-            ("_type", text(STATEMENT_TYPE)),
-            ("predicate", self.predicate.clone()),
-            ("predicateType", text(&self.predicate_type)),
-            ("subject", self.subject.clone()),
-        ])
-        .to_canonical()
-    }
+/// The canonical text of a statement, whose predicate and subject are written in theirs.
+pub(super) fn statement_text(
+    predicate_type: &str,
+    predicate: impl FnOnce(&mut String),
+    subject: impl FnOnce(&mut String),
+) -> String {
+    let mut text = String::with_capacity(512);
+    ObjectText::begin(&mut text)
+        .text("_type", STATEMENT_TYPE)
+        .with("predicate", predicate)
+        .text("predicateType", predicate_type)
+        .with("subject", subject)
+        .end();
+    text
 }
 
-/// A subject with one digest.
-pub(super) fn subject(name: impl Into<String>, algorithm: &str, digest: &str) -> Value {
-    object([("digest", object([(algorithm, text(digest))])), ("name", text(name))])
+/// A canonical line with one member, such as an export has.
+pub(super) fn line_with(key: &str, write: impl FnOnce(&mut String)) -> String {
+    let mut line = String::with_capacity(512);
+    ObjectText::begin(&mut line).with(key, write).end();
+    line
+}
+
+/// Writes a subject with one digest.
+pub(super) fn write_subject(out: &mut String, name: &str, algorithm: &str, digest: &str) {
+    ObjectText::begin(out)
+        .with("digest", |out| {
+            ObjectText::begin(out).with(algorithm, |out| write_string(digest, out)).end();
+        })
+        .with("name", |out| write_string(name, out))
+        .end();
+}
+
+/// An instant as every signed text has it: RFC 3339 in UTC with microseconds.
+pub fn instant(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
 pub(super) fn text(text: impl Into<String>) -> Value {
@@ -128,8 +149,4 @@ pub(super) fn number(number: impl ToString) -> Value {
 
 pub(super) fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-}
-
-pub(super) fn list<const N: usize>(items: [Value; N]) -> Value {
-    Value::Array(items.into())
 }

@@ -21,18 +21,18 @@ mod parts;
 use self::parts::{Proof, Root, read_proof, read_root, read_state, unknown_state};
 use super::anchor::VerdictAnchor;
 use super::columns::{FoundColumns, PlanColumns, RunColumns, SignedColumns, TaskColumns};
-use super::commit::{Commit, CommitLine, instant};
+use super::commit::{Commit, CommitLine};
 use super::entry::{EntryLine, EntrySignature, SignedEntry};
-use super::envelope::{Envelope, number, object, text};
-use super::key::{SIGNATURE_BYTES, to_hex};
+use super::envelope::{Envelope, instant, line_with, number, object, text};
+use super::key::to_hex;
 use super::merkle::RangeProof;
 use super::report::{EvidenceReport, SignatureStatus, StoredState};
 use super::row::{ROOT, RowSignature};
-use super::summary::{SUMMARY, SignedVerdict, TEST_RESULT, verdict_statements};
+use super::summary::{SUMMARY, SignedVerdict, TEST_RESULT, is_tested};
 use super::trust::TrustedKeys;
 use super::verifier::Verifier;
 use crate::domain::journal::{read_verdict_text, verdict_text};
-use crate::domain::json::{Value, parse_stored};
+use crate::domain::json::{ObjectText, Value, parse_stored, write_list};
 use crate::domain::receipt::{ChainEnd, EvidenceReceipt, check_plain, read_stored};
 use chrono::DateTime;
 
@@ -48,15 +48,16 @@ pub fn header_line(run_id: &str) -> String {
 /// The second line of an export: the columns as they are stored.
 pub fn stored_line(found: &FoundColumns) -> String {
     let FoundColumns { run, task, plans } = found;
-    let inner = |line: String, key: &str| {
-        let value = parse_stored(&line).map(|parsed| parsed.value).ok();
-        value.and_then(|value| value.get(key).cloned()).unwrap_or(Value::Null)
-    };
-    let plans = plans.iter().map(|plan| inner(plan.to_line(), "plan")).collect();
-    let mut stored = vec![("plans", Value::Array(plans)), ("run", inner(run.to_line(), "run"))];
-    stored.extend(task.iter().map(|task| ("task", inner(task.to_line(), "task"))));
-    let members = stored.into_iter().map(|(name, value)| (name.to_owned(), value));
-    object([("stored", Value::Object(members.collect()))]).to_canonical()
+    line_with("stored", |out| {
+        let stored = ObjectText::begin(out)
+            .with("plans", |out| write_list(out, plans, |out, plan| plan.write(out)))
+            .with("run", |out| run.write(out));
+        match task {
+            Some(task) => stored.with("task", |out| task.write(out)),
+            None => stored,
+        }
+        .end();
+    })
 }
 
 /// The line before the last one.
@@ -161,8 +162,6 @@ struct Group<'f> {
 struct Announced<'f> {
     first: usize,
     lines: Vec<&'f str>,
-    expected: usize,
-    signatures: Vec<[u8; SIGNATURE_BYTES]>,
     verdict: SignedVerdict,
 }
 
@@ -194,7 +193,7 @@ impl<'f> Reader<'_, 'f> {
 
     fn value(&mut self, number: usize, line: &'f str, value: &Value) -> Result<(), String> {
         let key = |name: &str| value.get(name);
-        if self.verdict.is_some() && key("payload").is_none() {
+        if key("payload").is_none() {
             self.verdict_is_over();
         }
         self.is_in_place(value)?;
@@ -272,34 +271,30 @@ impl<'f> Reader<'_, 'f> {
         if statement.predicate_type != ROOT && !self.group.lines.is_empty() {
             return Err("it stands within a journal row".to_owned());
         }
+        if statement.predicate_type != TEST_RESULT {
+            self.verdict_is_over();
+            self.is_behind_verdict = false;
+        }
         match statement.predicate_type.as_str() {
             ROOT => {
-                if self.verdict.is_some() {
-                    self.verdict_is_over();
-                }
                 let root = read_root(&statement).ok_or("the statement of a root does not read")?;
                 self.group.lines.push(line);
                 self.group.root = Some((envelope, root));
             }
             SUMMARY => {
-                if self.verdict.is_some() {
-                    self.verdict_is_over();
-                }
                 let (at, record) = SignedVerdict::of_summary(&statement)
                     .ok_or("the summary of a verdict does not read")?;
-                let expected = verdict_statements(&self.run_id, at, &record).len();
-                let verdict = SignedVerdict { at, record, signed: None, anchor: None };
-                let signatures = vec![envelope.signature];
-                let announced =
-                    Announced { first: number, lines: vec![line], expected, signatures, verdict };
-                self.awaited(announced, &envelope);
+                let signed = Some((envelope.key_id, vec![envelope.signature]));
+                let verdict = SignedVerdict { at, record, signed, anchor: None };
+                self.verdict = Some(Announced { first: number, lines: vec![line], verdict });
             }
             TEST_RESULT => {
                 let mut announced =
                     self.verdict.take().ok_or("a test result stands without its verdict")?;
                 announced.lines.push(line);
-                announced.signatures.push(envelope.signature);
-                self.awaited(announced, &envelope);
+                let signed = announced.verdict.signed.iter_mut();
+                signed.for_each(|(_, signatures)| signatures.push(envelope.signature));
+                self.verdict_has_come(&announced);
             }
             unknown => return Err(format!("the predicate {unknown:?} is unknown")),
         }
@@ -307,26 +302,23 @@ impl<'f> Reader<'_, 'f> {
     }
 
     /// Checks a verdict once all of its envelopes are there.
-    fn awaited(&mut self, mut announced: Announced<'f>, envelope: &Envelope) {
-        if announced.signatures.len() < announced.expected {
-            self.verdict = Some(announced);
-            return;
-        }
-        let signatures = std::mem::take(&mut announced.signatures);
-        let verdict =
-            SignedVerdict { signed: Some((envelope.key_id, signatures)), ..announced.verdict };
-        self.compare(announced.first, announced.lines, &verdict.to_lines(&self.run_id));
-        self.verifier.verdict(&verdict);
+    fn verdict_has_come(&mut self, announced: &Announced<'f>) {
+        let Announced { first, lines, verdict } = announced;
+        self.compare(*first, lines.iter().copied(), &verdict.to_lines(&self.run_id));
+        self.verifier.verdict(verdict);
         self.is_behind_verdict = true;
     }
 
+    /// Ends a verdict without a test result behind its summary.
     fn verdict_is_over(&mut self) {
-        if let Some(announced) = self.verdict.take() {
-            let line = announced.first;
-            self.verifier
-                .find(0, format!("line {line}: the test result of the verdict is missing"));
-            self.verifier.verdict(&announced.verdict);
+        let Some(mut announced) = self.verdict.take() else { return };
+        if !is_tested(&announced.verdict.record) {
+            return self.verdict_has_come(&announced);
         }
+        let line = announced.first;
+        self.verifier.find(0, format!("line {line}: the test result of the verdict is missing"));
+        announced.verdict.signed = None;
+        self.verifier.verdict(&announced.verdict);
     }
 
     fn unsigned_verdict(

@@ -78,11 +78,12 @@ pub struct SecretKey {
     seed: [u8; KEY_BYTES],
     pair: Ed25519KeyPair,
     public: PublicKey,
+    id: KeyId,
 }
 
 impl fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SecretKey({})", self.public.id())
+        write!(f, "SecretKey({})", self.id)
     }
 }
 
@@ -105,7 +106,8 @@ impl SecretKey {
     pub fn from_seed(seed: [u8; KEY_BYTES]) -> Result<Self, KeyError> {
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| KeyError::NotEd25519)?;
         let public = pair.public_key().as_ref().try_into().map_err(|_| KeyError::NotEd25519)?;
-        Ok(Self { seed, pair, public: PublicKey(public) })
+        let public = PublicKey(public);
+        Ok(Self { seed, pair, public, id: public.id() })
     }
 
     /// The key in a PEM text, PKCS #8 version 1, as OpenSSL writes it.
@@ -132,6 +134,11 @@ impl SecretKey {
         self.public
     }
 
+    /// The id of the public half.
+    pub const fn id(&self) -> KeyId {
+        self.id
+    }
+
     /// Signs a message.
     pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_BYTES] {
         let mut signature = [0; SIGNATURE_BYTES];
@@ -153,10 +160,24 @@ pub(super) fn from_base64(text: &str) -> Option<Vec<u8>> {
 
 /// Bytes as hex digits in lower case.
 pub fn to_hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    let digit = |four: u8| DIGITS.get(usize::from(four)).copied().unwrap_or_default();
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    let mut hex = String::with_capacity(2 * bytes.len());
+    write_hex(&mut hex, bytes);
+    hex
+}
+
+fn write_hex(out: &mut String, bytes: &[u8]) {
+    let digit = |four: u8| char::from(if four < 10 { b'0' + four } else { b'a' - 10 + four });
+    for byte in bytes {
+        out.push(digit(byte >> 4));
+        out.push(digit(byte & 15));
+    }
+}
+
+/// Appends bytes as a text of hex digits, in quotes.
+pub(super) fn write_hex_text(out: &mut String, bytes: &[u8]) {
+    out.push('"');
+    write_hex(out, bytes);
+    out.push('"');
 }
 
 /// The bytes of hex digits in lower case; none for any other text.

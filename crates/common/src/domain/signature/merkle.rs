@@ -15,9 +15,12 @@ pub type Digest = [u8; 32];
 /// The most leaves of a tree. A commit has far fewer.
 pub(super) const MAX_LEAVES: u32 = 1 << 24;
 
+/// Stands before the data of a leaf.
+pub(super) const LEAF: &[u8] = &[0];
+
 /// The digest of a leaf.
 pub fn leaf(data: &[u8]) -> Digest {
-    sha256(&[&[0], data])
+    sha256(&[LEAF, data])
 }
 
 fn node(left: &Digest, right: &Digest) -> Digest {
@@ -72,12 +75,11 @@ impl RangeProof {
         let to = first.checked_add(leaves.len())?;
         let count = usize::try_from(count).ok().filter(|count| to <= *count && count <= &MAX)?;
         let mut nodes = self.nodes.iter();
-        let digest = Builder { leaves, from: first, to }.part(0, count, &mut nodes)?;
+        let digest =
+            Builder { leaves, from: first, to }.part((0, count), &mut nodes, &mut |_| ())?;
         (nodes.next().is_none() && !leaves.is_empty()).then_some(digest)
     }
-}
 
-impl RangeProof {
     /// The root, and for each of these leaves its siblings from the leaf up to the root; none when the proof does not fit
     /// them.
     pub fn paths(&self, leaves: &[Digest]) -> Option<(Digest, Vec<Vec<Digest>>)> {
@@ -86,8 +88,17 @@ impl RangeProof {
         let (from, count) =
             (usize::try_from(self.first).ok()?, usize::try_from(self.leaf_count).ok()?);
         let builder = Builder { leaves, from, to: from + leaves.len() };
-        let (mut nodes, mut paths) = (self.nodes.iter(), vec![Vec::new(); leaves.len()]);
-        builder.paths(0, count, &mut nodes, &mut paths)?;
+        let mut paths = vec![Vec::new(); leaves.len()];
+        let mut joined = |Joined { first, middle, end, left, right }: Joined| {
+            for (index, path) in (from..).zip(&mut paths) {
+                if (first..middle).contains(&index) {
+                    path.push(right);
+                } else if (middle..end).contains(&index) {
+                    path.push(left);
+                }
+            }
+        };
+        builder.part((0, count), &mut self.nodes.iter(), &mut joined)?;
         Some((root, paths))
     }
 }
@@ -159,35 +170,22 @@ struct Builder<'a> {
     to: usize,
 }
 
-impl Builder<'_> {
-    fn part(
-        &self,
-        first: usize,
-        count: usize,
-        nodes: &mut std::slice::Iter<'_, Digest>,
-    ) -> Option<Digest> {
-        let end = first + count;
-        if end <= self.from || self.to <= first {
-            return nodes.next().copied();
-        }
-        if count == 1 {
-            return self.leaves.get(first - self.from).copied();
-        }
-        let left = left_of(count);
-        let left_part = self.part(first, left, nodes)?;
-        let right_part = self.part(first + left, count - left, nodes)?;
-        Some(node(&left_part, &right_part))
-    }
+/// A part of a tree with known leaves, and the digests of its halves.
+struct Joined {
+    first: usize,
+    middle: usize,
+    end: usize,
+    left: Digest,
+    right: Digest,
 }
 
 impl Builder<'_> {
-    /// As [`Builder::part`]; adds to the path of each known leaf its sibling in this part.
-    fn paths(
+    /// The digest of a part of so many leaves from the first on. Shows `joined` each part whose halves were joined.
+    fn part(
         &self,
-        first: usize,
-        count: usize,
+        (first, count): (usize, usize),
         nodes: &mut std::slice::Iter<'_, Digest>,
-        paths: &mut [Vec<Digest>],
+        joined: &mut impl FnMut(Joined),
     ) -> Option<Digest> {
         let end = first + count;
         if end <= self.from || self.to <= first {
@@ -197,15 +195,9 @@ impl Builder<'_> {
             return self.leaves.get(first - self.from).copied();
         }
         let middle = first + left_of(count);
-        let left = self.paths(first, middle - first, nodes, paths)?;
-        let right = self.paths(middle, end - middle, nodes, paths)?;
-        for (index, path) in (self.from..).zip(paths) {
-            if (first..middle).contains(&index) {
-                path.push(right);
-            } else if (middle..end).contains(&index) {
-                path.push(left);
-            }
-        }
+        let left = self.part((first, middle - first), nodes, joined)?;
+        let right = self.part((middle, end - middle), nodes, joined)?;
+        joined(Joined { first, middle, end, left, right });
         Some(node(&left, &right))
     }
 }

@@ -34,15 +34,15 @@ mod verifier;
 
 pub use anchor::{AnchorTree, AnchoredVerdict, VerdictAnchor, anchored_line};
 pub use columns::{FoundColumns, PlanColumns, RunColumns, SignedColumns, TaskColumns};
-pub use commit::{Commit, CommitLine, Row, instant};
+pub use commit::{Commit, CommitLine, Row};
 pub use entry::{EntryLine, EntrySignature, SignedEntry, links_digest};
-pub use envelope::{Envelope, PAYLOAD_TYPE, message_of};
+pub use envelope::{Envelope, PAYLOAD_TYPE, instant, message_of};
 pub use export::{check_export, header_line, state_line, stored_line};
 pub use key::{
     KEY_BYTES, KeyError, KeyId, PublicKey, SIGNATURE_BYTES, SecretKey, from_hex, to_hex,
 };
 pub use merkle::{Digest, RangeProof, Tree, leaf};
-pub use progress::{SignedState, StateChange, StateName, progress_digest};
+pub use progress::{SignedState, StateChange, StateName, initial_progress, progress_digest};
 pub use receipt_proof::{PresentedLink, ReceiptProof, check_receipts};
 pub use report::{EvidenceReport, SignatureStatus, StoredState};
 pub use row::{RowLeaves, RowSignature, root_statement};
@@ -51,3 +51,6 @@ pub use summary::{SignedVerdict, verdict_statements};
 pub use trust::{Service, TrustError, TrustedKey, TrustedKeys};
 pub use user::{sign_document, verify_document};
 pub use verifier::Verifier;
+
+#[cfg(test)]
+mod tests;

@@ -71,7 +71,7 @@ pub struct StateChange {
     pub after: SignedState,
 }
 
-/// Of a new run. Rows with it store no digest.
+/// Rows with it store no digest.
 static INITIAL: LazyLock<Digest> = LazyLock::new(|| progress_digest(0, ["{}", "[]", "{}"]));
 
 /// Of the number of the verification round, and of the todos, the grants and the rest as JSON. No part can hold a line
@@ -82,7 +82,8 @@ pub fn progress_digest(round: u32, [todos, grants, rest]: [&str; 3]) -> Digest {
     sha256(&parts.map(str::as_bytes))
 }
 
-pub(super) fn initial() -> Digest {
+/// The [`progress_digest`] of a new run.
+pub fn initial_progress() -> Digest {
     *INITIAL
 }
 

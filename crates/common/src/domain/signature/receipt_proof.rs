@@ -1,11 +1,9 @@
 //! The signature of one receipt, apart from the other receipts of its group commit.
 
 use super::commit::{Commit, receipt_leaf};
-use super::envelope::message_of;
 use super::key::{KeyId, SIGNATURE_BYTES};
 use super::merkle::{Digest, path_root};
 use super::report::{EvidenceReport, SignatureStatus, status};
-use super::row::root_statement;
 use super::signers::receipt_signers;
 use super::trust::TrustedKeys;
 use crate::domain::receipt::{ChainFinding, EvidenceReceipt, check_chain};
@@ -70,8 +68,8 @@ impl ReceiptProof {
         if path_root(leaf, (*leaf_index, *leaf_count), path).as_ref() != Some(root) {
             return Err("its inclusion proof does not fit it, or it is of another run".to_owned());
         }
-        let message = message_of(&root_statement(root, *leaf_count, *signed_at));
-        keys.check((*key_id, signature), receipt_signers(receipt), *signed_at, &message)
+        let of_root = (root, *leaf_count, *signed_at);
+        keys.check_root((*key_id, signature), receipt_signers(receipt), of_root)
     }
 }
 

@@ -9,15 +9,18 @@
 //! `states` has the state before in its upper four bits, 0 in the first row of a run, and the state behind in the lower ones.
 
 use super::columns::{PlanColumns, RunColumns, SignedColumns, TaskColumns};
-use super::envelope::{Envelope, Statement, message_of, number, object, subject, text};
+use super::envelope::{Envelope, instant, message_of, statement_text, write_subject};
 use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
 use super::merkle::{Digest, RangeProof, Tree};
-use super::progress::{SignedState, StateChange, StateName, initial};
-use chrono::{DateTime, SecondsFormat, Utc};
+use super::progress::{SignedState, StateChange, StateName, initial_progress};
+use crate::domain::json::{ObjectText, write_list};
+use chrono::{DateTime, Utc};
 
 /// The predicate of a signed root.
 pub(super) const ROOT: &str = "urn:surety:predicate:receipts-root:v1";
 const VERSION: u8 = 5;
+/// The last form that a later version may write: a column that begins with another byte was rewritten.
+const LAST_VERSION: u8 = 31;
 const HAS_RUN: u8 = 1;
 /// The progress differs from that of a new run.
 const HAS_PROGRESS: u8 = 2;
@@ -46,13 +49,17 @@ pub struct RowSignature {
 
 /// The statement that is signed for a group commit.
 pub fn root_statement(root: &Digest, leaf_count: u32, signed_at: DateTime<Utc>) -> String {
-    let at = signed_at.to_rfc3339_opts(SecondsFormat::Micros, true);
-    Statement {
-        predicate_type: ROOT.to_owned(),
-        predicate: object([("leaf_count", number(leaf_count)), ("signed_at", text(at))]),
-        subject: super::envelope::list([subject("receipts", "sha256", &to_hex(root))]),
-    }
-    .to_text()
+    let predicate = |out: &mut String| {
+        ObjectText::begin(out)
+            .number("leaf_count", leaf_count)
+            .text("signed_at", &instant(signed_at))
+            .end();
+    };
+    let root = to_hex(root);
+    let subject = |out: &mut String| {
+        write_list(out, [&root], |out, root| write_subject(out, "receipts", "sha256", root));
+    };
+    statement_text(ROOT, predicate, subject)
 }
 
 /// The leaves of one journal row.
@@ -76,8 +83,7 @@ impl RowSignature {
         let all: Vec<Digest> = rows.iter().flat_map(|row| row.leaves.iter().copied()).collect();
         let leaf_count = u32::try_from(all.len()).unwrap_or(u32::MAX);
         let Some(tree) = Tree::over(&all) else { return rows.iter().map(|_| None).collect() };
-        let (statement, key_id) =
-            (root_statement(&tree.root(), leaf_count, signed_at), key.public().id());
+        let (statement, key_id) = (root_statement(&tree.root(), leaf_count, signed_at), key.id());
         let signature = key.sign(&message_of(&statement));
         let mut from = 0;
         let signed = rows.into_iter().map(|RowLeaves { leaves, columns, change }| {
@@ -120,10 +126,10 @@ impl RowSignature {
         let StateChange { before, after } = change;
         let state_before = before.map_or(0, |before| before.state.number());
         bytes.push(state_before << 4 | after.state.number());
-        let progress = Some(after.progress).filter(|progress| *progress != initial());
+        let progress = Some(after.progress).filter(|progress| *progress != initial_progress());
         let other = before.map(|before| before.progress).filter(|it| *it != after.progress);
-        let is_from_initial = other == Some(initial());
-        let other = other.filter(|progress| *progress != initial());
+        let is_from_initial = other == Some(initial_progress());
+        let other = other.filter(|progress| *progress != initial_progress());
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         bytes.push(
             flag(run.is_some(), HAS_RUN)
@@ -144,9 +150,10 @@ impl RowSignature {
         bytes
     }
 
-    /// The form of a column that an earlier version wrote; none for any other column.
-    pub(super) fn earlier_form(bytes: &[u8]) -> Option<u8> {
-        bytes.first().copied().filter(|form| (1..VERSION).contains(form))
+    /// The form of a column that another version wrote, and whether that is a later one; none for any other column.
+    pub(super) fn other_form(bytes: &[u8]) -> Option<(u8, bool)> {
+        let form = bytes.first().copied().filter(|form| (1..=LAST_VERSION).contains(form))?;
+        (form != VERSION).then_some((form, form > VERSION))
     }
 
     /// Reads the column; none for bytes that [`RowSignature::to_bytes`] does not write.
@@ -163,10 +170,10 @@ impl RowSignature {
         let has_task = flags & HAS_TASK != 0;
         let task = if has_task { Some(TaskColumns(digests(&mut rest)?)) } else { None };
         let has_progress = flags & HAS_PROGRESS != 0;
-        let progress = if has_progress { take(&mut rest)? } else { initial() };
+        let progress = if has_progress { take(&mut rest)? } else { initial_progress() };
         let progress_before = match (flags & CHANGES_INITIAL != 0, flags & CHANGES_PROGRESS != 0) {
             (_, true) => take(&mut rest)?,
-            (true, false) => initial(),
+            (true, false) => initial_progress(),
             (false, false) => progress,
         };
         let mut plans = Vec::new();

@@ -8,8 +8,7 @@
 //! ```
 
 use super::anchor::AnchorFile;
-use super::commit::instant;
-use super::envelope::{Envelope, message_of};
+use super::envelope::{Envelope, instant, message_of};
 use super::export::FORM;
 use super::summary::{SUMMARY, SignedVerdict, TEST_RESULT};
 use super::trust::{Service, TrustedKeys};

@@ -5,10 +5,10 @@
 //!     {"key_id":"...","public_key":"...","service":"executor","valid_from":"...","valid_until":"..."}]}
 //! ```
 
-use super::commit::instant;
-use super::envelope::{object, text};
+use super::envelope::{instant, message_of, object, text};
 use super::key::{KeyId, PublicKey, SIGNATURE_BYTES};
 use super::merkle::Digest;
+use super::row::root_statement;
 use crate::domain::json::{Value, parse, sha256};
 use crate::domain::timestamp::TsaCertificate;
 use chrono::{DateTime, Utc};
@@ -93,14 +93,37 @@ pub enum TrustError {
 #[derive(Debug, Default)]
 pub struct TrustedKeys {
     keys: Vec<TrustedKey>,
-    seen: Mutex<HashSet<Digest>>,
+    /// The id of each.
+    ids: Vec<KeyId>,
+    held: Mutex<Remembered>,
     time_authority: Option<TsaCertificate>,
+}
+
+/// The digests of what was found to hold: the newest, and those before them.
+#[derive(Debug, Default)]
+struct Remembered {
+    newest: HashSet<Digest>,
+    before: HashSet<Digest>,
+}
+
+impl Remembered {
+    fn has(&self, digest: &Digest) -> bool {
+        self.newest.contains(digest) || self.before.contains(digest)
+    }
+
+    fn add(&mut self, digest: Digest) {
+        if self.newest.len() >= REMEMBERED / 2 {
+            self.before = std::mem::take(&mut self.newest);
+        }
+        self.newest.insert(digest);
+    }
 }
 
 impl TrustedKeys {
     /// These keys.
     pub fn new(keys: Vec<TrustedKey>) -> Self {
-        Self { keys, seen: Mutex::default(), time_authority: None }
+        let ids = keys.iter().map(|key| key.key.id()).collect();
+        Self { keys, ids, held: Mutex::default(), time_authority: None }
     }
 
     /// The same keys, and the authority whose time stamps count.
@@ -161,45 +184,65 @@ impl TrustedKeys {
         at: DateTime<Utc>,
         message: &[u8],
     ) -> Result<(), String> {
-        let known: Vec<_> = self.keys.iter().filter(|key| key.key.id() == key_id).collect();
-        let Some(first) = known.first() else {
+        let known = sha256(&[&[0], &key_id.0, signature, message]);
+        self.check_by((key_id, signature), services, at, (known, || message))
+    }
+
+    /// Checks the signature over the statement about a root, with so many leaves and of this time. One that is known to
+    /// hold needs no statement.
+    ///
+    /// # Errors
+    /// Why it does not hold, in words.
+    pub(super) fn check_root(
+        &self,
+        (key_id, signature): (KeyId, &[u8; SIGNATURE_BYTES]),
+        services: &[Service],
+        (root, leaf_count, signed_at): (&Digest, u32, DateTime<Utc>),
+    ) -> Result<(), String> {
+        let (leaves, micros) =
+            (leaf_count.to_be_bytes(), signed_at.timestamp_micros().to_be_bytes());
+        let known = sha256(&[&[1], &key_id.0, signature, root, &leaves, &micros]);
+        let message = || message_of(&root_statement(root, leaf_count, signed_at));
+        self.check_by((key_id, signature), services, signed_at, (known, message))
+    }
+
+    /// Services and times are compared each time; only whether the signature holds is remembered, by a digest.
+    fn check_by<M: AsRef<[u8]>>(
+        &self,
+        (key_id, signature): (KeyId, &[u8; SIGNATURE_BYTES]),
+        services: &[Service],
+        at: DateTime<Utc>,
+        (known, message): (Digest, impl FnOnce() -> M),
+    ) -> Result<(), String> {
+        let with_id = || self.ids.iter().zip(&self.keys).filter(|(id, _)| **id == key_id);
+        let Some((_, first)) = with_id().next() else {
             return Err(format!("it is signed by the key {key_id}, which is not trusted"));
         };
         // A key may be named for several services, and with several times for one.
-        let mut may_sign = known.iter().filter(|key| services.contains(&key.service)).peekable();
+        let mut may_sign =
+            with_id().map(|(_, key)| key).filter(|key| services.contains(&key.service)).peekable();
         if may_sign.peek().is_none() {
             let service = first.service;
             return Err(format!(
                 "it is signed by the key {key_id} of the {service}, which may not sign it"
             ));
         }
-        let is_valid = |key: &&&TrustedKey| {
+        let is_valid = |key: &&TrustedKey| {
             key.valid_from <= at && key.valid_until.is_none_or(|until| at < until)
         };
         let Some(key) = may_sign.find(is_valid) else {
             let at = instant(at);
             return Err(format!("it is signed at {at}, when the key {key_id} was not valid"));
         };
-        self.holds(key.key, signature, message)
-            .then_some(())
-            .ok_or_else(|| "it is not what was signed".to_owned())
-    }
-
-    fn holds(&self, key: PublicKey, signature: &[u8; SIGNATURE_BYTES], message: &[u8]) -> bool {
-        let asked = sha256(&[&key.id().0, signature, message]);
-        let seen = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen().contains(&asked) {
-            return true;
+        let held = || self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held().has(&known) {
+            return Ok(());
         }
-        let holds = key.holds(message, signature);
-        if holds {
-            let mut seen = seen();
-            if seen.len() >= REMEMBERED {
-                seen.clear();
-            }
-            seen.insert(asked);
+        if !key.key.holds(message().as_ref(), signature) {
+            return Err("it is not what was signed".to_owned());
         }
-        holds
+        held().add(known);
+        Ok(())
     }
 }
 
@@ -260,7 +303,7 @@ mod tests {
         let signature = key.sign(b"m");
         let check = |service, seconds, message: &[u8]| {
             let at = DateTime::from_timestamp(seconds, 0).unwrap();
-            keys.check((key.public().id(), &signature), &[service], at, message)
+            keys.check((key.id(), &signature), &[service], at, message)
         };
         assert_eq!(check(Service::Gate, 150, b"m"), Ok(()));
         for (service, seconds, message, expected) in [
@@ -273,9 +316,46 @@ mod tests {
             assert!(found.contains(expected), "{found}");
         }
         let foreign = TrustedKeys::default();
-        let found =
-            foreign.check((key.public().id(), &signature), &[Service::Gate], Utc::now(), b"m");
+        let found = foreign.check((key.id(), &signature), &[Service::Gate], Utc::now(), b"m");
         assert!(found.unwrap_err().contains("not trusted"));
+    }
+
+    #[test]
+    fn a_root_that_is_known_to_hold_counts_for_its_service_its_time_and_its_leaves_only() {
+        let (key, keys) = trusted(Service::Gate, Some(200));
+        let at = |seconds| DateTime::from_timestamp(seconds, 0).unwrap();
+        let signature = key.sign(&message_of(&root_statement(&[7; 32], 3, at(150))));
+        let other = key.sign(b"m");
+        let check = |service, signature, root: [u8; 32], leaves, seconds| {
+            keys.check_root((key.id(), signature), &[service], (&root, leaves, at(seconds)))
+        };
+        for _ in 0..2 {
+            assert_eq!(check(Service::Gate, &signature, [7; 32], 3, 150), Ok(()));
+        }
+        for (service, signature, root, leaves, seconds, expected) in [
+            (Service::Executor, &signature, [7; 32], 3, 150, "may not sign"),
+            (Service::Gate, &other, [7; 32], 3, 150, "not what was signed"),
+            (Service::Gate, &signature, [8; 32], 3, 150, "not what was signed"),
+            (Service::Gate, &signature, [7; 32], 4, 150, "not what was signed"),
+            (Service::Gate, &signature, [7; 32], 3, 151, "not what was signed"),
+            (Service::Gate, &signature, [7; 32], 3, 200, "not valid"),
+        ] {
+            let found = check(service, signature, root, leaves, seconds).unwrap_err();
+            assert!(found.contains(expected), "{found}");
+        }
+    }
+
+    #[test]
+    fn the_newest_signatures_that_hold_stay_known_when_the_memory_is_full() {
+        let digest = |number: usize| sha256(&[&number.to_be_bytes()]);
+        let mut known = Remembered::default();
+        for number in 0..3 * REMEMBERED {
+            known.add(digest(number));
+            let first = (number + 1).saturating_sub(REMEMBERED / 2);
+            assert!(known.has(&digest(first)) && known.has(&digest(number)), "{number}");
+        }
+        assert!(known.newest.len() + known.before.len() <= REMEMBERED);
+        assert!(!known.has(&digest(0)));
     }
 
     #[test]
@@ -287,9 +367,8 @@ mod tests {
         let signature = key.sign(b"m");
         for keys in [vec![first, again], vec![again, first]] {
             let keys = TrustedKeys::new(keys);
-            let check = |seconds| {
-                keys.check((key.public().id(), &signature), &[Service::Gate], at(seconds), b"m")
-            };
+            let check =
+                |seconds| keys.check((key.id(), &signature), &[Service::Gate], at(seconds), b"m");
             assert_eq!((check(150), check(300)), (Ok(()), Ok(())));
             assert!(check(250).unwrap_err().contains("not valid"));
         }

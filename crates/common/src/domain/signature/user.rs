@@ -1,12 +1,11 @@
 //! A document that a user signs: the verdict file of `surety verify`.
 
-use super::commit::instant;
 use super::envelope::{
-    Envelope, STATEMENT_TYPE, Statement, list, message_of, object, subject, text,
+    Envelope, STATEMENT_TYPE, instant, message_of, statement_text, write_subject,
 };
 use super::key::SecretKey;
 use super::trust::{Service, TrustedKeys};
-use crate::domain::json::{Value, parse_stored, sha256_hex};
+use crate::domain::json::{ObjectText, Value, parse_stored, sha256_hex, write_list};
 use chrono::{DateTime, Utc};
 
 /// The predicate of a signed verdict file.
@@ -14,15 +13,18 @@ const FILE: &str = "urn:surety:predicate:verdict-file:v1";
 
 /// A signed statement that a document has this canonical text, as a line.
 pub fn sign_document(key: &SecretKey, at: DateTime<Utc>, document: &Value) -> String {
-    let digest = sha256_hex(document.to_canonical().as_bytes());
-    let statement = Statement {
-        predicate_type: FILE.to_owned(),
-        predicate: object([("signed_at", text(instant(at)))]),
-        subject: list([subject("verdict", "sha256", &digest)]),
-    };
-    let payload = statement.to_text();
+    let predicate = |out: &mut String| ObjectText::begin(out).text("signed_at", &instant(at)).end();
+    let payload = statement_text(FILE, predicate, |out| out.push_str(&subject_of(document)));
     let signature = key.sign(&message_of(&payload));
-    Envelope { payload, key_id: key.public().id(), signature }.to_line()
+    Envelope { payload, key_id: key.id(), signature }.to_line()
+}
+
+/// The canonical text of the statement's subject.
+fn subject_of(document: &Value) -> String {
+    let mut list = String::new();
+    let digest = sha256_hex(document.to_canonical().as_bytes());
+    write_list(&mut list, [digest], |out, digest| write_subject(out, "verdict", "sha256", &digest));
+    list
 }
 
 /// Checks the signature of a document.
@@ -41,8 +43,7 @@ pub fn verify_document(keys: &TrustedKeys, line: &str, document: &Value) -> Resu
     }
     let at = statement.predicate.get("signed_at").and_then(Value::as_str).unwrap_or_default();
     let at = DateTime::parse_from_rfc3339(at).map_err(|_| "the statement has no time")?.to_utc();
-    let digest = sha256_hex(document.to_canonical().as_bytes());
-    if statement.subject != list([subject("verdict", "sha256", &digest)]) {
+    if statement.subject.to_canonical() != subject_of(document) {
         return Err("it is not what was signed".to_owned());
     }
     let signature = (envelope.key_id, &envelope.signature);

@@ -107,15 +107,16 @@ impl<'k> Verifier<'k> {
         self.awaited = line.verdicts;
         self.after = line.change.map(|change| (line.sequence, change.after));
         commit.receipts.iter().for_each(|receipt| self.receipt(receipt));
-        match (commit.signature, commit.unread.map(RowSignature::earlier_form)) {
+        match (commit.signature, commit.unread.map(RowSignature::other_form)) {
             (Some(_), _) => self.signed(commit),
             (None, Some(None)) => {
                 let sequence = line.sequence;
                 self.find(0, format!("journal row {sequence}: its signature is in no known form"));
             }
-            (None, Some(Some(form))) => {
+            (None, Some(Some((form, is_later)))) => {
+                let version = if is_later { "a later" } else { "an earlier" };
                 let what = format!(
-                    "a signature of form {form}, which an earlier version wrote and this one does not check"
+                    "a signature of form {form}, which {version} version wrote and this one does not check"
                 );
                 self.unsigned(line.sequence, &what);
             }
@@ -189,14 +190,13 @@ impl<'k> Verifier<'k> {
         self.first_signed.get_or_insert(sequence);
         let leaves = commit.leaves_in(&self.run_id);
         let named = format!("journal row {sequence}{}", numbers(commit));
-        let Some(envelope) = signature.envelope(&leaves) else {
+        let Some(root) = signature.proof.root(&leaves) else {
             return self.find(0, format!("{named}: its inclusion proof does not fit it"));
         };
-        let checked = keys.check(
+        let checked = keys.check_root(
             (signature.key_id, &signature.signature),
             signers(commit),
-            signature.signed_at,
-            &message_of(&envelope.payload),
+            (&root, signature.proof.leaf_count, signature.signed_at),
         );
         match checked {
             Ok(()) => {
@@ -246,9 +246,9 @@ impl<'k> Verifier<'k> {
         let Some(keys) = self.keys else { return };
         match signature {
             Some(signature) => {
-                let message = message_of(&signature.envelope(&self.run_id, line).payload);
                 let key = (signature.key_id, &signature.signature);
-                let checked = keys.check(key, line.signers(), signature.signed_at, &message);
+                let root = line.digest(&self.run_id);
+                let checked = keys.check_root(key, line.signers(), (&root, 1, signature.signed_at));
                 checked.unwrap_or_else(|why| self.find(0, format!("{named}: {why}")));
             }
             None if self.has_run => {
@@ -457,7 +457,7 @@ impl<'k> Verifier<'k> {
             if last != *plan_revision {
                 self.find(0, format!("execution.plan_revision: it is {plan_revision}, and the last plan that was signed is {last}"));
             }
-        } else if self.first_signed.is_some() && self.unsigned.is_none() {
+        } else if self.keys.is_some() && self.unsigned.is_none() {
             self.find(0, "run: it was not signed");
         }
         let chain = self.report.ending(receipt_count, chain_digest);

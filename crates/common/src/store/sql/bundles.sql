@@ -1,6 +1,6 @@
 -- Runs, each with the beginning of its journal, from one snapshot. A journal is read only if its
 -- run is being verified, and only its beginning, so that one statement can read many. The rest is
--- read in pages.
+-- read in pages. Signatures are read only where they are checked.
 select wanted.place, execution.run_id, execution.namespace, execution.state, execution.blocked_from,
        execution.version, execution.sequence, execution.priority, execution.ready_at,
        execution.lease_owner, execution.lease_epoch, execution.plan_revision,
@@ -23,7 +23,7 @@ cross join lateral (
            coalesce(array_agg(row.at), '{}') as times,
            coalesce(array_agg(row.actor), '{}') as actors,
            coalesce(array_agg(row.entries), '{}') as entries,
-           coalesce(array_agg(row.signature), '{}') as signatures
+           coalesce(array_agg(case when $5 then row.signature end), '{}') as signatures
     from (
         select sequence, at, actor, entries, signature,
                sum(octet_length(entries)) over (order by sequence rows unbounded preceding) as bytes

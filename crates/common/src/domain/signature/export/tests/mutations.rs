@@ -141,7 +141,14 @@ fn verifiers_that_others_wrote_agree_on_good_and_changed_files() {
     std::fs::write(&keys, trusted().to_text()).unwrap();
     let unsigned = told(RUN, Told::UNSIGNED).file();
     write("bad-unsigned", unsigned.as_bytes());
-    for (name, told) in ["one-plan", "replanned", "task"].into_iter().zip(Told::SIGNED) {
+    for (name, file) in untested::good() {
+        write(&format!("good-{name}"), file.as_bytes());
+    }
+    for (name, file) in untested::bad() {
+        write(&format!("bad-{name}"), file.as_bytes());
+    }
+    for (name, told) in ["one-plan", "replanned", "task", "untested"].into_iter().zip(Told::SIGNED)
+    {
         let file = story::told(RUN, told).file();
         write(&format!("good-{name}"), file.as_bytes());
         let mut number = 0;

@@ -33,17 +33,23 @@ pub(super) struct Told {
     pub(super) is_task: bool,
     /// No service has a key.
     pub(super) is_unsigned: bool,
+    /// The plan has no checks.
+    pub(super) is_untested: bool,
 }
 
 impl Told {
-    /// What is signed: one plan, two plans, and a task.
-    pub(super) const SIGNED: [Self; 3] = [
-        Self { is_replanned: false, is_task: false, is_unsigned: false },
-        Self { is_replanned: true, is_task: false, is_unsigned: false },
-        Self { is_replanned: false, is_task: true, is_unsigned: false },
+    const ONE_PLAN: Self =
+        Self { is_replanned: false, is_task: false, is_unsigned: false, is_untested: false };
+    /// What is signed: one plan, two plans, a task, and two plans without checks.
+    pub(super) const SIGNED: [Self; 4] = [
+        Self::ONE_PLAN,
+        Self { is_replanned: true, ..Self::ONE_PLAN },
+        Self { is_task: true, ..Self::ONE_PLAN },
+        Self { is_replanned: true, is_untested: true, ..Self::ONE_PLAN },
     ];
     /// A replanned task without a signature.
-    pub(super) const UNSIGNED: Self = Self { is_replanned: true, is_task: true, is_unsigned: true };
+    pub(super) const UNSIGNED: Self =
+        Self { is_replanned: true, is_task: true, is_unsigned: true, ..Self::ONE_PLAN };
 }
 
 /// The rows of one run.
@@ -143,7 +149,27 @@ pub(super) fn entries(run_id: &str) -> Vec<SignedEntry> {
     entries
 }
 
-fn record(accepted: bool, plan_revision: u32, last: &EvidenceReceipt) -> VerdictRecord {
+/// Results as the gate makes them: those of its rules, and that of the check; without checks that of the answer.
+fn results(accepted: bool, is_untested: bool) -> Vec<CheckResult> {
+    let result = |name: &str, passed| CheckResult {
+        name: name.to_owned(),
+        passed,
+        reason: String::new(),
+        optional: false,
+    };
+    let own = if is_untested { "output_only" } else { "tests" };
+    vec![
+        result("system.todo_failed", true),
+        result("system.todo_unconverged", true),
+        result(own, accepted),
+    ]
+}
+
+fn record(
+    (accepted, is_untested): (bool, bool),
+    plan_revision: u32,
+    last: &EvidenceReceipt,
+) -> VerdictRecord {
     VerdictRecord {
         plan_revision,
         verdict: Verdict {
@@ -153,12 +179,7 @@ fn record(accepted: bool, plan_revision: u32, last: &EvidenceReceipt) -> Verdict
             } else {
                 StopReason::AcceptCheckFailed
             },
-            results: vec![CheckResult {
-                name: "tests".to_owned(),
-                passed: accepted,
-                reason: String::new(),
-                optional: false,
-            }],
+            results: results(accepted, is_untested),
             strength: Strength::Independent,
             round: 1,
             cautions: vec![Caution {
@@ -217,7 +238,7 @@ pub(super) fn told(run_id: &'static str, told: Told) -> Story {
     let (mut records, mut sequence, mut last) = (Vec::new(), 12, three);
     if told.is_replanned {
         add(Service::Gate, row(12, 2, &[], (1, RunState::Recovering)), none());
-        records.push((3, 12, record(false, 1, &last)));
+        records.push((3, 12, record((false, told.is_untested), 1, &last)));
         let second = SignedColumns { plans: vec![plan(2)], ..none() };
         add(Service::Planner, row(14, 2, &[], at_work), second);
         let four = receipt(4, &last.digest);
@@ -233,7 +254,7 @@ pub(super) fn told(run_id: &'static str, told: Told) -> Story {
     records.push((
         commits.len() - 1,
         sequence,
-        VerdictRecord { history, ..record(true, revision, &last) },
+        VerdictRecord { history, ..record((true, told.is_untested), revision, &last) },
     ));
     let gate = key(Service::Gate);
     let verdicts = records.into_iter().map(|(behind, sequence, record)| {
