@@ -47,8 +47,12 @@ mod tests {
             context: Map::from_iter([("branch".to_owned(), json!(branch))]),
             source: "gitea".to_owned(),
         };
-        let about =
-            |number, is_pull_request| Subject { repo: "o/r".to_owned(), number, is_pull_request };
+        let about = |number, is_pull_request| Subject {
+            server: String::new(),
+            repo: "o/r".to_owned(),
+            number,
+            is_pull_request,
+        };
         for (event, branch, number, is_pull_request, revision) in [
             ("changes_requested", "", Some(7), true, Some("refs/pull/7/head")),
             ("review_comment", "", Some(7), true, Some("refs/pull/7/head")),
