@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn no_value_of_a_field_makes_the_reader_panic(index in 0_usize..374, place in 0_usize..60, kind in 0_usize..6) {
+    fn no_value_of_a_field_makes_the_reader_panic(index in 0_usize..381, place in 0_usize..60, kind in 0_usize..6) {
         let (forge, mut row) = rows().nth(index).unwrap();
         let event = row["event"].as_str().unwrap().to_owned();
         let mut pointers = Vec::new();
