@@ -83,4 +83,4 @@ pub use source::Rules;
 pub use subject::Subject;
 pub use task::{EntryKind, INFRASTRUCTURE_ROLE, MAX_STEPS, SYSTEM, TaskPayload};
 pub use withdrawal::{Withdrawal, WithdrawnFrom};
-pub use workspace::workspace_revision;
+pub use workspace::{PushBranch, push_branch, workspace_revision};
