@@ -1,3 +1,6 @@
+-- The registry of the planner names the task types.
+alter table task drop constraint task_type_known;
+
 -- Runs of tasks that ended, and whose task has not. Every namespace that begins with `_` is one of tasks.
 drop index execution_task_end;
 create index execution_task_end on execution (run_id)
