@@ -4,11 +4,13 @@ python task_agent.py GENERATED EXECUTOR PLANNER TOKEN_FILE IDLE REPOSITORIES; do
 git clones REPOSITORIES/OWNER/NAME.git with its own credentials.
 """
 
+import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import grpc
 
@@ -58,41 +60,33 @@ def caller(fence, turn):
     def call(name, arguments):
         nonlocal turn
         decision = json.dumps({"action": "continue", "tool_call": {"name": name, "arguments": arguments}})
-        asked = steps.SubmitDecisionRequest(fence=fence, turn=turn, raw=decision)
-        answer = driver.SubmitDecision(asked, metadata=token, timeout=60)
-        while answer.outcome == decision_pb2.TURN_OUTCOME_PENDING:
+        asked, answer = steps.SubmitDecisionRequest(fence=fence, turn=turn, raw=decision), None
+        while answer is None or answer.outcome == decision_pb2.TURN_OUTCOME_PENDING:
             answer = driver.SubmitDecision(asked, metadata=token, timeout=60)
-        turn = answer.next.turn
-        last = answer.observation.splitlines()[-1]
+        turn, last = answer.next.turn, answer.observation.splitlines()[-1]
         return json.loads(last) if last.startswith("{") else last
     return call
 
 
-def beat(fence, done):
-    """Keeps the lease while the work takes long."""
-    while not done.wait(5):
-        try:
-            driver.Heartbeat(steps.HeartbeatRequest(driver_id="task_agent.py", fences=[fence]), metadata=token)
-        except grpc.RpcError:
-            continue  # A lease lasts 30 s, so the next heartbeat is early enough.
+def beat():
+    """Keeps the lease while the work takes long: it lasts 30 s, so a heartbeat may fail."""
+    while True:
+        time.sleep(5)
+        with contextlib.suppress(grpc.RpcError):
+            driver.Heartbeat(steps.HeartbeatRequest(driver_id="task_agent.py", fences=held), metadata=token)
 
 
-wait = Duration(seconds=int(idle))
+held, wait = [], Duration(seconds=int(idle))
+threading.Thread(target=beat, daemon=True).start()
 asked = steps.LeaseStepRequest(driver_id="task_agent.py", namespace="_toolchain", wait=wait)
-while leased := driver.LeaseStep(asked, metadata=token):
-    if not leased.HasField("lease"):
-        break
+while (leased := driver.LeaseStep(asked, metadata=token)).HasField("lease"):
     lease = leased.lease
     fence = steps.StepFence(run_id=lease.run_id, step_id=lease.step_id, lease_epoch=lease.lease_epoch)
-    done = threading.Event()
-    threading.Thread(target=beat, args=(fence, done), daemon=True).start()
+    held[:] = [fence]
     handed = toolchain.GetTask(tasks.GetTaskRequest(run_id=lease.run_id), metadata=token)
     print(handed.instructions)
-    try:
-        report = work(handed.task, caller(fence, leased.context.turn))
-        # The report ends the step: no decision is submitted. The key makes a repeated call the same report.
-        request = tasks.SubmitActionReportRequest(run_id=lease.run_id, report=report, request_id=lease.run_id)
-        answer = toolchain.SubmitActionReport(request, metadata=token, timeout=60)
-        print(lease.run_id, handed.task.action_type, "accepted" if answer.accepted else answer.reason)
-    finally:
-        done.set()
+    report = work(handed.task, caller(fence, leased.context.turn))
+    # The report ends the step: no decision is submitted. The key makes a repeated call the same report.
+    request = tasks.SubmitActionReportRequest(run_id=lease.run_id, report=report, request_id=lease.run_id)
+    answer = toolchain.SubmitActionReport(request, metadata=token, timeout=60)
+    print(lease.run_id, handed.task.action_type, "accepted" if answer.accepted else answer.reason)

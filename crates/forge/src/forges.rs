@@ -8,7 +8,7 @@ use crate::observer::CallTelemetry;
 use crate::probe::{ProbeAnswer, ask, own_part};
 use crate::process::Times;
 use chrono::{DateTime, Utc};
-use futures::future::join_all;
+use futures::future::BoxFuture;
 use globset::{GlobBuilder, GlobMatcher};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,6 +33,14 @@ pub struct CloneSource {
     pub secret: Option<String>,
     /// Whether the address is reached with a credential.
     pub takes_credential: bool,
+}
+
+/// An account of the service.
+pub enum ServiceAccount<'a> {
+    /// It is known.
+    Known(&'a str),
+    /// The forge with this name is to be asked for it; none where it does not say.
+    Asked(&'a str, BoxFuture<'a, Option<String>>),
 }
 
 /// The forges of a process, with their clients.
@@ -125,23 +133,10 @@ impl Forges {
 
     /// The accounts of the service on the forges of a kind. A forge is asked once where its settings do not name the
     /// account, and again where it did not answer.
-    pub async fn own_accounts(&self, kind: ForgeKind) -> Vec<String> {
+    #[must_use]
+    pub fn own_accounts(&self, kind: ForgeKind) -> Vec<ServiceAccount<'_>> {
         let of_kind = self.known.iter().filter(|known| known.settings.kind == kind);
-        let asking = of_kind.map(|known| async {
-            let account = known.own_account.get_or_try_init(|| known.service.current_user());
-            match account.await {
-                Ok(account) => Some(account.clone()),
-                Err(error) => {
-                    tracing::warn!(
-                        forge = known.settings.name, %error,
-                        "forge: the account of the service is not known; set `account` of the forge, so that its own \
-                         comments are ignored"
-                    );
-                    None
-                }
-            }
-        });
-        join_all(asking).await.into_iter().flatten().collect()
+        of_kind.map(Known::own_account).collect()
     }
 
     /// The forge of a repository as an agent's own account sees it, by the agent's id or its account.
@@ -292,6 +287,27 @@ impl Forges {
 }
 
 impl Known {
+    fn own_account(&self) -> ServiceAccount<'_> {
+        let named = self.settings.account.as_deref();
+        if let Some(account) = named.or_else(|| self.own_account.get().map(String::as_str)) {
+            return ServiceAccount::Known(account);
+        }
+        let asking = async {
+            match self.own_account.get_or_try_init(|| self.service.current_user()).await {
+                Ok(account) => Some(account.clone()),
+                Err(error) => {
+                    tracing::warn!(
+                        forge = self.settings.name, %error,
+                        "forge: the account of the service is not known; set `account` of the forge, so that its own \
+                         comments are ignored"
+                    );
+                    None
+                }
+            }
+        };
+        ServiceAccount::Asked(&self.settings.name, Box::pin(asking))
+    }
+
     fn agent(&self, assignee: &str) -> Option<&Agent> {
         self.agents.get(assignee).or_else(|| self.with_account(assignee))
     }

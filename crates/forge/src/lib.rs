@@ -36,7 +36,7 @@ pub use account::ForgeAccount;
 pub use clients::Clients;
 pub use error::{ForgeError, ForgeErrorCode};
 pub use forge::{Asking, Forge};
-pub use forges::{CloneSource, Forges, Probed};
+pub use forges::{CloneSource, Forges, Probed, ServiceAccount};
 pub use observer::{CallObserver, CallReport, CallTelemetry};
 pub use probe::{ProbeAnswer, ask, gather, own_part};
 pub use process::Times;

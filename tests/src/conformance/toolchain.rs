@@ -14,8 +14,8 @@ use surety_common::domain::mail::MailKind;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::toolchain::{
     ActionType, Agent, AgentDriver, Assignee, Compatibility, Delivery, EntryKind, EventType,
-    FailureClass, Forge, INFRASTRUCTURE_ROLE, Language, Reading, ReportResult, Rules,
-    TASK_NAMESPACES, TaskEntry, TaskFacts, TaskFailure, TaskPayload, ToolchainEvent, judge,
+    FailureClass, Forge, INFRASTRUCTURE_ROLE, Language, Reading, ReportResult, Rules, TaskEntry,
+    TaskFacts, TaskFailure, TaskPayload, ToolchainEvent, is_task_namespace, judge,
 };
 use surety_common::store::{self, Admission, LeftOut};
 use surety_planner::task::{
@@ -435,7 +435,7 @@ fn isolation(given: &Value, expect: &Value) -> Result<(), String> {
     let namespaces: std::collections::BTreeSet<_> =
         TASK_TYPES.iter().map(|kind| kind.namespace()).collect();
     let apart = namespaces.len() == TASK_TYPES.len()
-        && namespaces.iter().all(|name| TASK_NAMESPACES.contains(name));
+        && namespaces.iter().all(|name| is_task_namespace(name));
     same("mail_store_unchanged", &expect["mail_store_unchanged"], apart)
 }
 

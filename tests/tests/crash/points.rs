@@ -50,9 +50,10 @@ const OF_GATES: [&str; 4] = [
     "committer.after_write",
 ];
 /// The places of tasks; the test `toolchain` lets planners die there.
-const OF_TASKS: [&str; 9] = [
+const OF_TASKS: [&str; 10] = [
     "planner.after_task_stored",
     "planner.after_assignment",
+    "planner.before_entry_waits",
     "planner.before_reminder",
     "planner.after_withdrawal",
     "planner.before_task_end",

@@ -21,7 +21,7 @@ use crate::domain::signature::{
     CommitLine, EvidenceReport, FoundColumns, PlanColumns, Row, RowSignature, SignatureStatus,
     StoredState, TaskColumns, TrustedKeys, Verifier, instant,
 };
-use crate::domain::toolchain::TASK_NAMESPACES;
+use crate::domain::toolchain::is_task_namespace;
 use sqlx::{FromRow, PgPool};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -208,7 +208,7 @@ impl EvidenceBundles {
         let row = CaseRow::from_row(&row)?;
         let keys = self.trust.as_ref().map(|trust| trust.trusted());
         // Only runs in these namespaces are tasks: other runs make no further query.
-        let (task, unreadable) = match TASK_NAMESPACES.contains(&row.run.namespace()) {
+        let (task, unreadable) = match is_task_namespace(row.run.namespace()) {
             // On the heap, so that the futures of many other runs stay small.
             true => Box::pin(self.read_task(run_id)).await?,
             false => (None, None),

@@ -223,6 +223,8 @@ pub async fn take_forge_deliveries(
 pub struct DeliveryEnd {
     /// The delivery.
     pub id: Uuid,
+    /// The forge that sent it.
+    pub forge: Forge,
     /// The attempt, as it was taken.
     pub attempts: i32,
     /// Its state; `Stored` has it processed again at `again_at`.

@@ -12,6 +12,7 @@ use super::signing::Signing;
 use super::task::{NewEntry, NewTask, insert_entry, insert_task};
 use crate::crash;
 use crate::domain::mail::{MailKind, MailState, Message};
+use crate::domain::toolchain::Language;
 use chrono::{DateTime, Utc};
 use sqlx::{PgPool, PgTransaction};
 use uuid::Uuid;
@@ -24,8 +25,10 @@ const THREAD: i64 = 100;
 pub struct NewMail {
     /// What it says.
     pub message: Message,
-    /// The task that carries it, which has its id.
+    /// The task that carries it, which has its id, in English.
     pub task: NewTask,
+    /// The same task in Chinese.
+    pub in_chinese: NewTask,
     /// The first message of its thread; its own id for a new thread.
     pub thread_id: Uuid,
     /// The message that it answers.
@@ -311,13 +314,41 @@ async fn insert(
         .fetch_optional(&mut **transaction)
         .await?;
     if stored.is_some() {
-        insert_task(transaction, &new.task).await?;
+        let task = match language_of(transaction, to).await? {
+            Language::En => &new.task,
+            Language::Zh => &new.in_chinese,
+        };
+        insert_task(transaction, task).await?;
         return Ok(SentMail::New);
     }
     match find_by_request(transaction, new).await? {
         Some((id, digest)) => Ok(SentMail::Repeated { id, digest }),
         None => Err(StoreError::corrupt("mail", "it was deleted meanwhile")),
     }
+}
+
+/// The language of a receiver; English where the registry does not know it.
+async fn language_of(
+    transaction: &mut PgTransaction<'_>,
+    agent: &str,
+) -> Result<Language, StoreError> {
+    let finding = sqlx::query_scalar("select language from mail_language where agent = $1");
+    let found: Option<String> = finding.bind(agent).fetch_optional(&mut **transaction).await?;
+    Ok(found.as_deref().and_then(Language::from_text).unwrap_or(Language::En))
+}
+
+/// Keeps the language of an agent for the messages that it receives.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn put_mail_language(
+    pool: &PgPool,
+    agent: &str,
+    language: Language,
+) -> Result<(), StoreError> {
+    let putting =
+        sqlx::query(include_str!("sql/put_mail_language.sql")).bind(agent).bind(language.as_str());
+    within(async { Ok(putting.execute(pool).await?) }).await.map(drop)
 }
 
 async fn find_by_request(

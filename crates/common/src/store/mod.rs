@@ -90,7 +90,8 @@ pub use identities::{Identities, import_patiently};
 pub use journal::{events, output_text, verdict, verdict_about};
 pub use mail::{
     MailFilter, NewMail, SentMail, StoredMail, fail_overdue_mail, find_mail, list_mail,
-    mail_is_due, mail_thread, read_mail, reply_mail, send_mail, takes_part, unended_mail,
+    mail_is_due, mail_thread, put_mail_language, read_mail, reply_mail, send_mail, takes_part,
+    unended_mail,
 };
 pub use migrate::{migrate, schema_version};
 pub use namespace_policy::{NewPolicy, Policies, SetPolicy, StoredPolicy, find_policy, set_policy};
@@ -124,10 +125,10 @@ pub use task::{
     Admission, Assigned, DecisionWait, EndedTask, EntryRow, Escalation, EscalationAction,
     EscalationEnd, Inserted, JudgedColumns, JudgedTask, KnownBuild, KnownTask, LeftOut, MadeBefore,
     NewEntry, NewEscalation, NewTask, OpenTasks, StoredTask, TaskCause, TaskEnd, TaskFilter,
-    TaskKind, TaskPage, account_of_task, accounts_of_task, add_entry, count_open_tasks,
-    decision_wait, due_tasks, end_escalation, end_task, find_task, hold_task, list_entries,
-    list_tasks, look_again, remind_task, reminded_instructions, report_task, say_waiting,
-    start_tasks, take_escalations, task_history, try_assign,
+    TaskKind, TaskPage, WaitingFor, account_of_task, accounts_of_task, add_entry, add_own_entry,
+    count_open_tasks, decision_wait, due_tasks, end_escalation, end_task, find_task, list_entries,
+    list_tasks, look_again, remind_task, reminded_instructions, report_task, start_tasks,
+    take_escalations, task_history, try_assign,
 };
 pub use token::{StoredToken, TokenHash, copy_tokens, find_token, import_tokens, use_token};
 pub use token_admin::{

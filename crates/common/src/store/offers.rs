@@ -21,7 +21,7 @@ use super::wake::Wakeups;
 use crate::clock;
 use crate::domain::execution::wait_rows::WaitKind;
 use crate::domain::labels::carries;
-use crate::domain::toolchain::TASK_NAMESPACES;
+use crate::domain::toolchain::is_task_namespace;
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -118,9 +118,7 @@ impl Offers {
         let mut namespaces = offered_namespaces(dedicated, self.0.kind, now).await?;
         namespaces.sort_unstable();
         // Decisions of tasks are for their assignees.
-        let is_task = |name: &String| {
-            self.0.kind == WaitKind::Decision && TASK_NAMESPACES.contains(&name.as_str())
-        };
+        let is_task = |name: &String| self.0.kind == WaitKind::Decision && is_task_namespace(name);
         let (of_tasks, namespaces): (Vec<String>, Vec<String>) =
             namespaces.into_iter().partition(is_task);
         let mut picked = self.pick_tasks(dedicated, &of_tasks, now).await?;

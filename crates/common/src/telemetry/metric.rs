@@ -186,9 +186,10 @@ pub fn record_delivery_answer(duration: Duration) {
 }
 
 /// Counts one processed delivery. `reason` is empty where it became tasks.
-pub fn count_processed(state: &'static str, reason: &str) {
+pub fn count_processed(forge: &'static str, state: &'static str, reason: &str) {
     let reason = reason.to_owned();
-    counter!(names::DELIVERIES_PROCESSED_TOTAL, "state" => state, "reason" => reason).increment(1);
+    counter!(names::DELIVERIES_PROCESSED_TOTAL, "forge" => forge, "state" => state, "reason" => reason)
+        .increment(1);
 }
 
 /// Sets how many deliveries wait to be processed.

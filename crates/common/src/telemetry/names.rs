@@ -92,7 +92,7 @@ pub const DEAD_LETTERS_TOTAL: &str = "surety_dead_letters_total";
 pub const DELIVERIES_TOTAL: &str = "surety_deliveries_total";
 /// Histogram of the time from a delivery's header to its answer.
 pub const DELIVERY_ANSWER_SECONDS: &str = "surety_delivery_answer_seconds";
-/// Counter of processed deliveries, labels `state`, `reason`.
+/// Counter of processed deliveries, labels `forge`, `state`, `reason`.
 pub const DELIVERIES_PROCESSED_TOTAL: &str = "surety_deliveries_processed_total";
 /// Gauge of deliveries that wait to be processed.
 pub const DELIVERY_BACKLOG: &str = "surety_delivery_backlog";

@@ -19,7 +19,7 @@ use crate::domain::repository::{Repository, RepositoryState, run_ref};
 use crate::domain::run::RunRecord;
 use crate::domain::step::StepState;
 use crate::domain::stop::Terminal;
-use crate::domain::toolchain::TASK_NAMESPACES;
+use crate::domain::toolchain::is_task_namespace;
 use chrono::{DateTime, Utc};
 
 /// A run with its latest verdict, which is read separately, and its time.
@@ -29,7 +29,7 @@ pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
     let trace_id = trace_id(&spec.trace_parent).to_owned();
     let todos = plan.as_deref().map(|plan| execution.todos.current(&plan.todos));
     // Only the service makes runs in the namespaces of tasks, so the label is its own there.
-    let is_task = TASK_NAMESPACES.contains(&spec.namespace.as_str());
+    let is_task = is_task_namespace(&spec.namespace);
     let task_type = spec.labels.get("task_type").filter(|_| is_task).cloned();
     v1::Run {
         id: spec.id.to_string(),

@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn no_value_of_a_field_makes_the_reader_panic(index in 0_usize..374, place in 0_usize..60, kind in 0_usize..6) {
+    fn no_value_of_a_field_makes_the_reader_panic(index in 0_usize..381, place in 0_usize..60, kind in 0_usize..6) {
         let (forge, mut row) = rows().nth(index).unwrap();
         let event = row["event"].as_str().unwrap().to_owned();
         let mut pointers = Vec::new();
@@ -299,10 +299,6 @@ fn a_mention_has_its_intent() {
         let reading = read(Forge::Gitea, "issue_comment", &comment("erin", text)).unwrap();
         let Reading::Tasks(tasks) = reading else { panic!("{text} asks for nothing") };
         assert_eq!(tasks[0].context["intent_hint"], intent.as_str(), "{text}");
-        for language in Language::ALL {
-            let payload = tasks[0].payload(*language);
-            assert_eq!(payload.context["response_guidance"], intent.guidance(*language));
-        }
     }
 }
 

@@ -8,9 +8,15 @@ fn placed(event: EventType, minute: i64, account: &str) -> Placed {
     let start: DateTime<Utc> = "2026-11-01T10:00:00Z".parse().unwrap();
     Placed {
         action: event.action(),
-        subject: Subject { repo: "o/r".to_owned(), number: Some(7), is_pull_request: true },
+        subject: Subject {
+            server: String::new(),
+            repo: "o/r".to_owned(),
+            number: Some(7),
+            is_pull_request: true,
+        },
         assignee: Assignee::Account(account.to_owned()),
         reviewer: String::new(),
+        commit: String::new(),
         happened_at: start + TimeDelta::minutes(minute),
     }
 }
@@ -92,4 +98,24 @@ fn a_withdrawal_concerns_what_was_asked_of_the_same_accounts_before() {
         // What is asked in the same second arrives later, and counts.
         assert_eq!(withdrawal.covers_late(&asked), covers && minute < 5, "{reason} of {event}");
     }
+}
+
+#[test]
+fn a_named_reviewer_takes_the_place_of_the_role_for_the_same_commit_only() {
+    let of = |event, minute, commit: &str| Placed {
+        commit: commit.to_owned(),
+        ..placed(event, minute, "carol")
+    };
+    let role = |event, minute, commit: &str| Placed {
+        assignee: Assignee::Role(Role::Reviewer),
+        ..of(event, minute, commit)
+    };
+    use EventType::{CommitsPushed, ReviewRequested};
+    let named = of(ReviewRequested, 5, "a");
+    assert!(supersedes(&named, &role(ReviewRequested, 5, "a")));
+    assert!(supersedes(&named, &role(CommitsPushed, 4, "a")));
+    assert!(!supersedes(&named, &role(ReviewRequested, 6, "a")), "the role is asked later");
+    assert!(!supersedes(&named, &role(ReviewRequested, 4, "b")), "another commit");
+    assert!(!supersedes(&of(ReviewRequested, 5, ""), &role(ReviewRequested, 4, "")));
+    assert!(!supersedes(&role(ReviewRequested, 9, "a"), &named), "a role replaces no name");
 }

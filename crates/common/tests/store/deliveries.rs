@@ -34,6 +34,7 @@ async fn take(pool: &PgPool, at: DateTime<Utc>, limit: i64) -> Vec<TakenDelivery
 fn ended(taken: &TakenDelivery, state: DeliveryState) -> DeliveryEnd {
     DeliveryEnd {
         id: taken.id,
+        forge: taken.forge,
         attempts: taken.attempts,
         state,
         reason: String::new(),

@@ -85,7 +85,7 @@ async fn reported(pool: &PgPool, new: NewTask) -> Execution {
     let mut admission = Admission::begin(pool, []).await.unwrap();
     admission.insert(&new).await.unwrap();
     admission.commit().await.unwrap();
-    let spec = RunSpec { namespace: new.namespace.to_owned(), ..spec(new.run_id.as_u128()) };
+    let spec = RunSpec { namespace: new.namespace.clone(), ..spec(new.run_id.as_u128()) };
     let at = spec.created_at;
     let order = NewRun { task: Some(new.judged().signed(None)), ..order(spec, 1, at) };
     let row = worked(pool, order).await;
@@ -259,7 +259,7 @@ async fn without_keys_a_task_is_unsigned_and_its_history_is_a_chain(pool: PgPool
     admission.insert(&new).await.unwrap();
     admission.commit().await.unwrap();
     let run_id = new.run_id;
-    let spec = RunSpec { namespace: new.namespace.to_owned(), ..spec(1) };
+    let spec = RunSpec { namespace: new.namespace.clone(), ..spec(1) };
     crate::support::make_from(&pool, spec, 1).await;
     for body in ["one", "two"] {
         let entry = entry(run_id, EntryKind::Note, body);

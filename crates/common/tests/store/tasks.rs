@@ -12,7 +12,7 @@ use surety_common::domain::toolchain::{
 };
 use surety_common::store::{
     self, Admission, EndedTask, EscalationAction, EscalationEnd, NewEntry, NewEscalation, NewTask,
-    OpenTasks, Signing, TaskCause,
+    OpenTasks, Signing, TaskCause, WaitingFor,
 };
 use uuid::Uuid;
 
@@ -20,12 +20,12 @@ use uuid::Uuid;
 const ASKS: &str = "issue_assigned";
 
 /// A task of a type, whose run and event have this number.
-pub(crate) fn task(task_type: &'static str, number: u128, at: DateTime<Utc>) -> NewTask {
+pub(crate) fn task(task_type: &str, number: u128, at: DateTime<Utc>) -> NewTask {
     let namespace = if task_type == "mail" { "_mail" } else { "_toolchain" };
     NewTask {
         run_id: id(number, at),
-        task_type,
-        namespace,
+        task_type: task_type.to_owned(),
+        namespace: namespace.to_owned(),
         event_key: number.to_string(),
         origin_key: String::new(),
         payload: TaskPayload {
@@ -38,7 +38,12 @@ pub(crate) fn task(task_type: &'static str, number: u128, at: DateTime<Utc>) -> 
         },
         instructions: "Act.".to_owned(),
         forge: "gitea".to_owned(),
-        subject: Subject { repo: "team/app".to_owned(), number: Some(7), is_pull_request: false },
+        subject: Subject {
+            server: String::new(),
+            repo: "team/app".to_owned(),
+            number: Some(7),
+            is_pull_request: false,
+        },
         happened_at: at,
         addressee: "account dev".to_owned(),
         assignee: "dev".to_owned(),
@@ -64,7 +69,7 @@ async fn started(pool: &PgPool, task: &NewTask) {
     let mut admission = Admission::begin(pool, []).await.unwrap();
     admission.insert(task).await.unwrap();
     admission.commit().await.unwrap();
-    let namespace = task.namespace.to_owned();
+    let namespace = task.namespace.clone();
     let spec = RunSpec { namespace, created_at: at, ..spec(task.run_id.as_u128()) };
     make_from(pool, spec, 1).await;
     store::start_tasks(pool, &[task.run_id], at).await.unwrap();
@@ -209,7 +214,20 @@ async fn a_task_is_reminded_at_its_hours_by_the_time_that_is_given(pool: PgPool)
     let (one, held) = (task("toolchain", 1, now()), task("toolchain", 2, now()));
     started(&pool, &one).await;
     started(&pool, &held).await;
-    store::hold_task(&pool, held.run_id, "CI", now()).await.unwrap();
+    let waits = async |text: &str, at| {
+        let entry = NewEntry {
+            run_id: held.run_id,
+            kind: EntryKind::Note,
+            author: "dev".to_owned(),
+            body: "Pushed.".to_owned(),
+            links: Vec::new(),
+            attachment: String::new(),
+            at,
+        };
+        let said = (&entry, WaitingFor { text, stops_clock: true });
+        store::add_own_entry(&pool, &Signing::default(), said, |_| None).await.unwrap();
+    };
+    waits("CI", now()).await;
     let hours = |hours: i64| now() + TimeDelta::hours(hours);
     let second = TimeDelta::seconds(1);
     let reminded = async |at| -> Vec<Uuid> {
@@ -235,7 +253,9 @@ async fn a_task_is_reminded_at_its_hours_by_the_time_that_is_given(pool: PgPool)
         assert!(!store::remind_task(&pool, &signing, number, &text).await.unwrap());
     }
     // The clock of the other one stood still, and runs from when it is let go.
-    store::hold_task(&pool, held.run_id, "", hours(100)).await.unwrap();
+    waits("", hours(100)).await;
+    // What says nothing else leaves the clock as it is.
+    waits("", hours(103)).await;
     assert!(!reminded(hours(104) - second).await.contains(&held.run_id));
     assert!(reminded(hours(104)).await.contains(&held.run_id));
     let found = store::find_task(&pool, one.run_id).await.unwrap().unwrap();

@@ -3,7 +3,6 @@
 use crate::context::{
     Left, Message, PastTurn, Role, Scene, ToolLine, is_complete, messages, observation, turns,
 };
-use crate::step::TOOLCHAIN;
 use crate::tool::{Registry, ToolSpec, Toolbox};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -20,6 +19,7 @@ use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
 use surety_common::domain::todo::Todo;
+use surety_common::domain::toolchain::is_task_namespace;
 use surety_common::store::{self, WaitLease};
 use surety_common::telemetry;
 use surety_common::wire::v1;
@@ -143,7 +143,7 @@ impl StepScene {
 
 /// The instructions of a task that was handed again: each reminder stands before them. The plan of its run never changes.
 async fn reminded(pool: &PgPool, record: &RunRecord) -> Result<Option<String>, Fault> {
-    match record.spec.namespace == TOOLCHAIN {
+    match is_task_namespace(&record.spec.namespace) {
         true => Ok(store::reminded_instructions(pool, record.spec.id).await?),
         false => Ok(None),
     }

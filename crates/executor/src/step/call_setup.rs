@@ -7,7 +7,7 @@ use super::resource_wait::wait_for_resources;
 use super::snapshots::Watched;
 use crate::blocking::blocking;
 use crate::fuse::timeout::{CallEnd, Timing};
-use crate::tool::builtin::{run_command, verify};
+use crate::tool::builtin::{forge_push, run_command, verify};
 use crate::tool::{
     Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope, timing,
 };
@@ -178,7 +178,14 @@ impl CallSetup {
             // The wait for resources does not count for the call.
             let deadline = self.until.min(Instant::now() + self.budget);
             let context = ToolContext { deadline, ..self.context.clone() };
-            self.tool.call(&context, &call.tool_call.arguments).await
+            let arguments = &call.tool_call.arguments;
+            // The clone of the run is the step loop's.
+            match call.tool_call.name.as_str() {
+                forge_push::NAME => {
+                    Box::pin(super::forge_push::push(run, &context, arguments)).await
+                }
+                _ => self.tool.call(&context, arguments).await,
+            }
         });
         let outcome = calling.instrument(span.clone()).await;
         let outcome = match watched {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use surety_common::clock;
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::run::RunSpec;
-use surety_common::domain::toolchain::{EntryKind, Forge as ForgeKind};
+use surety_common::domain::toolchain::{EntryKind, Forge as ForgeKind, push_branch};
 use surety_common::store::{self, NewEntry, NewOutcome, Signing, StoredOutcome};
 use surety_forge::RepoName;
 use uuid::Uuid;
@@ -93,5 +93,11 @@ async fn find(pool: &PgPool, forges: &TaskForges, run_id: Uuid) -> Result<ForgeO
         ))
     })?;
     let repo = RepoName::new(&task.subject.repo).map_err(|error| unavailable(&error.message))?;
-    Ok(ForgeOfTask { forge, repo, number: task.subject.number, began_at: task.created_at })
+    Ok(ForgeOfTask {
+        forge,
+        repo,
+        number: task.subject.number,
+        branch: push_branch(&task.payload, &task.subject),
+        began_at: task.created_at,
+    })
 }

@@ -37,6 +37,7 @@ mod evidence;
 mod failure_detector;
 mod follow;
 mod forge_of_run;
+mod forge_push;
 mod heartbeat;
 mod history;
 mod intent;

@@ -108,9 +108,11 @@ impl Registry {
     pub fn with_task_tools(&self, on_forge: bool) -> Result<Self, RegistryError> {
         let mut all = self.clone();
         all.register(Arc::new(builtin::report::SubmitReport::new()))?;
-        let of_forge = on_forge.then(builtin::forge::forge_tools);
-        for tool in of_forge.into_iter().flatten() {
-            all.register(tool)?;
+        if on_forge {
+            for tool in builtin::forge::forge_tools() {
+                all.register(tool)?;
+            }
+            all.register(Arc::new(builtin::forge_push::ForgePush::new()))?;
         }
         Ok(all)
     }

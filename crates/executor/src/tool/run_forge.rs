@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use futures::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
+use surety_common::domain::toolchain::PushBranch;
 use surety_forge::{Forge, ForgeError, ForgeErrorCode, RepoName};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
@@ -18,6 +19,8 @@ pub struct ForgeOfTask {
     pub repo: RepoName,
     /// The pull request or the issue that the task is about.
     pub number: Option<u64>,
+    /// The branch that the work on the task is pushed to; none for a task that asks for no change of code.
+    pub branch: Option<PushBranch>,
     /// When the task began: nothing that it wrote is older.
     pub began_at: DateTime<Utc>,
 }
@@ -82,7 +85,7 @@ impl RunForge {
     ///
     /// # Errors
     /// `forge_unavailable` for a run that is no task, and for an assignee without a credential.
-    pub(super) async fn open(&self) -> Result<&ForgeOfTask, ToolError> {
+    pub(crate) async fn open(&self) -> Result<&ForgeOfTask, ToolError> {
         let Some(found) = &self.found else {
             return Err(unavailable("the run is no task of a forge that is configured"));
         };
@@ -102,7 +105,7 @@ impl fmt::Debug for RunForge {
 }
 
 /// The failure of a call of the forge. Its text has no credential.
-pub(super) fn failed(error: &ForgeError) -> ToolError {
+pub(crate) fn failed(error: &ForgeError) -> ToolError {
     let code = match error.code {
         ForgeErrorCode::Unreachable | ForgeErrorCode::RateLimited | ForgeErrorCode::BadAnswer => {
             ErrorCode::ForgeFailed

@@ -33,6 +33,7 @@ const HASH: &str = include_str!("hash.sh");
 const COMMIT: &str = include_str!("commit.sh");
 const PUSH: &str = include_str!("push.sh");
 const DIFFERENCE: &str = include_str!("difference.sh");
+const MESSAGE: &str = include_str!("message.sh");
 
 /// The longest time of one call of git.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
@@ -184,6 +185,18 @@ impl Git {
         let [stdout, stderr] =
             [&finished.stdout, &finished.stderr].map(|said| String::from_utf8_lossy(said));
         read_push(reference, (finished.exit_code, &stdout, &stderr))
+    }
+
+    /// The message of a commit of the repository.
+    pub(crate) async fn message_of(
+        &self,
+        clone: &CloneFolder,
+        commit: &str,
+    ) -> Result<String, GitFailure> {
+        let arguments = [self.repository.url.as_str(), commit].map(str::to_owned);
+        let finished = self.run(clone, (MESSAGE, &arguments), GitCall::Read).await?;
+        succeeded(&finished)?;
+        Ok(String::from_utf8_lossy(&finished.stdout).into_owned())
     }
 
     /// The changed lines of each file between two commits, as git lists them.

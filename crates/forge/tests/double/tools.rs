@@ -41,6 +41,7 @@ impl Task {
             forge: bench.client("robin")?,
             repo: bench.repo.clone(),
             number: Some(bench.pull),
+            branch: None,
             began_at: Utc::now(),
         };
         let folder = tempfile::tempdir()?;

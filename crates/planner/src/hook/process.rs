@@ -22,7 +22,7 @@ use surety_common::crash;
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::toolchain::{
-    BodyKind, CHAIN_BOUND, Delivery, DeliveryState, Reading, Rules, Withdrawal,
+    BodyKind, CHAIN_BOUND, Delivery, DeliveryState, Forge, Reading, Rules, Withdrawal,
 };
 use surety_common::store::{
     DeliveryEnd, TakenDelivery, delivery_backlog, end_forge_deliveries, forget_forge_deliveries,
@@ -173,34 +173,44 @@ async fn take(planner: &Planner) -> Result<Vec<TakenDelivery>, Fault> {
 async fn end_all(planner: &Planner, read: Vec<Read>) -> Result<(), Fault> {
     let ended = admit(planner, read).await;
     end_forge_deliveries(&planner.pool, &ended, planner.now()).await?;
-    ended.iter().for_each(|end| count_processed(end.state.as_str(), &end.reason));
+    for DeliveryEnd { forge, state, reason, .. } in &ended {
+        count_processed(forge.as_str(), state.as_str(), reason);
+    }
     Ok(())
+}
+
+/// A delivery of a forge, of an attempt.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    id: Uuid,
+    forge: Forge,
+    attempts: i32,
 }
 
 /// A delivery that is read.
 enum Read {
     /// It makes no tasks.
     Ended(DeliveryEnd),
-    /// It does, of an attempt.
-    Arrived { id: Uuid, attempts: i32, arrived: Arrived },
-    /// It ends tasks, of an attempt.
-    Withdrawn { id: Uuid, attempts: i32, withdrawal: Withdrawal },
+    /// It does.
+    Arrived(Taken, Arrived),
+    /// It ends tasks.
+    Withdrawn(Taken, Withdrawal),
 }
 
 fn end_of(
-    (id, attempts): (Uuid, i32),
+    Taken { id, forge, attempts }: Taken,
     state: DeliveryState,
     reason: &str,
     problem: String,
 ) -> DeliveryEnd {
     let reason = reason.to_owned();
-    DeliveryEnd { id, attempts, state, reason, problem, tasks: Vec::new(), again_at: None }
+    DeliveryEnd { id, forge, attempts, state, reason, problem, tasks: Vec::new(), again_at: None }
 }
 
 async fn read_one(planner: &Planner, delivery: TakenDelivery) -> Read {
-    let (id, attempts) = (delivery.id, delivery.attempts);
+    let taken = Taken { id: delivery.id, forge: delivery.forge, attempts: delivery.attempts };
     let ended = |state: DeliveryState, reason: &str, problem: String| {
-        Read::Ended(end_of((id, attempts), state, reason, problem))
+        Read::Ended(end_of(taken, state, reason, problem))
     };
     if let Some(first) = delivery.repeats.filter(|_| delivery.replays == 0) {
         let problem = format!("has the content of the delivery {first}");
@@ -215,10 +225,10 @@ async fn read_one(planner: &Planner, delivery: TakenDelivery) -> Read {
             let code = problem.code.as_str();
             ended(DeliveryState::Refused, code, described(problem))
         }
-        Ok(Reading::Withdrawn(withdrawal)) => Read::Withdrawn { id, attempts, withdrawal },
+        Ok(Reading::Withdrawn(withdrawal)) => Read::Withdrawn(taken, withdrawal),
         Ok(Reading::Tasks(events)) => {
-            let arrived = Arrived::new(planner, id.to_string(), events).await;
-            Read::Arrived { id, attempts, arrived }
+            let arrived = Arrived::new(planner, taken.id.to_string(), events).await;
+            Read::Arrived(taken, arrived)
         }
     }
 }
@@ -229,19 +239,15 @@ async fn admit(planner: &Planner, read: Vec<Read>) -> Vec<DeliveryEnd> {
     for read in read {
         match read {
             Read::Ended(end) => ended.push(end),
-            Read::Arrived { id, attempts, arrived: one } => {
-                places.push((id, attempts));
+            Read::Arrived(taken, one) => {
+                places.push(taken);
                 arrived.push(one);
             }
-            Read::Withdrawn { id, attempts, withdrawal } => {
+            Read::Withdrawn(taken, withdrawal) => {
+                let reason = withdrawal.reason.as_str();
                 ended.push(match task::withdraw(planner, &withdrawal).await {
-                    Ok(()) => end_of(
-                        (id, attempts),
-                        DeliveryState::Ignored,
-                        withdrawal.reason.as_str(),
-                        String::new(),
-                    ),
-                    Err(fault) => not_admitted(&fault, (id, attempts), planner.now()),
+                    Ok(()) => end_of(taken, DeliveryState::Ignored, reason, String::new()),
+                    Err(fault) => not_admitted(&fault, taken, planner.now()),
                 });
             }
         }
@@ -276,10 +282,10 @@ fn why_no_task(tasks: &[AdmittedTask]) -> &'static str {
 
 /// A delivery whose events could not become tasks: it is tried again, and has failed after the last attempt. While
 /// the database is away no attempt counts as the last.
-fn not_admitted(fault: &Fault, (id, attempts): (Uuid, i32), now: DateTime<Utc>) -> DeliveryEnd {
-    let end = |state: DeliveryState, reason: &str, problem: String| {
-        end_of((id, attempts), state, reason, problem)
-    };
+fn not_admitted(fault: &Fault, taken: Taken, now: DateTime<Utc>) -> DeliveryEnd {
+    let attempts = taken.attempts;
+    let end =
+        |state: DeliveryState, reason: &str, problem: String| end_of(taken, state, reason, problem);
     let is_away = fault.reason == Reason::Service(FaultCode::DatabaseUnavailable);
     let code = fault.reason.as_str();
     if attempts >= MAX_ATTEMPTS && !is_away {

@@ -26,7 +26,7 @@ use std::time::Duration;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::mail::{MAX_UNREAD, MailKind, Message, check_text};
-use surety_common::domain::toolchain::{EntryKind, Subject, TaskPayload};
+use surety_common::domain::toolchain::{EntryKind, Language, Subject, TaskPayload};
 use surety_common::store::{self, NewEntry, NewMail, NewTask, SentMail, StoredMail};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -104,7 +104,8 @@ async fn follow(planner: &Planner, id: Uuid) -> Result<(), Fault> {
 async fn stored(planner: &Planner, new: &NewMail, sent: SentMail) -> Result<StoredMail, Fault> {
     match sent {
         SentMail::New => {
-            task::start(planner, &new.task).await?;
+            // Its words are in the language that the receiver had when it was stored.
+            task::ensure_started(planner, new.task.run_id).await?;
             find(planner, new.task.run_id).await
         }
         SentMail::Repeated { id, digest } if digest == new.request_digest => {
@@ -156,40 +157,68 @@ fn new_mail(
     let run_id = Uuid::now_v7();
     let within = i64::try_from(message.within_s).unwrap_or(i64::MAX);
     let deadline_at = now + TimeDelta::try_seconds(within).unwrap_or(TimeDelta::days(14));
-    let payload = payload(&message, run_id, deadline_at);
-    let task = NewTask {
-        run_id,
-        task_type: Mail.name(),
-        namespace: Mail.namespace(),
-        event_key: sha256_hex(run_id.as_bytes()),
-        origin_key: String::new(),
-        instructions: Mail.text(&payload),
-        payload,
-        forge: String::new(),
-        subject: Subject { repo: String::new(), number: None, is_pull_request: false },
-        happened_at: now,
-        addressee: format!("agent {}", message.to),
-        assignee: message.to.clone(),
-        is_notice: false,
-        chain_id: run_id,
-        caused_by: None,
-        depth: 1,
-        business_failures: 0,
-        created_at: now,
-        remind_after_s: 0,
+    let task = |language: Language| {
+        let payload = payload(&message, (run_id, deadline_at), language);
+        NewTask {
+            run_id,
+            task_type: Mail.name().to_owned(),
+            namespace: Mail.namespace().to_owned(),
+            event_key: sha256_hex(run_id.as_bytes()),
+            origin_key: String::new(),
+            instructions: Mail.text(&payload, language),
+            payload,
+            forge: String::new(),
+            subject: Subject {
+                server: String::new(),
+                repo: String::new(),
+                number: None,
+                is_pull_request: false,
+            },
+            happened_at: now,
+            addressee: format!("agent {}", message.to),
+            assignee: message.to.clone(),
+            is_notice: false,
+            chain_id: run_id,
+            caused_by: None,
+            depth: 1,
+            business_failures: 0,
+            created_at: now,
+            remind_after_s: 0,
+        }
     };
+    let (task, in_chinese) = (task(Language::En), task(Language::Zh));
     let thread_id = thread_id.unwrap_or(run_id);
-    NewMail { message, task, thread_id, in_reply_to, deadline_at, request_id, request_digest }
+    NewMail {
+        message,
+        task,
+        in_chinese,
+        thread_id,
+        in_reply_to,
+        deadline_at,
+        request_id,
+        request_digest,
+    }
 }
 
-fn payload(message: &Message, run_id: Uuid, deadline_at: DateTime<Utc>) -> TaskPayload {
-    let read = format!("Read the message: surety mail read {run_id}.");
+fn payload(
+    message: &Message,
+    (run_id, deadline_at): (Uuid, DateTime<Utc>),
+    language: Language,
+) -> TaskPayload {
+    let until = deadline_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+    let (read, answer) = match language {
+        Language::En => (
+            format!("Read the message: surety mail read {run_id}."),
+            format!("Answer it by {until}: surety mail reply {run_id} TEXT."),
+        ),
+        Language::Zh => (
+            format!("阅读消息：surety mail read {run_id}。"),
+            format!("在 {until} 之前回复：surety mail reply {run_id} TEXT。"),
+        ),
+    };
     let steps = match message.kind {
         MailKind::Inform => vec![read],
-        MailKind::Request => {
-            let until = deadline_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
-            vec![read, format!("Answer it by {until}: surety mail reply {run_id} TEXT.")]
-        }
+        MailKind::Request => vec![read, answer],
     };
     let context = Map::from_iter([("subject".to_owned(), Value::from(message.subject.as_str()))]);
     TaskPayload {

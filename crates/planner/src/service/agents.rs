@@ -7,8 +7,9 @@ use crate::task::{TaskType, Toolchain};
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Object;
+use surety_common::domain::mail::MAIL_NAMESPACE;
 use surety_common::domain::problem::{Code, Problem};
-use surety_common::domain::toolchain::AgentDriver;
+use surety_common::domain::toolchain::{Agent, AgentDriver};
 use surety_common::store;
 use surety_common::wire::caller::Caller;
 use surety_common::wire::v1;
@@ -37,6 +38,13 @@ impl Service {
             let fault = Fault::new(FaultCode::AccountTaken, message).with_field("agent.accounts");
             return Err(status(fault));
         }
+        if let Err(fault) = self.keep_mail_language(&wanted).await {
+            tracing::warn!(
+                agent = wanted.id, %fault,
+                "planner: the language of an agent could not be stored in the database of its messages, which are in the \
+                 language of before; register it again once that database answers"
+            );
+        }
         tracing::info!(agent = wanted.id, by = caller.name(), "planner: an agent was registered");
         Ok(Response::new(v1::PutAgentResponse { agent: Some(agent(wanted)) }))
     }
@@ -64,6 +72,12 @@ impl Service {
         }
         tracing::info!(agent = id, by = caller.name(), "planner: an agent was removed");
         Ok(Response::new(v1::DeleteAgentResponse {}))
+    }
+
+    /// Keeps the language of an agent in the database of the mail, which may be another one.
+    async fn keep_mail_language(&self, agent: &Agent) -> Result<(), Fault> {
+        let planner = self.shards.of_namespace(MAIL_NAMESPACE).await?;
+        Ok(store::put_mail_language(&planner.pool, &agent.id, agent.language).await?)
     }
 
     /// The planner with the registry, for a caller that reaches the namespace of its tasks.

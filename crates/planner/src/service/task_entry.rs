@@ -7,7 +7,7 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Role;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::toolchain::{EntryKind, ProbeMode};
-use surety_common::store::{self, NewEntry, StoredTask};
+use surety_common::store::{self, NewEntry, StoredTask, WaitingFor};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::v1;
 
@@ -115,24 +115,20 @@ pub(super) async fn add(
             let response = v1::AddTaskEntryResponse { sequence };
             call.outcome(Some(task.run_id), &response, entry.at)
         };
-        let Some(sequence) =
-            store::add_entry(&planner.pool, &planner.keys.signing, &entry, outcome).await?
-        else {
-            continue;
-        };
-        let changes = caller.name() == task.assignee && waiting_for != task.waiting_for;
-        if changes {
-            let mode = planner.escalations.probe_mode(&task.forge, &task.subject.repo);
-            // A forge that is asked decides itself, at the time of the next reminder.
-            match mode != ProbeMode::Off && task.remind_at.is_some() {
-                true => store::say_waiting(&planner.pool, task.run_id, &waiting_for).await?,
-                false => {
-                    let now = planner.now();
-                    store::hold_task(&planner.pool, task.run_id, &waiting_for, now).await?;
-                }
+        let (pool, signing) = (&planner.pool, &planner.keys.signing);
+        let added = match caller.name() == task.assignee {
+            true => {
+                let mode = planner.escalations.probe_mode(&task.forge, &task.subject.repo);
+                // A forge that is asked decides itself, at the time of the next reminder.
+                let stops_clock = mode == ProbeMode::Off || task.remind_at.is_none();
+                let waiting = WaitingFor { text: &waiting_for, stops_clock };
+                store::add_own_entry(pool, signing, (&entry, waiting), outcome).await?
             }
+            false => store::add_entry(pool, signing, &entry, outcome).await?,
+        };
+        if let Some(sequence) = added {
+            return Ok(v1::AddTaskEntryResponse { sequence });
         }
-        return Ok(v1::AddTaskEntryResponse { sequence });
     }
 }
 

@@ -12,7 +12,7 @@ use super::arrived::Arrived;
 use super::conversation::{Cause, Chain, chain_of};
 use super::find_agent::Origin;
 use super::render::{Found, Rendered, find_any_agent, render};
-use super::repeated::{Asked, asked_before, event_key, failed_before};
+use super::repeated::{Asked, Build, asked_before, event_key, failed_before, same_review};
 use super::start::{Start, start_runs};
 use super::{TaskType, Toolchain, end};
 use crate::planner::Planner;
@@ -21,7 +21,7 @@ use surety_common::crash;
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::toolchain::{
     CHAIN_BOUND, EntryKind, Forge, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, Placed, SYSTEM, Subject,
-    ToolchainEvent, is_superseded, reviewer_of, supersedes,
+    ToolchainEvent, commit_of, is_superseded, reviewer_of, supersedes,
 };
 use surety_common::store::{self, Admission, Inserted, NewEntry, NewTask};
 use surety_common::telemetry;
@@ -166,6 +166,7 @@ async fn store_and_start(planner: &Planner, arrived: &[Arrived]) -> Result<Vec<A
 fn locks_of(event: &ToolchainEvent) -> impl Iterator<Item = String> {
     let subject = subject_lock(event.source, &event.subject).unwrap_or_else(|| event_key(event));
     let (forge, repo) = (event.source, &event.subject.repo);
+    // Without the server: some deliveries of a build do not name it.
     let commit = event.failed_commit().map(|commit| format!("{forge} {repo} commit {commit}"));
     commit.into_iter().chain([subject])
 }
@@ -189,14 +190,16 @@ async fn store_task(
         state: AdmittedState::Existed,
         assignee,
     };
-    if let Some(run_id) = failed_before(admission, event).await? {
-        return Ok(existed(run_id, String::new()));
-    }
+    let replaced = match failed_before(planner, admission, event).await? {
+        Build::Known(run_id, assignee) => return Ok(existed(run_id, assignee)),
+        Build::Replaces(run_id) => Some(run_id),
+        Build::Other => None,
+    };
     let known = admission.known(event.source, &event.subject).await?;
     let withdrawals = admission.withdrawals(event.source, &event.subject).await?;
     let placed = placed(event);
     let key = match asked_before(admission, (event, &placed), (&known, &withdrawals)).await? {
-        Asked::Before(run_id) => return Ok(existed(run_id, String::new())),
+        Asked::Before(run_id, assignee) => return Ok(existed(run_id, assignee)),
         Asked::Now(key) => key,
     };
     let is_withdrawn = withdrawals.iter().any(|withdrawal| withdrawal.covers_late(&placed));
@@ -210,6 +213,10 @@ async fn store_task(
     }
     let asked = (Origin::of(event), &event.assignee);
     let found = find_any_agent(planner, admission, asked).await?;
+    if let Some(task) = same_review(admission, &known, (&placed, &found)).await? {
+        admission.ask_again(&[task.run_id], event.happened_at).await?;
+        return Ok(existed(task.run_id, task.assignee.clone()));
+    }
     let mut new = new_task(planner, event, (origin, key), &found)?;
     if let Chain::After(cause) = chain {
         cause.precedes(&mut new);
@@ -218,7 +225,7 @@ async fn store_task(
         return Ok(existed(run_id, new.assignee));
     }
     let older = known.iter().filter(|task| task.is_open && supersedes(&placed, &task.placed));
-    let older: Vec<Uuid> = older.map(|task| task.run_id).collect();
+    let older: Vec<Uuid> = older.map(|task| task.run_id).chain(replaced).collect();
     if !older.is_empty() {
         admission.supersede(&older, new.run_id).await?;
         follows.superseded.extend(older.into_iter().map(|old| (old, new.run_id)));
@@ -251,6 +258,7 @@ fn placed(event: &ToolchainEvent) -> Placed {
         subject: event.subject.clone(),
         assignee: event.assignee.clone(),
         reviewer: reviewer_of(event.action_type(), &event.context).to_owned(),
+        commit: commit_of(event.action_type(), &event.context).to_owned(),
         happened_at: event.happened_at,
     }
 }
@@ -275,8 +283,8 @@ fn new_task(
     let remind_after_s = planner.rules.remind_after_s(&payload.action_type);
     Ok(NewTask {
         run_id,
-        task_type: Toolchain.name(),
-        namespace: Toolchain.namespace(),
+        task_type: Toolchain.name().to_owned(),
+        namespace: Toolchain.namespace().to_owned(),
         event_key,
         origin_key,
         payload,

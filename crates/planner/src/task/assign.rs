@@ -66,6 +66,7 @@ fn event_of(task: &StoredTask) -> Option<ToolchainEvent> {
         happened_at: task.happened_at,
         key: String::new(),
         is_among_others: false,
+        is_head: false,
     })
 }
 

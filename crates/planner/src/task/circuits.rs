@@ -1,8 +1,9 @@
-//! Questions to forges that deliveries wait for. A forge that does not answer in time is asked nothing for a while, so that
-//! deliveries do without its answer at once (a circuit breaker for each forge).
+//! Questions to forges that deliveries wait for. A forge that does not answer two of them in a row in time is asked nothing for
+//! a while, so that deliveries do without its answer at once (a circuit breaker for each forge).
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -10,7 +11,9 @@ use tokio::time::{Instant, timeout_at};
 
 /// How long a forge has to say what a delivery does not.
 const ASKED_FOR: Duration = Duration::from_secs(10);
-/// How long a forge is asked nothing after it did not answer in time.
+/// The questions in a row without an answer in time after which a forge is asked nothing: one may only be large.
+const UNANSWERED: u32 = 2;
+/// How long a forge is asked nothing then.
 const OPEN_FOR: Duration = Duration::from_secs(30);
 /// The deliveries that wait for one forge at the same time.
 const AT_ONCE: usize = 16;
@@ -33,6 +36,8 @@ impl Default for Circuits {
 #[derive(Debug)]
 struct Circuit {
     permits: Semaphore,
+    /// The questions without an answer in time since the last answer.
+    unanswered: AtomicU32,
     /// Until when the forge is asked nothing.
     open_until: Mutex<Option<Instant>>,
 }
@@ -53,13 +58,17 @@ impl Circuits {
         if let Some(known) = circuits.get(forge) {
             return Arc::clone(known);
         }
-        let new = Circuit { permits: Semaphore::new(AT_ONCE), open_until: Mutex::new(None) };
-        let new = Arc::new(new);
+        let new = Arc::new(Circuit {
+            permits: Semaphore::new(AT_ONCE),
+            unanswered: AtomicU32::new(0),
+            open_until: Mutex::new(None),
+        });
         circuits.insert(forge.to_owned(), Arc::clone(&new));
         new
     }
 
-    /// Asks a forge. None where it does not answer in time, or did not a moment ago: then it is not asked.
+    /// Asks a forge. None where it does not answer in time. One that did not answer several questions in a row is not asked for a
+    /// while.
     pub(super) async fn ask<T>(&self, forge: &str, question: impl Future<Output = T>) -> Option<T> {
         let circuit = self.of(forge);
         let now = Instant::now();
@@ -75,12 +84,22 @@ impl Circuits {
             return None;
         }
         match timeout_at(now + self.asked_for, question).await {
-            Ok(answer) => Some(answer),
+            Ok(answer) => {
+                circuit.unanswered.store(0, Ordering::Relaxed);
+                Some(answer)
+            }
             Err(_) => {
-                circuit.open(Instant::now() + self.open_for);
+                let unanswered =
+                    circuit.unanswered.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+                let opens = unanswered >= UNANSWERED;
+                if opens {
+                    circuit.open(Instant::now() + self.open_for);
+                }
                 tracing::warn!(
                     forge,
-                    "planner: the forge did not answer in time; it is asked nothing about deliveries for 30 seconds"
+                    opens,
+                    "planner: the forge did not answer in time; after two such questions in a row it is asked nothing about \
+                     deliveries for 30 seconds"
                 );
                 None
             }
@@ -92,6 +111,20 @@ impl Circuits {
 mod tests {
     use super::*;
     use std::future::pending;
+
+    #[tokio::test]
+    async fn one_question_that_takes_too_long_closes_a_forge_to_no_other() {
+        let asked_for = Duration::from_millis(50);
+        let circuits = Circuits { asked_for, ..Circuits::default() };
+        for _ in 0..2 {
+            assert_eq!(circuits.ask("busy", pending::<u8>()).await, None);
+            assert_eq!(circuits.ask("busy", async { 1 }).await, Some(1));
+        }
+        for _ in 0..2 {
+            assert_eq!(circuits.ask("busy", pending::<u8>()).await, None);
+        }
+        assert_eq!(circuits.ask("busy", async { 1 }).await, None, "two in a row had no answer");
+    }
 
     #[tokio::test]
     async fn a_forge_that_does_not_answer_is_asked_again_later_and_others_meanwhile() {

@@ -10,8 +10,9 @@
 //! All of it is stored in the transaction that ends the task. What is written on a forge is an intent there; see
 //! [`super::escalate`].
 
+use super::failure_text::{comment, issue, named};
 use super::template::unusable;
-use super::{Toolchain, find_task_type};
+use super::{HandedTask, TaskType, Toolchain, find_task_type};
 use crate::planner::Planner;
 use serde_json::{Map, Value, json};
 use surety_common::domain::execution::Graph;
@@ -97,7 +98,7 @@ pub(super) async fn end_task(planner: &Planner, run_id: Uuid) -> Result<(), Faul
         | RunState::Recovering
         | RunState::Blocked(_) => {
             let failure = failure_of(planner, &task, &terminal).await?;
-            let kind = find_task_type(&task.task_type).unwrap_or(&Toolchain);
+            let kind = follow.kind;
             let class = kind.class_of(failure, task.business_failures.saturating_add(1));
             if kind.escalates() {
                 follow.after(failure, class).await?;
@@ -208,14 +209,16 @@ pub(super) fn raise(task: &StoredTask, alert: &'static str) {
 struct Follow<'p> {
     planner: &'p Planner,
     task: &'p StoredTask,
+    kind: &'static dyn TaskType,
     escalations: Vec<NewEscalation>,
     tasks: Vec<NewTask>,
     alert: Option<&'static str>,
 }
 
 impl<'p> Follow<'p> {
-    const fn of(planner: &'p Planner, task: &'p StoredTask) -> Self {
-        Self { planner, task, escalations: Vec::new(), tasks: Vec::new(), alert: None }
+    fn of(planner: &'p Planner, task: &'p StoredTask) -> Self {
+        let kind = find_task_type(&task.task_type).unwrap_or(&Toolchain);
+        Self { planner, task, kind, escalations: Vec::new(), tasks: Vec::new(), alert: None }
     }
 
     async fn after(&mut self, failure: TaskFailure, class: FailureClass) -> Result<(), Fault> {
@@ -241,12 +244,12 @@ impl<'p> Follow<'p> {
             self.alert = Some(CHAIN_BOUND);
             return Ok(());
         }
-        let language = self.language_of(&self.task.assignee).await?;
+        let language = language_of(self.planner, &self.task.assignee).await?;
         let mut again = self.again("again");
         again.business_failures = self.task.business_failures.saturating_add(1);
-        let rules = &self.planner.rules;
+        let handed = HandedTask { run_id: again.run_id, payload: &again.payload, language };
         again.instructions =
-            rules.instructions(again.run_id, &again.payload, language).map_err(unusable)?;
+            self.planner.rules.instructions(self.kind, &handed).map_err(unusable)?;
         let account = self.account_of_assignee().await?;
         let body = comment(language, failure, again.run_id);
         self.tasks.push(again);
@@ -265,7 +268,7 @@ impl<'p> Follow<'p> {
         let payload = failed_payload(self.task, failure, language);
         let task = self.own(payload, ("coordinator", Role::Coordinator), Some(coordinator))?;
         let account = self.account_of(&task.assignee).await?;
-        let text = issue(self.task, failure);
+        let text = issue(language, self.task, failure);
         self.tasks.push(task);
         if self.task.subject.repo.is_empty() {
             return Ok(());
@@ -326,11 +329,6 @@ impl<'p> Follow<'p> {
         agent_with(self.planner, self.task, role).await
     }
 
-    async fn language_of(&self, agent: &str) -> Result<Language, Fault> {
-        let agent = store::find_agent(&self.planner.pool, agent).await?;
-        Ok(agent.map_or(Language::En, |agent| agent.language))
-    }
-
     /// The account of the assignee on the task's forge: of several, the one that the event asked.
     async fn account_of_assignee(&self) -> Result<String, Fault> {
         let (_, account) = store::account_of_task(&self.planner.pool, self.task).await?;
@@ -349,6 +347,12 @@ impl<'p> Follow<'p> {
         let of_file = || self.planner.escalations.account_of_agent(forge, repo, agent_id);
         Ok(own.map(|(_, login)| login).or_else(of_file).unwrap_or_default())
     }
+}
+
+/// The language of an agent; English where it is not registered.
+pub(super) async fn language_of(planner: &Planner, agent: &str) -> Result<Language, Fault> {
+    let agent = store::find_agent(&planner.pool, agent).await?;
+    Ok(agent.map_or(Language::En, |agent| agent.language))
 }
 
 /// Whether the chain of a task takes another one behind it, with those that are added.
@@ -391,12 +395,15 @@ fn own_task(
     let run_id = Uuid::now_v7();
     let (assignee, language) =
         agent.map_or((String::new(), Language::En), |agent| (agent.agent_id, agent.language));
-    let instructions = planner.rules.instructions(run_id, &payload, language).map_err(unusable)?;
+    let handed = HandedTask { run_id, payload: &payload, language };
+    let instructions = planner.rules.instructions(&Toolchain, &handed).map_err(unusable)?;
     let key = sha256_hex(format!("{kind}|{}", failed.run_id).as_bytes());
     let now = planner.now();
     let base = NewTask::follow_up(failed, run_id, key, now);
     let remind_after_s = planner.rules.remind_after_s(&payload.action_type);
     Ok(NewTask {
+        task_type: Toolchain.name().to_owned(),
+        namespace: Toolchain.namespace().to_owned(),
         payload,
         instructions,
         addressee: Assignee::Role(role).to_string(),
@@ -432,10 +439,6 @@ fn failed_payload(task: &StoredTask, failure: TaskFailure, language: Language) -
     }
 }
 
-fn named<'a>(agent: &'a str, otherwise: &'a str) -> &'a str {
-    if agent.is_empty() { otherwise } else { agent }
-}
-
 const fn report_step(language: Language) -> &'static str {
     match language {
         Language::En => "Submit the action report.",
@@ -444,7 +447,7 @@ const fn report_step(language: Language) -> &'static str {
 }
 
 fn failed_context(task: &StoredTask, why: &str) -> Map<String, Value> {
-    let Subject { repo, number, is_pull_request } = &task.subject;
+    let Subject { repo, number, is_pull_request, server: _ } = &task.subject;
     let fields = json!({
         "failed_run": task.run_id.to_string(),
         "failed_event": task.payload.event_type,
@@ -461,35 +464,4 @@ fn failed_context(task: &StoredTask, why: &str) -> Map<String, Value> {
             Map::new()
         }
     }
-}
-
-/// The comment on the pull request or the issue. The client of the forge adds the mention and the marker.
-fn comment(language: Language, failure: TaskFailure, again: Uuid) -> String {
-    match language {
-        Language::En => format!(
-            "The task about this was not done: {failure}. Reading it is not acting on it. The task is handed over \
-             again as run {again}: carry out each step, and submit the action report."
-        ),
-        Language::Zh => format!(
-            "与此相关的任务未完成：{failure}。阅读不等于执行。该任务已作为 run {again} 重新下发：请执行每一步并提交行动报告。"
-        ),
-    }
-}
-
-/// The issue for the coordinator: its title and its text.
-fn issue(task: &StoredTask, failure: TaskFailure) -> (String, String) {
-    let action = &task.payload.action_type;
-    let title = format!("Task {action} failed: {failure}");
-    let about = match task.subject.number {
-        Some(number) => format!("{}#{number}", task.subject.repo),
-        None => task.subject.repo.clone(),
-    };
-    let body = format!(
-        "The task `{action}` about {about} failed with `{failure}`. Its assignee is `{}`. Run: `{}`.\n\n\
-         `surety task show {}` shows its history.",
-        named(&task.assignee, "none"),
-        task.run_id,
-        task.run_id
-    );
-    (title, body)
 }

@@ -6,7 +6,7 @@ use surety_common::domain::toolchain::{
     FailedCheck, Forge as ForgeKind, LineComment, ProbeMode, Subject, ToolchainEvent,
 };
 use surety_common::store;
-use surety_forge::CloneSource;
+use surety_forge::{CloneSource, ServiceAccount};
 
 /// A text to be written on a forge, once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +116,7 @@ pub trait EscalationPort: Send + Sync {
     fn agent_of_account(&self, forge: ForgeKind, repo: &str, account: &str) -> Option<String>;
 
     /// The accounts of the service on the forges of a kind, as far as they are known.
-    fn own_accounts(&self, forge: ForgeKind) -> BoxFuture<'_, Vec<String>>;
+    fn own_accounts(&self, forge: ForgeKind) -> Vec<ServiceAccount<'_>>;
 
     /// Whether the gate asks the forge about tasks of a repository.
     fn probe_mode(&self, forge: &str, repo: &str) -> ProbeMode;
@@ -200,8 +200,8 @@ impl EscalationPort for NoForge {
         None
     }
 
-    fn own_accounts(&self, _: ForgeKind) -> BoxFuture<'_, Vec<String>> {
-        Box::pin(std::future::ready(Vec::new()))
+    fn own_accounts(&self, _: ForgeKind) -> Vec<ServiceAccount<'_>> {
+        Vec::new()
     }
 
     fn clone_source(&self, _: &str, _: &str, _: &str) -> Option<CloneSource> {

@@ -13,7 +13,7 @@ use surety_common::store::{self, StoredTask};
 use surety_forge::once::{Marked, comment_once, issue_once};
 use surety_forge::{
     CloneSource, Forge, ForgeError, Forges, NewIssue, PullRequest, PullState, RepoName, Review,
-    ReviewState,
+    ReviewState, ServiceAccount,
 };
 
 /// No escalation is attempted for longer: nothing with its mark is older.
@@ -246,8 +246,8 @@ impl EscalationPort for ForgePort {
         self.forges.agent_of_account(forge, repo, account).map(str::to_owned)
     }
 
-    fn own_accounts(&self, forge: ForgeKind) -> BoxFuture<'_, Vec<String>> {
-        Box::pin(self.forges.own_accounts(forge))
+    fn own_accounts(&self, forge: ForgeKind) -> Vec<ServiceAccount<'_>> {
+        self.forges.own_accounts(forge)
     }
 
     fn clone_source(&self, forge: &str, repo: &str, agent: &str) -> Option<CloneSource> {

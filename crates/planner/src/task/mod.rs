@@ -2,7 +2,7 @@
 //! are, what their assignees are handed, which checks decide them, how failures are classed, and how long ended tasks
 //! are kept.
 //!
-//! A further type is one module and one line of [`TASK_TYPES`].
+//! A further type is one module and one line of [`TASK_TYPES`]. Its namespace begins with `_`.
 
 mod admit;
 mod arrived;
@@ -12,6 +12,7 @@ mod conversation;
 mod end;
 mod escalate;
 mod escalation_port;
+mod failure_text;
 mod find_agent;
 mod forge_port;
 mod mail;
@@ -38,7 +39,7 @@ pub(crate) use forge_port::ForgePort;
 pub use mail::Mail;
 pub(crate) use reading::reading;
 pub use rules::{TaskRules, TaskRulesError};
-pub(crate) use start::{ensure_started, start};
+pub(crate) use start::ensure_started;
 pub use task_type::TaskType;
 pub use template::{HandedTask, OPTIONAL_WORDS, TemplateError, Templates};
 pub use toolchain::Toolchain;
@@ -48,7 +49,12 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use uuid::Uuid;
 
 /// Every task type. Each one has a namespace of its own, so no two share a row.
-pub const TASK_TYPES: &[&dyn TaskType] = &[&Toolchain, &Mail];
+pub const TASK_TYPES: &[&dyn TaskType] = &[
+    &Toolchain,
+    &Mail,
+    #[cfg(test)]
+    &outage_tests::Ticket,
+];
 
 /// The task type with this name.
 pub fn find_task_type(name: &str) -> Option<&'static dyn TaskType> {

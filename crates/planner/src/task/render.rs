@@ -3,6 +3,7 @@
 
 use super::find_agent::{Origin, find_agent};
 use super::template::unusable;
+use super::{HandedTask, Toolchain};
 use crate::planner::Planner;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::toolchain::{
@@ -65,7 +66,8 @@ pub(super) fn render(
     if matches!(found, Found::Coordinator(_)) && !payload.steps.is_empty() {
         coordinate(&mut payload, event, language);
     }
-    let instructions = planner.rules.instructions(run_id, &payload, language).map_err(unusable)?;
+    let task = HandedTask { run_id, payload: &payload, language };
+    let instructions = planner.rules.instructions(&Toolchain, &task).map_err(unusable)?;
     Ok(Rendered { assignee, payload, instructions })
 }
 

@@ -1,8 +1,6 @@
 //! The operator's rules for tasks, checked when they are loaded.
 
-use super::{
-    HandedTask, TASK_TYPES, TaskType, TemplateError, Templates, Toolchain, find_task_type,
-};
+use super::{HandedTask, TASK_TYPES, TaskType, TemplateError, Templates, find_task_type};
 use globset::{Glob, GlobMatcher};
 use std::collections::BTreeMap;
 use surety_common::config::{AddedStepConfig, DEFAULT_REMINDER, ToolchainConfig};
@@ -119,8 +117,13 @@ impl TaskRules {
         }
     }
 
-    /// The seconds without a report after which a task of this action is handed again; 0 for never.
+    /// The seconds without a report after which a task of this action is handed again; 0 for never. A task of the
+    /// infrastructure is accepted without a report, so it has no clock unless the operator gives it one.
     pub(crate) fn remind_after_s(&self, action_type: &str) -> u64 {
+        let needs_none = action_type == ActionType::InfrastructureFailure.as_str();
+        if needs_none && !self.config.reminder_hours.contains_key(action_type) {
+            return 0;
+        }
         u64::from(self.config.reminder_hours_of(action_type)) * HOUR_S
     }
 
@@ -145,6 +148,7 @@ impl TaskRules {
         language: Language,
     ) -> Result<TaskPayload, TemplateError> {
         let mut payload = event.payload(language);
+        self.templates.guide(&mut payload, language)?;
         // A notice has no steps, whatever the rules say.
         let Some(last) = payload.steps.pop() else { return Ok(payload) };
         if let Some(names) = self.steps.get(&(event.action_type(), language)) {
@@ -169,17 +173,16 @@ impl TaskRules {
         names.iter().map(|name| self.templates.render_step(name, &task)).collect()
     }
 
-    /// What the assignee of a task is handed.
+    /// What the assignee of a task of this type is handed.
     ///
     /// # Errors
     /// A template cannot be rendered with this payload.
     pub(crate) fn instructions(
         &self,
-        run_id: Uuid,
-        payload: &TaskPayload,
-        language: Language,
+        kind: &dyn TaskType,
+        task: &HandedTask<'_>,
     ) -> Result<String, TemplateError> {
-        Toolchain.instructions(&self.templates, &HandedTask { run_id, payload, language })
+        kind.instructions(&self.templates, task)
     }
 }
 

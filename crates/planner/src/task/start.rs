@@ -56,8 +56,8 @@ impl From<&NewTask> for Start {
     fn from(task: &NewTask) -> Self {
         Self {
             run_id: task.run_id,
-            namespace: task.namespace.to_owned(),
-            task_type: task.task_type.to_owned(),
+            namespace: task.namespace.clone(),
+            task_type: task.task_type.clone(),
             action_type: task.payload.action_type.clone(),
             place: (task.forge.clone(), task.subject.repo.clone()),
             title: title(&task.payload.event_type, &task.subject.repo, task.subject.number),
@@ -95,14 +95,6 @@ fn title(event_type: &str, repo: &str, number: Option<u64>) -> String {
         (repo, None) => format!("{event_type} in {repo}"),
         (repo, Some(number)) => format!("{event_type} in {repo}#{number}"),
     }
-}
-
-/// Makes the run of a task that is stored.
-///
-/// # Errors
-/// `database_unavailable`; the upkeep of any planner makes it then.
-pub(crate) async fn start(planner: &Planner, task: &NewTask) -> Result<(), Fault> {
-    start_runs(planner, vec![Start::from(task)]).await
 }
 
 /// Makes the run of a stored task, if a planner that ended left it unmade.

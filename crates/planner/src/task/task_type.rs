@@ -9,7 +9,7 @@ pub trait TaskType: Sync {
     /// Its name.
     fn name(&self) -> &'static str;
 
-    /// The namespace of its runs.
+    /// The namespace of its runs. It begins with `_`: by that the whole service knows the runs of tasks.
     fn namespace(&self) -> &'static str;
 
     /// What the assignee is handed.

@@ -10,7 +10,7 @@ use minijinja::{
 use std::fs;
 use std::path::{Path, PathBuf};
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::domain::toolchain::{EventType, Language, TaskPayload};
+use surety_common::domain::toolchain::{EventType, Intent, Language, TaskPayload};
 use uuid::Uuid;
 
 /// The longest template of a folder, in bytes.
@@ -36,6 +36,8 @@ pub(super) enum Part {
     Hint,
     /// What happened.
     Event,
+    /// How a mention is answered.
+    Guidance,
     /// What a review looks at.
     Checklist,
     /// What always holds.
@@ -47,13 +49,21 @@ pub(super) enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 6] =
-        [Self::Hint, Self::Event, Self::Checklist, Self::Rules, Self::Excuses, Self::Report];
+    const ALL: [Self; 7] = [
+        Self::Hint,
+        Self::Event,
+        Self::Guidance,
+        Self::Checklist,
+        Self::Rules,
+        Self::Excuses,
+        Self::Report,
+    ];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Hint => "hint",
             Self::Event => "event",
+            Self::Guidance => "guidance",
             Self::Checklist => "checklist",
             Self::Rules => "rules",
             Self::Excuses => "excuses",
@@ -70,18 +80,24 @@ impl Part {
         match (language, self) {
             (Language::En, Self::Hint) => text!("en", "hint"),
             (Language::En, Self::Event) => text!("en", "event"),
+            (Language::En, Self::Guidance) => text!("en", "guidance"),
             (Language::En, Self::Checklist) => text!("en", "checklist"),
             (Language::En, Self::Rules) => text!("en", "rules"),
             (Language::En, Self::Excuses) => text!("en", "excuses"),
             (Language::En, Self::Report) => text!("en", "report"),
             (Language::Zh, Self::Hint) => text!("zh", "hint"),
             (Language::Zh, Self::Event) => text!("zh", "event"),
+            (Language::Zh, Self::Guidance) => text!("zh", "guidance"),
             (Language::Zh, Self::Checklist) => text!("zh", "checklist"),
             (Language::Zh, Self::Rules) => text!("zh", "rules"),
             (Language::Zh, Self::Excuses) => text!("zh", "excuses"),
             (Language::Zh, Self::Report) => text!("zh", "report"),
         }
     }
+}
+
+fn is_mention(payload: &TaskPayload) -> bool {
+    payload.event_type == EventType::Mention.as_str()
 }
 
 fn name(part: Part, language: Language) -> String {
@@ -165,7 +181,9 @@ impl Templates {
             for payload in samples() {
                 let task =
                     HandedTask { run_id: Uuid::nil(), payload: &payload, language: *language };
-                for part in Part::ALL {
+                // No other task has a guidance.
+                let has = |part: &Part| *part != Part::Guidance || is_mention(&payload);
+                for part in Part::ALL.into_iter().filter(has) {
                     let text = self.render(part, &task)?.to_lowercase();
                     let refused =
                         |why: String| TemplateError { path: name(part, *language).into(), why };
@@ -230,10 +248,34 @@ impl Templates {
         self.render_named(&name(part, task.language), task)
     }
 
+    /// Says in the payload of a mention how it is answered, in a language. Another payload stays as it is.
+    ///
+    /// # Errors
+    /// The template cannot be rendered with this payload.
+    pub fn guide(
+        &self,
+        payload: &mut TaskPayload,
+        language: Language,
+    ) -> Result<(), TemplateError> {
+        if is_mention(payload) {
+            let task = HandedTask { run_id: Uuid::nil(), payload, language };
+            let guidance = self.render(Part::Guidance, &task)?;
+            payload.context.insert("response_guidance".to_owned(), guidance.into());
+        }
+        Ok(())
+    }
+
     fn render_named(&self, name: &str, task: &HandedTask<'_>) -> Result<String, TemplateError> {
+        let is_event = name == self::name(Part::Event, task.language);
+        let guidance = match is_event && is_mention(task.payload) {
+            true => self.render(Part::Guidance, task)?,
+            false => String::new(),
+        };
         let TaskPayload { event_type, action_type, steps, from, context, source } = task.payload;
         let values = context! {
             run_id => Value::from_safe_string(task.run_id.to_string()),
+            // It is rendered by the same rules.
+            guidance => Value::from_safe_string(guidance),
             event_type, action_type, from, source,
             steps => Value::from(Serde(steps)),
             context => Value::from(Serde(context)),
@@ -262,7 +304,7 @@ fn failed(name: &str, error: &Error) -> TemplateError {
     TemplateError { path: name.into(), why: format!("{error:#}") }
 }
 
-/// A payload of each kind of event, and of one that is not known.
+/// A payload of each kind of event, with a mention of each intent, and of one that is not known.
 fn samples() -> impl Iterator<Item = TaskPayload> {
     let of = |event_type: &str, action_type: &str| TaskPayload {
         event_type: event_type.to_owned(),
@@ -273,7 +315,13 @@ fn samples() -> impl Iterator<Item = TaskPayload> {
         source: "gitea".to_owned(),
     };
     let known = EventType::ALL.iter().map(move |event| of(event.as_str(), event.action().as_str()));
-    known.chain([of("unknown_event", "unknown_action")])
+    let mention = EventType::Mention;
+    let mentions = Intent::ALL.iter().map(move |intent| {
+        let mut payload = of(mention.as_str(), mention.action().as_str());
+        payload.context.insert("intent_hint".to_owned(), intent.as_str().into());
+        payload
+    });
+    known.chain(mentions).chain([of("unknown_event", "unknown_action")])
 }
 
 /// The text of a file; none where there is no file.
@@ -332,7 +380,6 @@ fn engine() -> Environment<'static> {
             state.lookup("language").as_ref().and_then(Value::as_str).and_then(Language::from_text);
         Value::from_safe_string(quoted(&text_of(&value), language.unwrap_or(Language::En)))
     });
-    engine.add_filter("own", own);
     engine.add_filter("facts", facts);
     engine
 }
@@ -387,15 +434,6 @@ fn quoted(text: &str, language: Language) -> String {
         block.push_str(line);
     });
     block
-}
-
-/// A text of Surety's own inside the context: the guidance, and no other.
-fn own(value: Value) -> Value {
-    let text = text_of(&value);
-    let is_own = surety_common::domain::toolchain::Intent::ALL
-        .iter()
-        .any(|intent| Language::ALL.iter().any(|language| intent.guidance(*language) == text));
-    if is_own { Value::from_safe_string(text) } else { value }
 }
 
 /// The fields of a context, one a line.

@@ -11,7 +11,7 @@ use surety_common::domain::execution::Graph;
 use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::stop::StopReason;
-use surety_common::domain::toolchain::{EntryKind, SYSTEM};
+use surety_common::domain::toolchain::{EntryKind, Language, SYSTEM};
 use surety_common::store::{self, NewEntry, StoredTask, TaskCause, Topic};
 use surety_common::telemetry;
 use tokio::sync::broadcast::error::RecvError;
@@ -168,11 +168,12 @@ async fn remind(planner: &Planner, task: &StoredTask) -> Result<(), Fault> {
             None => Ok(()),
         };
     }
+    let language = end::language_of(planner, &task.assignee).await?;
     let entry = NewEntry {
         run_id,
         kind: EntryKind::System,
         author: SYSTEM.to_owned(),
-        body: reminder(number, hours),
+        body: reminder(language, number, hours),
         links: Vec::new(),
         attachment: String::new(),
         at: planner.now(),
@@ -185,13 +186,17 @@ async fn remind(planner: &Planner, task: &StoredTask) -> Result<(), Fault> {
     Ok(())
 }
 
-/// In both languages: the language of the assignee is that of what follows.
-fn reminder(number: u32, hours: u64) -> String {
-    format!(
-        "Reminder {number} of {MAX_REMINDERS}: no action report was submitted for {hours} hours. Carry out each step \
-         now, and submit the report; without it the task fails.\n第 {number} 次提醒（共 {MAX_REMINDERS} 次）：{hours} \
-         小时内未提交行动报告。请立即执行每一步并提交报告，否则任务失败。"
-    )
+/// What stands before the instructions, in the language of the assignee.
+fn reminder(language: Language, number: u32, hours: u64) -> String {
+    match language {
+        Language::En => format!(
+            "Reminder {number} of {MAX_REMINDERS}: no action report was submitted for {hours} hours. Carry out each step \
+             now, and submit the report; without it the task fails."
+        ),
+        Language::Zh => format!(
+            "第 {number} 次提醒（共 {MAX_REMINDERS} 次）：{hours} 小时内未提交行动报告。请立即执行每一步并提交报告，否则任务失败。"
+        ),
+    }
 }
 
 /// Ends a task that was handed again without a report.

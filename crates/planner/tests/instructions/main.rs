@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use surety_common::domain::toolchain::{
-    Delivery, EventType, Forge, Language, Reading, Rules, TaskPayload, ToolchainEvent,
+    Delivery, EventType, Forge, Intent, Language, Reading, Rules, TaskPayload, ToolchainEvent,
 };
 use surety_planner::task::{HandedTask, OPTIONAL_WORDS, TASK_TYPES, Templates, find_task_type};
 use uuid::Uuid;
@@ -232,6 +232,42 @@ fn text_of_the_forge_is_data_only() {
             ));
         }
     }
+}
+
+#[test]
+fn the_guidance_of_a_mention_is_a_template_of_its_intent() {
+    let of = |templates: &Templates, intent: &str, language: Language| {
+        let context =
+            json!({"intent_hint": intent, "commenter": "erin", "response_guidance": null});
+        let mut task = payload("mention", "mention", context);
+        templates.guide(&mut task, language).unwrap();
+        let guidance = task.context["response_guidance"].as_str().unwrap().to_owned();
+        let text = instructions(templates, &task, language);
+        assert!(text.lines().any(|line| line.ends_with(&guidance)), "{guidance}: {text}");
+        guidance
+    };
+    let builtin = Templates::load(None).unwrap();
+    let question = of(&builtin, "question", Language::En);
+    assert_eq!(question, "Answer the question in a reply to the comment.");
+    assert_eq!(of(&builtin, "question", Language::Zh), "在该评论下回复，回答问题。");
+    let all: std::collections::BTreeSet<String> =
+        Intent::ALL.iter().map(|it| of(&builtin, it.as_str(), Language::En)).collect();
+    assert_eq!(all.len(), Intent::ALL.len());
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("en")).unwrap();
+    let file = folder.path().join("en/guidance.j2");
+    fs::write(&file, "Answer {{ context.commenter }} within a day.").unwrap();
+    let own = Templates::load(Some(folder.path())).unwrap();
+    assert_eq!(of(&own, "fyi", Language::En), "Answer erin within a day.");
+    // Each intent is rendered at the load.
+    fs::write(&file, "{% if context.intent_hint != \"fyi\" %}Answer.{% endif %}").unwrap();
+    assert!(refused(folder.path()).contains("renders to nothing"));
+    fs::write(&file, "Answer as needed.").unwrap();
+    assert!(refused(folder.path()).contains("`as needed`"));
+    // Another event has none.
+    let mut other = payload("ci_failed", "ci_failure", json!({"intent_hint": "fyi"}));
+    builtin.guide(&mut other, Language::En).unwrap();
+    assert!(!other.context.contains_key("response_guidance"));
 }
 
 fn refused(folder: &Path) -> String {

@@ -53,7 +53,17 @@ async fn mail_works_without_the_toolchains_database_and_the_toolchain_without_ma
     })
     .await?;
     let (agent, other) = (Postbox::of(&url, AGENT)?, Postbox::of(&url, OTHER)?);
+    // Its registry is in the other database.
+    let receiver = v1::Agent {
+        id: OTHER.to_owned(),
+        language: "zh".to_owned(),
+        roles: vec!["coordinator".to_owned()],
+        ..v1::Agent::default()
+    };
+    hooks.clone().put_agent(v1::PutAgentRequest { agent: Some(receiver) }).await?;
     let sent = patiently(async || agent.send(to(OTHER, "before")).await).await?;
+    let handed = hooks.clone().get_task(of_run(&sent.id)).await?.into_inner().instructions;
+    ensure!(handed.starts_with("你收到了 agent"), "the receiver reads Chinese: {handed}");
 
     toolchain.stop().await?;
     mail_is_found(&hooks, &sent.id).await?;

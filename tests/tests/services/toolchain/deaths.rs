@@ -103,3 +103,35 @@ async fn a_planner_that_ends_while_it_gives_or_reminds_leaves_the_rest_to_the_ne
     ensure!(reminders == 1, "{entries:#?}");
     stage.deployment.finish().await
 }
+
+#[tokio::test]
+async fn a_planner_that_ends_while_it_notes_what_an_agent_waits_for_loses_neither_half()
+-> Result<()> {
+    let mut stage = Stage::start().await?;
+    let run_id = stage.assigned(44, LOGIN).await?;
+    stage.wait_for(&run_id, "at work", |task| task.remind_at.is_some()).await?;
+    let note = v1::AddTaskEntryRequest {
+        run_id: run_id.clone(),
+        request_id: "pushed".to_owned(),
+        kind: "note".to_owned(),
+        body: "Pushed.".to_owned(),
+        waiting_for: "CI".to_owned(),
+        ..Default::default()
+    };
+    planner_that_ends_at(&mut stage, "planner.before_entry_waits:1").await?;
+    let lost = stage.tasks(AGENT)?.add_task_entry(note.clone()).await;
+    ensure!(lost.is_err(), "the planner did not end: {lost:#?}");
+    stage.deployment.replace_planner().await?;
+    let request = v1::ListTaskEntriesRequest { run_id: run_id.clone(), ..Default::default() };
+    let entries =
+        stage.tasks(PERSON)?.list_task_entries(request.clone()).await?.into_inner().entries;
+    ensure!(entries.is_empty(), "half of it was stored: {entries:#?}");
+    for _ in 0..2 {
+        stage.tasks(AGENT)?.add_task_entry(note.clone()).await?;
+    }
+    let held = stage.task(&run_id).await?;
+    ensure!(held.waiting_for == "CI" && held.remind_at.is_none(), "{held:#?}");
+    let entries = stage.tasks(PERSON)?.list_task_entries(request).await?.into_inner().entries;
+    ensure!(entries.len() == 1, "{entries:#?}");
+    stage.deployment.finish().await
+}

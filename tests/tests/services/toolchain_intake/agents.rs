@@ -35,6 +35,31 @@ pub(super) struct Work {
     _folder: TempDir,
 }
 
+/// An author that changes, pushes, reports and ends its step, and else [`review`].
+fn act(asked: &Asked) -> Reply {
+    let is_author =
+        asked.messages.iter().any(|(_, text)| text.contains("asks for changes in your"));
+    if !is_author {
+        return review(asked);
+    }
+    let replies = asked.messages.iter().filter(|(role, _)| role == "assistant").count();
+    match replies {
+        0 => tool("forge_push", json!({"message": "Nothing yet"})),
+        1 if asked.last().contains("no change") => {
+            tool("write_file", json!({"path": "src/list.rs", "content": "fn list() { quick() }\n"}))
+        }
+        1 => Reply::status(500).saying("an unchanged workspace was pushed"),
+        2 => tool("forge_push", json!({"message": "Make the list quick"})),
+        3 => tool("write_file", json!({"path": "src/quick.rs", "content": "fn quick() {}\n"})),
+        4 => tool("forge_push", json!({"message": "Add what it calls"})),
+        5 if asked.last().contains("pushed") => {
+            tool("submit_action_report", json!({"report": "Changed src/list.rs and pushed it."}))
+        }
+        5 => Reply::status(500).saying("the second push is not shown"),
+        _ => next_plan(),
+    }
+}
+
 /// A reviewer that reads, reviews, reports and ends its step. It is told by its earlier replies how far it is.
 fn review(asked: &Asked) -> Reply {
     let replies = asked.messages.iter().filter(|(role, _)| role == "assistant").count();
@@ -198,6 +223,31 @@ impl Work {
         Ok(())
     }
 
+    /// The model changes the code in the clone of the pull request, and pushes by the account of its agent.
+    async fn model_changes(&self) -> Result<()> {
+        let number = self.opened(REVIEWER, "carol/list", &[])?;
+        let before = self.git.head("carol/list")?.context("a commit")?;
+        let review = (number, "REQUEST_CHANGES", "It must not be slow.");
+        self.double.change(|state| state.review(REPO, "alice", review)).context("a review")?;
+        let of_pull = |task: &v1::Task| task.number == Some(number);
+        let task = self.found("changes_requested", of_pull).await?;
+        let ended = self.stage.ended(&task.run_id).await?;
+        ensure!(ended.outcome == "accepted" && ended.assignee == ROBOT, "{ended:#?}");
+        let after = self.git.head("carol/list")?.context("a commit")?;
+        ensure!(after != before, "nothing was pushed");
+        let pushed = std::process::Command::new("git")
+            .arg("--git-dir")
+            .arg(self.git.path())
+            .args(["log", "--format=%s %(trailers:key=Surety-Run,valueonly,separator=%x2C)"])
+            .arg(format!("{before}..{after}"))
+            .output()?;
+        let pushed = String::from_utf8_lossy(&pushed.stdout).into_owned();
+        let run_id = &task.run_id;
+        let expected = format!("Add what it calls {run_id}\nMake the list quick {run_id}\n");
+        ensure!(pushed == expected, "{pushed}");
+        Ok(())
+    }
+
     async fn program_works(&self, stubs: &Path) -> Result<()> {
         let (reviewed, broken) =
             (self.opened(LOGIN, "fix/1", &[])?, self.opened(LOGIN, "fix/2", &[])?);
@@ -323,8 +373,9 @@ impl Work {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_and_a_program_do_what_signed_deliveries_ask_for() -> Result<()> {
-    let at = Work::start(Script::function(review)).await?;
+    let at = Work::start(Script::function(act)).await?;
     at.model_reviews().await?;
+    at.model_changes().await?;
     if let Some(stubs) = generated().await? {
         at.program_works(&stubs).await?;
     }

@@ -7,7 +7,7 @@ use surety_common::domain::json;
 use surety_common::domain::toolchain::{
     Delivery, Forge, Language, MAX_DELIVERY, Reading, Rules, ToolchainEvent, Withdrawal,
 };
-use surety_planner::task::{HandedTask, TaskType, Templates, Toolchain};
+use surety_planner::task::{HandedTask, TaskType, TemplateError, Templates, Toolchain};
 use uuid::Uuid;
 
 use crate::exit::Exit;
@@ -83,12 +83,14 @@ fn show(
     event: &ToolchainEvent,
     language: Language,
 ) -> Result<(), Failure> {
-    let payload = event.payload(language);
+    let unusable = |error: TemplateError| {
+        Failure::new(Code::FileUnusable, error.to_string(), "Correct the template.")
+    };
+    let mut payload = event.payload(language);
+    templates.guide(&mut payload, language).map_err(unusable)?;
     // No run exists yet, so the instructions name the nil id.
     let task = HandedTask { run_id: Uuid::nil(), payload: &payload, language };
-    let instructions = Toolchain.instructions(templates, &task).map_err(|error| {
-        Failure::new(Code::FileUnusable, error.to_string(), "Correct the template.")
-    })?;
+    let instructions = Toolchain.instructions(templates, &task).map_err(unusable)?;
     let value = serde_json::json!({
         "event_type": payload.event_type,
         "action_type": payload.action_type,

@@ -6,7 +6,6 @@ use super::payload::{Payload, cut, one_line};
 use super::reading::Reading;
 use super::role::Role;
 use super::source::{Occurrence, Source, context};
-use super::subject::Subject;
 use crate::domain::problem::Problem;
 use chrono::{DateTime, Utc};
 use serde_json::json;
@@ -165,7 +164,7 @@ fn failed(source: &Source<'_>, build: Build) -> Result<Reading, Problem> {
             ("commit_sha", json!(commit)),
             ("source_url", json!(address)),
         ]),
-        subject: Subject { repo, number, is_pull_request: number.is_some() },
+        subject: source.subject(repo, number, number.is_some()),
         mark,
         brief: String::new(),
     };
@@ -195,7 +194,7 @@ pub(super) fn deployment(source: &Source<'_>) -> Result<Reading, Problem> {
             ("reason", json!(cut(&reason, MAX_SUMMARY))),
             ("source_url", json!(address)),
         ]),
-        subject: Subject { repo, number: None, is_pull_request: false },
+        subject: source.subject(repo, None, false),
         mark: payload.number("/deployment_status/id")?.to_string(),
         brief: String::new(),
     };

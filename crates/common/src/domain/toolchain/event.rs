@@ -2,7 +2,6 @@
 
 use super::action::{ActionType, EventType};
 use super::forge::Forge;
-use super::intent::Intent;
 use super::language::Language;
 use super::payload::{cut, one_line};
 use super::risk::RiskRules;
@@ -51,6 +50,8 @@ pub struct ToolchainEvent {
     pub key: String,
     /// Whether the delivery names the assignee among others, of whom it does not say which one was asked now.
     pub is_among_others: bool,
+    /// Whether the forge says that the commit of a build is the newest one of an open pull request.
+    pub is_head: bool,
 }
 
 impl ToolchainEvent {
@@ -96,20 +97,14 @@ impl ToolchainEvent {
         event
     }
 
-    /// The payload of its task, with steps and guidance in a language.
+    /// The payload of its task, with steps in a language. The guidance of a mention is a template, which is rendered with it.
     pub fn payload(&self, language: Language) -> TaskPayload {
-        let mut context = self.context.clone();
-        let hint = context.get("intent_hint").and_then(Value::as_str).and_then(Intent::from_text);
-        if let Some(intent) = hint {
-            let guidance = intent.guidance(language);
-            context.insert("response_guidance".to_owned(), Value::from(guidance));
-        }
         TaskPayload {
             event_type: self.event_type.to_string(),
             action_type: self.action_type().to_string(),
             steps: steps(self.event_type, language, Some(&self.place())),
             from: self.from.clone(),
-            context,
+            context: self.context.clone(),
             source: self.source.to_string(),
         }
     }
@@ -150,9 +145,10 @@ impl ToolchainEvent {
         self.context.insert(LINE_COMMENTS.to_owned(), Value::Array(shown.collect()));
     }
 
-    /// Names the pull request of a build. Its author acts; the delivery names at most its number.
+    /// Names the open pull request whose newest commit was built. Its author acts; the delivery names at most its number.
     pub fn set_pull(&mut self, number: u64, branch: &str, author: String) {
         (self.subject.number, self.subject.is_pull_request) = (Some(number), true);
+        self.is_head = true;
         self.context.insert("pr_number".to_owned(), Value::from(number));
         self.context.insert("branch".to_owned(), Value::from(branch));
         self.assignee = Assignee::Account(author);

@@ -1,6 +1,5 @@
 //! What a comment asks for, by its words.
 
-use super::language::Language;
 use super::words::words;
 use std::fmt;
 
@@ -47,40 +46,6 @@ impl Intent {
         let text = text.to_lowercase();
         let found = WORDS.iter().find(|(_, words)| words.iter().any(|word| has(&text, word)));
         found.map_or(Self::Request, |(intent, _)| *intent)
-    }
-
-    /// What a response has to do.
-    pub const fn guidance(self, language: Language) -> &'static str {
-        match language {
-            Language::En => self.english(),
-            Language::Zh => self.chinese(),
-        }
-    }
-
-    const fn english(self) -> &'static str {
-        match self {
-            Self::Review => {
-                "Review what the comment points at, and reply there with what you found."
-            }
-            Self::Approval => {
-                "Check what is to be approved, and reply there with your decision and its reason."
-            }
-            Self::Question => "Answer the question in a reply to the comment.",
-            Self::Request => {
-                "Do what the comment asks within your role, and reply there with what you did."
-            }
-            Self::Fyi => "Confirm in a reply to the comment what follows from it for your work.",
-        }
-    }
-
-    const fn chinese(self) -> &'static str {
-        match self {
-            Self::Review => "评审评论所指的内容，并在该评论下回复你的结论。",
-            Self::Approval => "检查待批准的内容，并在该评论下回复你的决定和理由。",
-            Self::Question => "在该评论下回复，回答问题。",
-            Self::Request => "在你的角色范围内完成评论的要求，并在该评论下回复你做了什么。",
-            Self::Fyi => "在该评论下回复，确认它对你的工作意味着什么。",
-        }
     }
 }
 

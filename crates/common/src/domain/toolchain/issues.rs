@@ -32,7 +32,7 @@ fn assigned(source: &Source<'_>) -> Result<Reading, Problem> {
     let labels: Vec<String> =
         payload.list("/issue/labels").map(|label| label.title("/name")).collect();
     let brief = brief(&title);
-    let subject = Subject { repo: source.repo()?, number: Some(number), is_pull_request: false };
+    let subject = source.subject(source.repo()?, Some(number), false);
     let happened_at = payload.time(&["/issue/updated_at", "/issue/created_at"])?;
     let body = payload.body("/issue/body");
     if source.is_own(&from, &body) {
@@ -68,7 +68,7 @@ fn assigned(source: &Source<'_>) -> Result<Reading, Problem> {
 fn unassigned(source: &Source<'_>) -> Result<Reading, Problem> {
     let payload = source.payload;
     let number = payload.number("/issue/number")?;
-    let subject = Subject { repo: source.repo()?, number: Some(number), is_pull_request: false };
+    let subject = source.subject(source.repo()?, Some(number), false);
     let happened_at = payload.time(&["/issue/updated_at", "/issue/created_at"])?;
     let from = match payload.optional_login("/assignee/login") {
         Some(one) => WithdrawnFrom::Accounts(vec![one]),
@@ -94,11 +94,8 @@ fn opened(source: &Source<'_>) -> Result<Reading, Problem> {
     let payload = source.payload;
     let text = payload.body("/issue/body");
     let author = payload.login("/issue/user/login")?;
-    let subject = Subject {
-        repo: source.repo()?,
-        number: Some(payload.number("/issue/number")?),
-        is_pull_request: false,
-    };
+    let number = payload.number("/issue/number")?;
+    let subject = source.subject(source.repo()?, Some(number), false);
     let said = Said {
         source_type: "issue",
         address: payload.address("/issue/html_url"),
@@ -141,11 +138,8 @@ pub(super) fn comment(source: &Source<'_>) -> Result<Reading, Problem> {
         || payload.at("/pull_request").is_some();
     // A comment on a pull request has its number in the issue as well.
     let part = if payload.at("/issue").is_some() { "issue" } else { "pull_request" };
-    let subject = Subject {
-        repo: source.repo()?,
-        number: Some(payload.number(&format!("/{part}/number"))?),
-        is_pull_request,
-    };
+    let number = payload.number(&format!("/{part}/number"))?;
+    let subject = source.subject(source.repo()?, Some(number), is_pull_request);
     let title = payload.title(&format!("/{part}/title"));
     if is_pull_request {
         let author = payload.login(&format!("/{part}/user/login"))?;

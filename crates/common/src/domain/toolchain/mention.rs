@@ -48,7 +48,7 @@ impl Said {
                 ("commenter", json!(self.author)),
                 ("content_snippet", json!(cut(&self.text, MAX_SNIPPET))),
                 ("intent_hint", json!(Intent::of(&self.text).as_str())),
-                // `ToolchainEvent::payload` sets it in the language of the assignee.
+                // A template of the planner says it in the language of the assignee.
                 ("response_guidance", Value::Null),
             ]),
             mark: self.mark,

@@ -39,8 +39,11 @@ mod withdrawal;
 mod words;
 mod workspace;
 
-/// The namespaces of tasks: their waits are offered to the agent that must act, and to no other.
-pub const TASK_NAMESPACES: [&str; 2] = ["_toolchain", "_mail"];
+/// Whether the runs of a namespace are tasks: the service makes them, and their waits are offered to the agent that must act,
+/// and to no other. Every task type has a namespace that begins with `_`, so a further type is named nowhere else.
+pub fn is_task_namespace(name: &str) -> bool {
+    name.starts_with('_')
+}
 
 pub use action::{ActionType, EventType};
 pub use agent::{Agent, AgentDriver, MAX_CONCURRENCY};
@@ -58,7 +61,10 @@ pub use forge::Forge;
 pub use hook::{BodyKind, DeliveryState, Hook, MAX_HOOK_SECRETS};
 pub use intent::Intent;
 pub use language::Language;
-pub use order::{Placed, asks_the_same, authors_of, is_superseded, reviewer_of, supersedes};
+pub use order::{
+    Placed, asks_for_same_review, asks_the_same, authors_of, commit_of, is_superseded, reviewer_of,
+    supersedes,
+};
 pub use own::{OwnAccount, marker, marks_own, may_be_own};
 pub use payload::{is_login, is_repository};
 pub use probe::{
@@ -77,4 +83,4 @@ pub use source::Rules;
 pub use subject::Subject;
 pub use task::{EntryKind, INFRASTRUCTURE_ROLE, MAX_STEPS, SYSTEM, TaskPayload};
 pub use withdrawal::{Withdrawal, WithdrawnFrom};
-pub use workspace::workspace_revision;
+pub use workspace::{PushBranch, push_branch, workspace_revision};

@@ -32,7 +32,7 @@ impl Pull {
         let payload = source.payload;
         let number = payload.number("/pull_request/number")?;
         Ok(Self {
-            subject: Subject { repo: source.repo()?, number: Some(number), is_pull_request: true },
+            subject: source.subject(source.repo()?, Some(number), true),
             title: payload.title("/pull_request/title"),
             author: payload.login("/pull_request/user/login")?,
             branch: payload.title("/pull_request/head/ref"),
@@ -187,6 +187,7 @@ fn requested(source: &Source<'_>, pull: &Pull, from: String, reviewers: Vec<Stri
         title,
         ("pr_author", json!(pull.author)),
         ("branch", json!(pull.branch)),
+        ("head_sha", json!(pull.head)),
         // No payload names the files; `ToolchainEvent::set_changed_files` adds them.
         ("risk_level", Value::Null),
         ("changed_files", Value::Null),

@@ -52,6 +52,24 @@ impl Source<'_> {
         self.payload.repository("/repository/full_name")
     }
 
+    /// The host of the forge, by the addresses of the repository; empty where the payload has none.
+    fn server(&self) -> String {
+        let pointers =
+            ["/repository/html_url", "/run/repository/html_url", "/repository/clone_url"];
+        let mut hosts = pointers.iter().filter_map(|it| host_of(&self.payload.address(it)));
+        hosts.next().unwrap_or_default()
+    }
+
+    /// A pull request, an issue, or a commit of a repository.
+    pub(super) fn subject(
+        &self,
+        repo: String,
+        number: Option<u64>,
+        is_pull_request: bool,
+    ) -> Subject {
+        Subject { server: self.server(), repo, number, is_pull_request }
+    }
+
     /// Whether the service itself wrote the text at a pointer.
     pub(super) fn is_own(&self, author: &str, text: &str) -> bool {
         marks_own(&self.rules.own, author, text)
@@ -103,8 +121,17 @@ impl Source<'_> {
             happened_at: *happened_at,
             key: key.join("|"),
             is_among_others: false,
+            is_head: false,
         }
     }
+}
+
+/// The host of an address, with its port, in lower case.
+fn host_of(address: &str) -> Option<String> {
+    let (_, rest) = address.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next()?;
+    let host = host.rsplit('@').next().unwrap_or(host);
+    (!host.is_empty()).then(|| host.to_ascii_lowercase())
 }
 
 /// The context of an event, in the order of the specification.

@@ -158,7 +158,12 @@ mod tests {
 
     #[test]
     fn the_calls_of_the_steps_are_those_of_the_forge() {
-        let subject = Subject { repo: "o/r".to_owned(), number: Some(7), is_pull_request: true };
+        let subject = Subject {
+            server: String::new(),
+            repo: "o/r".to_owned(),
+            number: Some(7),
+            is_pull_request: true,
+        };
         let calls = |forge: Forge, event: EventType| {
             let place = Place { forge, subject: &subject, brief: "" };
             let texts = Language::ALL.iter().map(|language| steps(event, *language, Some(&place)));

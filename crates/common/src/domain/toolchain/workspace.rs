@@ -32,6 +32,31 @@ pub fn workspace_revision(payload: &TaskPayload, subject: &Subject) -> Option<St
     }
 }
 
+/// The one branch that a task pushes its work to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PushBranch {
+    /// That of this pull request.
+    OfPull(u64),
+    /// That of a build.
+    OfBuild(String),
+    /// A new one, for an issue.
+    OfIssue(String),
+}
+
+/// The branch that a task pushes its work to; none for a task that asks for no change of code.
+pub fn push_branch(payload: &TaskPayload, subject: &Subject) -> Option<PushBranch> {
+    let revision = workspace_revision(payload, subject)?;
+    if EventType::from_text(&payload.event_type)? == EventType::IssueAssigned {
+        let brief = payload.context.get("brief")?.as_str()?;
+        return Some(PushBranch::OfIssue(format!("fix/{}-{brief}", subject.number?)));
+    }
+    let pull = revision.strip_prefix("refs/pull/").and_then(|rest| rest.strip_suffix("/head"));
+    match pull.and_then(|number| number.parse().ok()) {
+        Some(number) => Some(PushBranch::OfPull(number)),
+        None => revision.strip_prefix("refs/heads/").map(|it| PushBranch::OfBuild(it.to_owned())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,8 +72,12 @@ mod tests {
             context: Map::from_iter([("branch".to_owned(), json!(branch))]),
             source: "gitea".to_owned(),
         };
-        let about =
-            |number, is_pull_request| Subject { repo: "o/r".to_owned(), number, is_pull_request };
+        let about = |number, is_pull_request| Subject {
+            server: String::new(),
+            repo: "o/r".to_owned(),
+            number,
+            is_pull_request,
+        };
         for (event, branch, number, is_pull_request, revision) in [
             ("changes_requested", "", Some(7), true, Some("refs/pull/7/head")),
             ("review_comment", "", Some(7), true, Some("refs/pull/7/head")),
@@ -66,5 +95,35 @@ mod tests {
                 workspace_revision(&payload(event, branch), &about(number, is_pull_request));
             assert_eq!(found.as_deref(), revision, "{event}");
         }
+    }
+
+    #[test]
+    fn work_is_pushed_to_the_branch_of_the_event() {
+        let payload = |event: &str, context: serde_json::Value| TaskPayload {
+            event_type: event.to_owned(),
+            action_type: "x".to_owned(),
+            steps: Vec::new(),
+            from: "alice".to_owned(),
+            context: context.as_object().cloned().unwrap_or_default(),
+            source: "gitea".to_owned(),
+        };
+        let subject = |number, is_pull_request| Subject {
+            server: String::new(),
+            repo: "o/r".to_owned(),
+            number,
+            is_pull_request,
+        };
+        let pull = payload("changes_requested", json!({}));
+        assert_eq!(push_branch(&pull, &subject(Some(7), true)), Some(PushBranch::OfPull(7)));
+        let build = payload("ci_failed", json!({"branch": "fix/x"}));
+        let of_build = Some(PushBranch::OfBuild("fix/x".to_owned()));
+        assert_eq!(push_branch(&build, &subject(None, false)), of_build);
+        let forgejo = payload("ci_failed", json!({"branch": "#9"}));
+        assert_eq!(push_branch(&forgejo, &subject(None, false)), Some(PushBranch::OfPull(9)));
+        let issue = payload("issue_assigned", json!({"brief": "slow-list"}));
+        let of_issue = Some(PushBranch::OfIssue("fix/5-slow-list".to_owned()));
+        assert_eq!(push_branch(&issue, &subject(Some(5), false)), of_issue);
+        let review = payload("review_requested", json!({}));
+        assert_eq!(push_branch(&review, &subject(Some(7), true)), None);
     }
 }

@@ -25,7 +25,7 @@ union all
     select 'end', execution.run_id from execution
     join task on task.run_id = execution.run_id
     where execution.terminal is not null and not execution.task_ended
-      and execution.namespace in ('_mail', '_toolchain')
+      and starts_with(execution.namespace, '_')
       and task.ended_at is null and task.started_at is not null
     order by execution.run_id limit $2
 )

@@ -46,7 +46,7 @@ grant insert, delete on artifact_use to surety_planner;
 grant insert, update, delete on wait, request_outcome, namespace_policy, namespace_overlay, webhook, webhook_delivery,
     worker_tool, workspace_lock, executor to surety_planner;
 grant insert on audit to surety_planner;
-grant insert, update, delete on task, escalation, agent, agent_account, hook, forge_delivery, forge_withdrawal, mail
+grant insert, update, delete on task, escalation, agent, agent_account, hook, forge_delivery, forge_withdrawal, mail, mail_language
     to surety_planner;
 grant insert, delete on task_entry to surety_planner;
 grant insert, delete on journal to surety_planner;

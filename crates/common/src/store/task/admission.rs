@@ -17,9 +17,9 @@ pub struct NewTask {
     /// The id that its run will have.
     pub run_id: Uuid,
     /// The name of its type.
-    pub task_type: &'static str,
+    pub task_type: String,
     /// The namespace of its run.
-    pub namespace: &'static str,
+    pub namespace: String,
     /// Digest of what makes the event this one.
     pub event_key: String,
     /// The delivery and the place in it; empty for tasks that the service makes.
@@ -65,8 +65,8 @@ impl NewTask {
     ) -> Self {
         Self {
             run_id,
-            task_type: "toolchain",
-            namespace: "_toolchain",
+            task_type: failed.task_type.clone(),
+            namespace: failed.namespace.clone(),
             event_key,
             origin_key: String::new(),
             payload: failed.payload.clone(),
@@ -275,8 +275,8 @@ pub(in crate::store) async fn insert_task(
     let count = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
     let stored: Option<Uuid> = sqlx::query_scalar(include_str!("../sql/insert_task.sql"))
         .bind(task.run_id)
-        .bind(task.task_type)
-        .bind(task.namespace)
+        .bind(&task.task_type)
+        .bind(&task.namespace)
         .bind(&task.event_key)
         .bind(&task.origin_key)
         .bind(&task.payload.event_type)
@@ -298,12 +298,13 @@ pub(in crate::store) async fn insert_task(
         .bind(task.created_at)
         .bind(i64::try_from(task.remind_after_s).unwrap_or(i64::MAX))
         .bind(build_commit(&task.payload))
+        .bind(&task.subject.server)
         .fetch_optional(&mut **transaction)
         .await?;
     if stored.is_some() {
         return Ok(Inserted::New);
     }
-    let before = find_by_event(transaction, task.namespace, &task.event_key).await?;
+    let before = find_by_event(transaction, &task.namespace, &task.event_key).await?;
     before.map(Inserted::Existed).ok_or_else(|| {
         // Another transaction stored it and deleted it since.
         StoreError::corrupt(format!("task of event {}", task.event_key), "it was deleted meanwhile")

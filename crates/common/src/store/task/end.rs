@@ -143,6 +143,7 @@ struct EscalationRow {
     action: String,
     chain_id: Uuid,
     forge: String,
+    server: String,
     repo: String,
     number: Option<i64>,
     is_pull_request: bool,
@@ -169,7 +170,12 @@ impl EscalationRow {
             wanted: NewEscalation {
                 action,
                 forge: self.forge,
-                subject: Subject { repo: self.repo, number, is_pull_request: self.is_pull_request },
+                subject: Subject {
+                    server: self.server,
+                    repo: self.repo,
+                    number,
+                    is_pull_request: self.is_pull_request,
+                },
                 account: self.account,
                 title: self.title,
                 body: self.body,

@@ -2,6 +2,7 @@
 
 use super::columns::stored_instant;
 use super::entry::{EntryRow, JudgedRow, Row};
+use crate::crash;
 use crate::domain::json::sha256;
 use crate::domain::signature::{EntryLine, links_digest};
 use crate::domain::toolchain::EntryKind;
@@ -47,6 +48,48 @@ pub async fn add_entry(
         else {
             return Ok(None);
         };
+        transaction.commit().await?;
+        Ok(Some(sequence))
+    })
+    .await
+}
+
+/// What the assignee of a task says that it waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitingFor<'a> {
+    /// The text; empty while it acts.
+    pub text: &'a str,
+    /// Whether the clock of the report stops meanwhile. Otherwise the forge is asked when the next reminder is due.
+    pub stops_clock: bool,
+}
+
+/// Adds an entry of the assignee as [`add_entry`] does, and in the same transaction what it waits for. An entry that says the
+/// same as before leaves the clock as it is.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn add_own_entry(
+    pool: &PgPool,
+    signing: &Signing,
+    (entry, waiting): (&NewEntry, WaitingFor<'_>),
+    outcome: impl FnOnce(i64) -> Option<NewOutcome>,
+) -> Result<Option<i64>, StoreError> {
+    within(async {
+        let Some((mut transaction, sequence)) = insert_once(pool, signing, entry, outcome).await?
+        else {
+            return Ok(None);
+        };
+        let saying = match waiting.stops_clock {
+            true => sqlx::query(include_str!("../sql/hold_task.sql"))
+                .bind(entry.run_id)
+                .bind(waiting.text)
+                .bind(entry.at),
+            false => sqlx::query(include_str!("../sql/say_waiting.sql"))
+                .bind(entry.run_id)
+                .bind(waiting.text),
+        };
+        saying.execute(&mut *transaction).await?;
+        crash::point("planner.before_entry_waits");
         transaction.commit().await?;
         Ok(Some(sequence))
     })
@@ -159,21 +202,6 @@ pub async fn list_entries(
         .bind(limit);
     let rows: Vec<Row> = within(async { Ok(listing.fetch_all(pool).await?) }).await?;
     rows.into_iter().map(|row| row.into_entry(run_id)).collect()
-}
-
-/// Stops the clock of a task while its assignee waits for others, or lets it run again where the text is empty.
-///
-/// # Errors
-/// [`StoreError`]
-pub async fn hold_task(
-    pool: &PgPool,
-    run_id: Uuid,
-    waiting_for: &str,
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    let holding =
-        sqlx::query(include_str!("../sql/hold_task.sql")).bind(run_id).bind(waiting_for).bind(now);
-    within(async { Ok(holding.execute(pool).await?) }).await.map(drop)
 }
 
 /// The wait for the next decision of a run.

@@ -3,7 +3,7 @@
 use super::admission::{Admission, to_number};
 use crate::domain::toolchain::{
     ActionType, Assignee, Forge, Ignored, Placed, Role, Subject, TaskPayload, Withdrawal,
-    WithdrawnFrom, failed_commit, reviewer_of,
+    WithdrawnFrom, commit_of, reviewer_of,
 };
 use crate::store::StoreError;
 use chrono::{DateTime, Utc};
@@ -29,8 +29,6 @@ pub struct KnownTask {
     pub ended_at: Option<DateTime<Utc>>,
     /// Its chain, and its place there, from 1.
     pub chain: (Uuid, u32),
-    /// The commit that was pushed; empty for a task about something else.
-    pub commit: String,
 }
 
 #[derive(sqlx::FromRow)]
@@ -59,15 +57,14 @@ impl KnownRow {
             "" => Map::new(),
             payload => self.context(payload)?,
         };
-        let pushed = context.get("new_sha").and_then(Value::as_str);
-        let commit =
-            pushed.or_else(|| failed_commit(action, &context)).unwrap_or_default().to_owned();
+        let commit = commit_of(action, &context).to_owned();
         let reviewer = reviewer_of(action, &context).to_owned();
         let placed = Placed {
             action,
             subject: Subject { is_pull_request: self.is_pull_request, ..subject.clone() },
             assignee,
             reviewer,
+            commit,
             happened_at: self.happened_at,
         };
         Ok(Some(KnownTask {
@@ -79,7 +76,6 @@ impl KnownRow {
             created_at: self.created_at,
             ended_at: self.ended_at,
             chain: (self.chain_id, u32::try_from(self.depth).unwrap_or(u32::MAX)),
-            commit,
         }))
     }
 
@@ -103,10 +99,14 @@ fn asked(addressee: &str) -> Option<Assignee> {
 }
 
 /// The task that an event made before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct MadeBefore {
     /// Its run.
     pub run_id: Uuid,
+    /// The agent that must act; empty while there is none.
+    pub assignee: String,
+    /// The host of the forge; empty where it is not known.
+    pub server: String,
     /// The forge's time of the last event that asked for it.
     pub asked_at: DateTime<Utc>,
 }
@@ -124,6 +124,12 @@ pub struct KnownBuild {
     pub has_pull: bool,
     /// Whom its event asked, as [`Assignee`] writes it.
     pub addressee: String,
+    /// The agent that must act; empty while there is none.
+    pub assignee: String,
+    /// Whether it ended as accepted.
+    pub is_accepted: bool,
+    /// Whether it has a report.
+    pub is_reported: bool,
 }
 
 #[derive(sqlx::FromRow)]
@@ -149,6 +155,7 @@ impl Admission {
             .bind(forge.as_str())
             .bind(&subject.repo)
             .bind(to_number(number)?)
+            .bind(&subject.server)
             .fetch_all(&mut *self.transaction)
             .await?;
         rows.into_iter().filter_map(|row| row.into_task(subject).transpose()).collect()
@@ -169,6 +176,7 @@ impl Admission {
                 .bind(forge.as_str())
                 .bind(&subject.repo)
                 .bind(to_number(number)?)
+                .bind(&subject.server)
                 .fetch_all(&mut *self.transaction)
                 .await?;
         let withdrawal = |row: WithdrawalRow| {
@@ -209,6 +217,7 @@ impl Admission {
                 .bind(accounts)
                 .bind(keeps)
                 .bind(happened_at)
+                .bind(&subject.server)
                 .execute(&mut *self.transaction)
                 .await?;
         }
@@ -242,14 +251,28 @@ impl Admission {
     /// [`StoreError`]
     pub async fn build_of(
         &mut self,
-        (forge, repo): (Forge, &str),
+        (forge, subject): (Forge, &Subject),
         commit: &str,
     ) -> Result<Option<KnownBuild>, StoreError> {
         Ok(sqlx::query_as(include_str!("../sql/task_of_build.sql"))
             .bind(forge.as_str())
-            .bind(repo)
+            .bind(&subject.repo)
             .bind(commit)
+            .bind(&subject.server)
             .fetch_optional(&mut *self.transaction)
+            .await?)
+    }
+
+    /// Whether an agent has a role.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn has_role(&mut self, agent: &str, role: Role) -> Result<bool, StoreError> {
+        let asking = "select exists (select from agent where id = $1 and $2 = any(roles))";
+        Ok(sqlx::query_scalar(asking)
+            .bind(agent)
+            .bind(role.as_str())
+            .fetch_one(&mut *self.transaction)
             .await?)
     }
 

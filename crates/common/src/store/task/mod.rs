@@ -28,7 +28,8 @@ pub use end::{EndedTask, Escalation, EscalationAction, EscalationEnd, NewEscalat
 pub use end::{end_escalation, end_task, take_escalations};
 pub use entry::EntryRow;
 pub use history::{
-    DecisionWait, NewEntry, add_entry, decision_wait, hold_task, list_entries, report_task,
+    DecisionWait, NewEntry, WaitingFor, add_entry, add_own_entry, decision_wait, list_entries,
+    report_task,
 };
 pub use judged::{JudgedTask, task_history};
 pub use known::{KnownBuild, KnownTask, MadeBefore};
@@ -37,5 +38,5 @@ pub use row::{
 };
 pub use upkeep::{
     OpenTasks, TaskCause, TaskKind, count_open_tasks, due_tasks, look_again, remind_task,
-    say_waiting, start_tasks, try_assign,
+    start_tasks, try_assign,
 };

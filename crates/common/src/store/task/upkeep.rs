@@ -98,18 +98,6 @@ pub async fn start_tasks(
     within(async { Ok(starting.execute(pool).await?) }).await.map(drop)
 }
 
-/// Notes what the assignee of a task says that it waits for; the clock of the report goes on.
-///
-/// # Errors
-/// [`StoreError`]
-pub async fn say_waiting(pool: &PgPool, run_id: Uuid, waiting_for: &str) -> Result<(), StoreError> {
-    let saying =
-        sqlx::query("update task set waiting_for = $2 where run_id = $1 and ended_at is null")
-            .bind(run_id)
-            .bind(waiting_for);
-    within(async { Ok(saying.execute(pool).await?) }).await.map(drop)
-}
-
 /// Notes what the assignee of a task waits for, which is looked at again when the next reminder would be due.
 ///
 /// # Errors

@@ -4,6 +4,7 @@ pub mod apply_patch;
 pub mod edit_file;
 pub mod find_symbol;
 pub mod forge;
+pub mod forge_push;
 pub mod glob;
 pub mod grep;
 pub mod http_get;

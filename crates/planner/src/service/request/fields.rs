@@ -2,7 +2,7 @@
 
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::MAX_NAMESPACE;
-use surety_common::domain::toolchain::TASK_NAMESPACES;
+use surety_common::domain::toolchain::is_task_namespace;
 
 /// The longest path of a folder in bytes, Linux's limit.
 const MAX_WORKSPACE: usize = 4095;
@@ -19,11 +19,11 @@ pub(in crate::service) fn named(namespace: String) -> Result<String, Problem> {
 /// # Errors
 /// `type_mismatch`
 pub(in crate::service) fn check_open(namespace: &str) -> Result<(), Problem> {
-    if !TASK_NAMESPACES.contains(&namespace) {
+    if !is_task_namespace(namespace) {
         return Ok(());
     }
     let message = format!(
-        "{namespace:?} is reserved for tasks, which events and messages make; use another one"
+        "{namespace:?} is reserved: names that begin with _ are those of tasks, which events and messages make; use another one"
     );
     Err(Problem::at(Code::TypeMismatch, "namespace", message))
 }

@@ -5,6 +5,7 @@ use super::requests::{REPO, at, end_all, pull, put, states, take, task};
 use super::{Bench, LOGIN, quick};
 use serde_json::{Value, json};
 use sqlx::PgPool;
+use surety_e2e::forge::Failure;
 
 /// A job of a commit's build that failed at a minute.
 fn status(commit: &str, job: &str, minute: u32) -> Value {
@@ -95,8 +96,34 @@ async fn the_author_of_the_pull_request_gets_the_build_that_was_a_task_of_anothe
     let named = take(planner, "workflow_run", &workflow(&commit, 2)).await;
     assert_eq!((states(&first), states(&named)), (vec![Created], vec![Created]));
     assert_ne!(first[0].run_id, named[0].run_id);
+    assert!(task(planner, first[0].run_id).await.is_superseded, "two work on one build");
     let more = take(planner, "status", &status(&commit, "store", 3)).await;
     assert_eq!((states(&more), more[0].run_id), (vec![Existed], named[0].run_id));
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn a_job_that_fails_after_the_fix_of_its_build_was_accepted_asks_for_nothing(pool: PgPool) {
+    // The forge is asked by the gate, so an accepted task has a newer commit.
+    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
+    let planner = &*bench.planner;
+    let commit = "d".repeat(40);
+    let first = take(planner, "workflow_run", &workflow(&commit, 1)).await;
+    assert_eq!(states(&first), [Created]);
+    end_all(&pool).await;
+    let late = take(planner, "status", &status(&commit, "store", 9)).await;
+    assert_eq!((states(&late), late[0].run_id), (vec![Existed], first[0].run_id));
+    assert_eq!(late[0].assignee, "dev", "the task that is named has an assignee");
+    // What failed before and fails again is a failure of its own.
+    let again = take(planner, "workflow_run", &workflow(&commit, 12)).await;
+    assert_eq!(states(&again), [Created]);
+    // The newest commit of the pull request was not replaced, whatever was accepted.
+    let (double, repo) = (&bench.forges[0].double, bench.forges[0].repo.clone());
+    let head = double.change(|state| state.repo(&repo).map(|repo| repo.pulls[&1].commit.clone()));
+    let head = head.expect("a pull request");
+    let of_head = take(planner, "status", &status(&head, "unit", 13)).await;
+    assert_eq!(states(&of_head), [Created]);
+    end_all(&pool).await;
+    assert_eq!(states(&take(planner, "status", &status(&head, "store", 14)).await), [Created]);
 }
 
 #[sqlx::test(migrations = "../common/migrations")]

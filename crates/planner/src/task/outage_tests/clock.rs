@@ -1,11 +1,14 @@
 //! The forge decides whether the assignee's own part holds, and is asked again.
 
 use super::super::admit;
+use super::super::end::infrastructure_task;
+use super::super::ensure_started;
 use super::super::upkeep::{Asking, round};
 use super::{Bench, quick};
 use sqlx::PgPool;
 use std::time::{Duration, Instant};
-use surety_common::store::{self, StoredTask};
+use surety_common::domain::toolchain::{Agent, Language};
+use surety_common::store::{self, Admission, StoredTask};
 use surety_e2e::forge::Failure;
 
 #[sqlx::test(migrations = "../common/migrations")]
@@ -41,4 +44,33 @@ async fn a_reminder_is_counted_once_the_own_part_does_not_hold_any_more(pool: Pg
     one.double.change(|state| state.status(&one.repo, "surety", (&head, "test", "failure")));
     let task = looked().await;
     assert_eq!((task.reminders, task.waiting_for.as_str()), (1, ""), "{task:?}");
+    assert!(task.instructions.starts_with("Reminder 1 of 2: no action report"), "{task:?}");
+    assert!(task.instructions.is_ascii(), "its assignee reads English: {task:?}");
+    // The assignee is registered with another language.
+    let found = store::find_agent(&pool, &task.assignee).await.expect("a row").expect("an agent");
+    let agent = Agent { language: Language::Zh, ..found };
+    store::put_agent(&pool, &agent, "test", planner.now()).await.expect("an agent");
+    let task = looked().await;
+    assert_eq!(task.reminders, 2);
+    assert!(task.instructions.starts_with("第 2 次提醒（共 2 次）"), "{task:?}");
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn a_task_of_the_infrastructure_which_needs_no_report_is_not_reminded_of_one(pool: PgPool) {
+    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
+    let (planner, one) = (&bench.planner, &bench.forges[0]);
+    let events = one.event("pull_request_rejected", "reviewed", 1);
+    let admitted = admit(planner, "1", &events).await.expect("admitted");
+    let run_id = admitted.tasks[0].run_id.expect("a task");
+    let failed = store::find_task(&pool, run_id).await.expect("a row").expect("a task");
+    let infra = infrastructure_task(planner, &failed, "forge_api_unreachable").await;
+    let infra = infra.expect("no outage").expect("an agent");
+    let mut admission = Admission::begin(&pool, []).await.expect("a transaction");
+    admission.insert(&infra).await.expect("a row");
+    admission.commit().await.expect("a task");
+    ensure_started(planner, infra.run_id).await.expect("a run");
+    let started = store::find_task(&pool, infra.run_id).await.expect("a row").expect("a task");
+    assert!(started.started_at.is_some(), "{started:?}");
+    assert_eq!(started.remind_at, None, "no clock runs for a report that is not needed");
+    assert!(!started.instructions.contains("Without it the task fails"), "{started:?}");
 }

@@ -69,6 +69,12 @@ async fn the_coordinator_and_the_infrastructure_are_handed_what_was_read_and_app
         let text = fixed(&coordinator.instructions, run_id, caused);
         insta::assert_snapshot!(format!("{language}__task_failed"), text);
 
+        let written = "select title, body from escalation where run_id = $1 and action = 'issue'";
+        let written: (String, String) =
+            sqlx::query_as(written).bind(run_id).fetch_one(&pool).await.expect("an issue");
+        let text = fixed(&format!("{}\n\n{}", written.0, written.1), run_id, caused);
+        insta::assert_snapshot!(format!("{language}__issue"), text);
+
         let infra = infrastructure_task(planner, &failed, "forge_api_unreachable").await;
         let infra = infra.expect("no outage").expect("an agent");
         let text = fixed(&infra.instructions, run_id, infra.run_id);
@@ -80,7 +86,10 @@ async fn the_coordinator_and_the_infrastructure_are_handed_what_was_read_and_app
 async fn the_receiver_of_a_message_is_handed_what_was_read_and_approved(pool: PgPool) {
     let bench = Bench::start(&pool, &[], quick()).await;
     let planner = &*bench.planner;
-    for kind in [MailKind::Inform, MailKind::Request] {
+    let languages = Language::ALL.iter();
+    let kinds = languages.flat_map(|it| [(*it, MailKind::Inform), (*it, MailKind::Request)]);
+    for (language, kind) in kinds {
+        store::put_mail_language(&pool, "ops", language).await.expect("a language");
         let message = Message {
             kind,
             from: "dev".to_owned(),
@@ -95,6 +104,14 @@ async fn the_receiver_of_a_message_is_handed_what_was_read_and_approved(pool: Pg
         assert_eq!((task.assignee.as_str(), task.namespace.as_str()), ("ops", "_mail"));
         let deadline = sent.deadline_at.to_rfc3339_opts(SecondsFormat::Secs, true);
         let text = fixed(&task.instructions, Uuid::nil(), sent.id).replace(&deadline, DEADLINE);
-        insta::assert_snapshot!(format!("mail__{}", kind.as_str()), text);
+        let name = match language {
+            Language::En => format!("mail__{}", kind.as_str()),
+            Language::Zh => format!("mail__zh__{}", kind.as_str()),
+        };
+        insta::assert_snapshot!(name, text);
+        // The run that is leased has the same words.
+        let run = store::find_run(&pool, sent.id).await.expect("a row").expect("a run");
+        let plan = run.plan.expect("a plan");
+        assert_eq!(plan.steps[0].description, task.instructions.trim());
     }
 }

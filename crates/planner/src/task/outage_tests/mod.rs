@@ -7,11 +7,16 @@ mod clock;
 mod context;
 mod handed;
 mod late;
+mod named;
 mod own;
 mod posting;
 mod requests;
 mod rounds;
+mod servers;
+mod third_type;
 mod together;
+
+pub(super) use third_type::Ticket;
 
 use super::{ForgePort, TaskRules};
 use crate::planner::{Keys, Place, Planner, TaskSetup};

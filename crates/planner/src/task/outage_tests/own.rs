@@ -4,8 +4,10 @@ use super::super::reading;
 use super::{Bench, quick};
 use serde_json::json;
 use sqlx::PgPool;
+use std::time::Duration;
 use surety_common::domain::toolchain::{Delivery, Forge, Ignored, Reading, marker};
 use surety_e2e::forge::Failure;
+use surety_forge::Times;
 use uuid::Uuid;
 
 #[sqlx::test(migrations = "../common/migrations")]
@@ -38,4 +40,18 @@ async fn the_account_of_the_service_is_asked_of_the_forge(pool: PgPool) {
     assert_eq!(one.arrived("current_user"), 1, "it is asked once");
     // Every account can copy the mark.
     assert!(matches!(read("mallory", &marked).await, Reading::Tasks(_)));
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn a_forge_that_hangs_keeps_no_other_from_naming_its_own_account(pool: PgPool) {
+    let slow = Failure::Slow(Duration::from_secs(60));
+    let times = Times { attempt: Duration::from_secs(120), ..quick() };
+    let bench = Bench::start(&pool, &[slow.clone(), slow], times).await;
+    bench.forges[1].fails("current_user", 1000);
+    let marked = format!("No push was found. {}", marker(Uuid::now_v7()));
+    for _ in 0..2 {
+        let rules = reading(&bench.planner, Forge::Gitea, marked.as_bytes()).await;
+        assert_eq!(rules.own, ["surety"], "the forge that answers");
+    }
+    assert_eq!(bench.forges[0].arrived("current_user"), 1, "it is asked once");
 }

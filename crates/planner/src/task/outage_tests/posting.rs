@@ -77,7 +77,12 @@ async fn caused(planner: &Planner, run_id: Uuid) -> Vec<(Uuid, String)> {
 /// The second attempt, once the forge answers again: a rate limit ends by the clock.
 async fn written(planner: &Planner, one: &OneForge, run_id: Uuid) -> Row {
     let deadline = Instant::now() + Duration::from_secs(30);
-    let subject = Subject { repo: one.repo.clone(), number: Some(1), is_pull_request: true };
+    let subject = Subject {
+        server: String::new(),
+        repo: one.repo.clone(),
+        number: Some(1),
+        is_pull_request: true,
+    };
     while planner.escalations.changed_files("gitea", &subject).await.is_none() {
         assert!(Instant::now() < deadline, "{:?}: the forge does not answer", one.failure);
         sleep(Duration::from_millis(50)).await;
