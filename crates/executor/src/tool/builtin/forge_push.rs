@@ -1,6 +1,6 @@
 //! `forge_push`: the work on a task goes to the branch of its event, by the assignee's own account.
 //!
-//! The run's clone has it, so the step loop makes the call; see [`crate::step`]. No argument names a branch.
+//! The run's clone has it, so the step loop makes the call. No argument names a branch.
 
 use crate::tool::builtin::support::{read, spec};
 use crate::tool::error::ToolError;
