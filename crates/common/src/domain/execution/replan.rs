@@ -111,11 +111,12 @@ impl Draft {
             StepState::Failed => false,
         };
         let failed = step.state == StepState::Failed;
+        let hint = self.hint_of_failure(index);
         if !stays {
             self.step_event(graph, index, StepEvent::Replanned, "the next revision begins")?;
         }
         if failed || !has_open_call {
-            self.forget_attempt(index);
+            self.begin_attempt(index, hint);
         }
         let Some(step) = self.execution.step_mut(index) else { return Ok(()) };
         keep_in_place(step, index);
