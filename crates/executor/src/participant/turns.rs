@@ -273,8 +273,7 @@ impl Participants {
         let waits = step.wait.as_deref().map(|wait| wait.id);
         let goes_on = |held: &StoredLease| waits == Some(held.wait_id) && !held.answered;
         let next_wait = held.filter(goes_on).map(|held| held.wait_id);
-        let identity = caller.name().to_owned();
-        let wait_id = next_wait.unwrap_or_default();
+        let (identity, wait_id) = (caller.name().to_owned(), next_wait.unwrap_or_default());
         // This executor may not know the tools of workers that are connected to others.
         self.workshop.tools.refresh().await;
         let known = KnownStep { identity, wait_id, record, index, events };
