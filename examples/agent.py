@@ -6,6 +6,7 @@ python agent.py GENERATED ADDRESS TOKEN_FILE IDLE; docs/drivers.md explains each
 import json
 import sys
 import threading
+import time
 
 import grpc
 
@@ -49,10 +50,23 @@ def beat(fence, done, paused):
             paused.set()
 
 
-wait = Duration(seconds=int(idle))
-while leased := driver.LeaseStep(api.LeaseStepRequest(driver_id="agent.py", wait=wait), metadata=token):
-    if not leased.HasField("lease"):
-        break
+def lease_step():
+    """Leases the next step, or None after IDLE seconds without one. An executor that restarts answers early, or not at all."""
+    until = time.monotonic() + int(idle)
+    while (left := until - time.monotonic()) > 0:
+        wait = Duration(seconds=int(left) + 1)
+        try:
+            leased = driver.LeaseStep(api.LeaseStepRequest(driver_id="agent.py", wait=wait), metadata=token)
+            if leased.HasField("lease"):
+                return leased
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.UNAVAILABLE:
+                raise
+        time.sleep(1)
+    return None
+
+
+while leased := lease_step():
     lease, context = leased.lease, leased.context
     fence = api.StepFence(run_id=lease.run_id, step_id=lease.step_id, lease_epoch=lease.lease_epoch)
     done, paused = threading.Event(), threading.Event()

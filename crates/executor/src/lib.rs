@@ -74,11 +74,11 @@ pub async fn serve(
         announce("executor", &listener);
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
-    let (secrets, servers) = secrets(&setup)?;
+    let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
+    let (secrets, servers) = secrets(&setup, endpoints.as_ref())?;
     let forges = Forges::open(&setup.common.forges()?)?;
     let task_tools = Arc::new(tools.with_task_tools(!forges.is_empty())?);
     let prompt = prompt(&setup.models)?;
-    let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
     if let Some(endpoints) = endpoints.clone() {
         tokio::spawn(endpoints.check_at_start("executor", shutdown.clone()));
     }

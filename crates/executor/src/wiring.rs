@@ -31,12 +31,17 @@ pub(crate) fn tools(setup: &Setup) -> Result<Arc<tool::Registry>, tool::Registry
     tool::Registry::with_builtin(&settings).map(Arc::new)
 }
 
-/// Reads the secrets of tools and of MCP servers, and keeps them out of this process's log.
-pub(crate) fn secrets(setup: &Setup) -> Result<(tool::Secrets, tool::McpHost), ServeError> {
+/// Reads the secrets of tools and of MCP servers. They and the keys of models are kept out of the outputs of tools, and out
+/// of this process's log: a tool of this process reads a file of a workspace that holds a key, such as `.env`.
+pub(crate) fn secrets(
+    setup: &Setup,
+    endpoints: Option<&surety_model::Endpoints>,
+) -> Result<(tool::Secrets, tool::McpHost), ServeError> {
     let listed = setup.executor.executor_secrets.clone().unwrap_or_default();
     let servers = setup.executor.mcp_servers()?;
     let headers = tool::McpHost::headers(&servers)?;
-    let hidden = tool::McpHost::header_secrets(&headers);
+    let mut hidden = tool::McpHost::header_secrets(&headers);
+    hidden.extend(endpoints.into_iter().flat_map(surety_model::Endpoints::secrets));
     let secrets = tool::Secrets::load_with(&listed.0, &hidden)?;
     telemetry::redact_logs(Arc::clone(secrets.redactor()));
     let servers = tool::McpHost::prepare(servers, headers, &secrets)?;

@@ -92,6 +92,8 @@ pub(crate) struct Attempts<'a> {
     /// The end of the total time, which begins with the first slot.
     deadline: Option<Clock>,
     retries: u32,
+    /// The most tokens of the reply that are asked for.
+    most_output: u32,
 }
 
 impl<'a> Attempts<'a> {
@@ -108,6 +110,11 @@ impl<'a> Attempts<'a> {
             levels: Levels::of(client, request),
             deadline: None,
             retries: 0,
+            most_output: {
+                let asked = request.max_output_tokens.unwrap_or(client.profile.max_output_tokens);
+                let known = client.endpoint().most_output(&client.profile.model);
+                known.map_or(asked, |known| asked.min(known))
+            },
         }
     }
 
@@ -126,7 +133,7 @@ impl<'a> Attempts<'a> {
                 return Err(last);
             }
             let is_last_try = self.retries >= self.client.profile.retries;
-            if self.levels.goes_on(&failed, is_last_try) {
+            if self.asks_for_less(&failed) || self.levels.goes_on(&failed, is_last_try) {
                 continue;
             }
             let asked = failed.error.retry_after();
@@ -147,6 +154,17 @@ impl<'a> Attempts<'a> {
             last = Some(failed.error);
             sleep(pause).await;
         }
+    }
+
+    /// Whether a shorter reply is asked for, because the model gives none of this length.
+    fn asks_for_less(&mut self, failed: &Failed) -> bool {
+        let refusal = failed.refusal.as_deref();
+        let shorter = refusal.and_then(|refusal| refusal.shorter_reply(self.most_output));
+        if let Some(shorter) = shorter {
+            self.client.endpoint().bound_output(&self.client.profile.model, shorter);
+            self.most_output = shorter;
+        }
+        shorter.is_some()
     }
 
     /// Keeps every request for this model back until the time that the endpoint names.
@@ -185,10 +203,7 @@ impl<'a> Attempts<'a> {
             messages: &self.normal.messages,
             schema: self.request.schema.as_ref(),
             level: self.levels.present(),
-            max_output_tokens: self
-                .request
-                .max_output_tokens
-                .unwrap_or(client.profile.max_output_tokens),
+            max_output_tokens: self.most_output,
             temperature: self.request.temperature.or(client.profile.temperature),
         };
         let mut was_told = false;
@@ -263,7 +278,9 @@ async fn allowed(client: &Client, deadline: Option<Clock>) -> Result<(), Failed>
     let Some((until, mut error)) = endpoint.held_back(&profile.model) else { return Ok(()) };
     let left = until.saturating_duration_since(Clock::now());
     if left <= LONGEST_PAUSE && deadline.is_none_or(|deadline| until < deadline) {
-        sleep(left).await;
+        // Those that are kept back come with a random part each, not all at once.
+        let first = profile.retry_pause;
+        sleep(pause(pauses(first).next().unwrap_or(first), Some(left), first)).await;
         return Ok(());
     }
     if endpoint.is_probe_due(&profile.model) && client.ask_for_model().await.is_ok() {

@@ -20,6 +20,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 const MAX_REPLY: usize = 16 * 1024 * 1024;
 /// The most bytes of an error's body that are read.
 const MAX_ERROR: usize = 64 * 1024;
+/// Content types of servers that do not know what they send; so is none at all.
+const UNSAID: [&str; 2] = ["text/plain", "application/octet-stream"];
 /// How long the end of the body may take after the last event. Then the connection can be used again.
 const END_GRACE: Duration = Duration::from_millis(250);
 
@@ -80,7 +82,11 @@ impl Client {
         let arrived = if kind.starts_with("text/event-stream") {
             self.stream(response, &mut clocks, &mut clean).await?
         } else if kind.starts_with("application/json") {
-            self.whole(response, &mut clocks, &mut clean).await?
+            let body = self.reply_body(response, &mut clocks).await?;
+            self.whole(&body, &mut clean)?
+        } else if kind.is_empty() || UNSAID.iter().any(|unsaid| kind.starts_with(unsaid)) {
+            let body = self.reply_body(response, &mut clocks).await?;
+            self.whole_or_events(&kind, &body, &mut clean)?
         } else {
             return Err(self.bad(format!("its content type is {:?}", failure::shown(&kind))));
         };
@@ -120,20 +126,42 @@ impl Client {
         }
     }
 
-    async fn whole(
+    fn whole(&self, body: &[u8], clean: &mut Clean<'_>) -> Result<Arrived, Failed> {
+        let mut arrived = Arrived::default();
+        let taken = take_whole(self.profile.api, body, &mut arrived, &mut |part| clean.take(part));
+        taken.map_err(|broken| self.broken(broken))?;
+        Ok(arrived)
+    }
+
+    /// A reply whose header does not say whether it is a stream.
+    fn whole_or_events(
         &self,
-        response: Response,
-        clocks: &mut Clocks,
+        kind: &str,
+        body: &[u8],
         clean: &mut Clean<'_>,
     ) -> Result<Arrived, Failed> {
+        if body.trim_ascii_start().starts_with(b"{") {
+            return self.whole(body, clean);
+        }
+        let (mut reader, mut arrived) = (EventReader::default(), Arrived::default());
+        let events = reader.push(body).map_err(|why| self.bad(why.to_owned()))?;
+        if events.is_empty() {
+            return Err(self.bad(format!("its content type is {:?}", failure::shown(kind))));
+        }
+        for event in events {
+            let taken =
+                take_event(self.profile.api, &event, &mut arrived, &mut |part| clean.take(part));
+            taken.map_err(|broken| self.broken(broken))?;
+        }
+        if arrived.end.is_none() { Err(self.cut()) } else { Ok(arrived) }
+    }
+
+    async fn reply_body(&self, response: Response, clocks: &mut Clocks) -> Result<Vec<u8>, Failed> {
         let body = self.body(response, clocks, MAX_REPLY).await?;
         if body.len() >= MAX_REPLY {
             return Err(self.bad("the reply has more than 16 MiB".to_owned()));
         }
-        let mut arrived = Arrived::default();
-        let taken = take_whole(self.profile.api, &body, &mut arrived, &mut |part| clean.take(part));
-        taken.map_err(|broken| self.broken(broken))?;
-        Ok(arrived)
+        Ok(body)
     }
 
     /// The body up to `most` bytes.
@@ -194,7 +222,10 @@ impl Client {
         let (code, mut said) = failure::read(body);
         self.redactor.redact(&mut said);
         let location = location.map(|location| self.clean(&location));
-        let refusal = Refusal { status, code, said, retry_after, location };
+        self.failed(Refusal { status, code, said, retry_after, location })
+    }
+
+    fn failed(&self, refusal: Refusal) -> Failed {
         let error = refusal.error(&self.endpoint().name, &self.profile);
         Failed { error, refusal: Some(Box::new(refusal)) }
     }
@@ -203,16 +234,15 @@ impl Client {
     fn broken(&self, broken: Broken) -> Failed {
         match broken {
             Broken::Malformed(why) => self.bad(why),
-            Broken::Error { code, mut said } => {
+            Broken::Error { status, code, mut said } => {
                 self.redactor.redact(&mut said);
                 let status = match code.as_str() {
                     "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota" => 429,
                     "invalid_request_error" | "context_length_exceeded" | "BadRequestError" => 400,
                     "authentication_error" | "permission_error" => 401,
-                    _ => 503,
+                    _ => status.unwrap_or(503),
                 };
-                let refusal = Refusal { status, code, said, retry_after: None, location: None };
-                Failed::new(refusal.error(&self.endpoint().name, &self.profile))
+                self.failed(Refusal { status, code, said, retry_after: None, location: None })
             }
         }
     }

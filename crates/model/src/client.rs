@@ -7,12 +7,24 @@ use crate::wire::anthropic;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Url};
 use std::sync::Arc;
-use surety_common::domain::redact::Redactor;
+use surety_common::config::Secret;
+use surety_common::domain::redact::{Redactor, SHORTEST_SECRET};
 use surety_common::tls::http_client;
 
 /// Where a key stands in Anthropic's form.
 const API_KEY: &str = "x-api-key";
 const API_VERSION: &str = "anthropic-version";
+/// What stands for a key in a text that repeats it.
+pub(crate) const SECRET: &str = "model-key";
+
+/// What of a profile is a secret: its key, each header from a file, and the last word of it, such as a token behind
+/// `Bearer`.
+pub(crate) fn secrets(profile: &Profile) -> impl Iterator<Item = &str> {
+    let headers = profile.secret_headers.values().map(Secret::expose);
+    let words = headers.clone().filter_map(|value| value.rsplit(' ').next());
+    let words = words.filter(|word| word.len() >= SHORTEST_SECRET);
+    profile.key.iter().map(Secret::expose).chain(headers).chain(words)
+}
 
 /// Asks the model of one profile.
 pub(crate) struct Client {
@@ -49,8 +61,7 @@ impl Client {
         let headers = headers(&profile).ok_or_else(|| {
             wrong("headers", "cannot stand in a request. Correct them".to_owned())
         })?;
-        let secrets = profile.key.iter().chain(profile.secret_headers.values());
-        let redactor = Redactor::new(secrets.map(|secret| ("model-key", secret.expose())));
+        let redactor = Redactor::new(secrets(&profile).map(|secret| (SECRET, secret)));
         Ok(Self {
             http: http(&profile, &call_url)?,
             call_url,

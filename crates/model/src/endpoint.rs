@@ -37,6 +37,8 @@ pub(crate) struct Endpoint {
     levels: Mutex<HashMap<String, Known>>,
     /// How long requests may be, for the models that refused one as too long.
     lengths: Mutex<HashMap<String, (Length, Instant)>>,
+    /// How many tokens a reply may have, for the models that refused to give so many as were asked for.
+    outputs: Mutex<HashMap<String, (u32, Instant)>>,
     /// The models that are not asked before a time, where the endpoint said so.
     holds: Mutex<HashMap<String, Hold>>,
 }
@@ -83,6 +85,7 @@ impl Endpoint {
             breaker: Mutex::new(Breaker::new(threshold, open)),
             levels: Mutex::new(HashMap::new()),
             lengths: Mutex::new(HashMap::new()),
+            outputs: Mutex::new(HashMap::new()),
             holds: Mutex::new(HashMap::new()),
         }
     }
@@ -136,6 +139,18 @@ impl Endpoint {
             // Another text, whose tokens are counted otherwise, or another model.
             lengths.remove(model);
         }
+    }
+
+    /// The most tokens of a reply of a model, where it gives fewer than a profile asks for. It is found anew after a while.
+    pub(crate) fn most_output(&self, model: &str) -> Option<u32> {
+        let outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let (most, since) = outputs.get(model).copied()?;
+        (since.elapsed() < KNOWN_FOR).then_some(most)
+    }
+
+    pub(crate) fn bound_output(&self, model: &str, most: u32) {
+        let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        outputs.insert(model.to_owned(), (most, Instant::now()));
     }
 
     fn lengths(&self) -> MutexGuard<'_, HashMap<String, (Length, Instant)>> {

@@ -2,7 +2,7 @@
 
 use crate::ask::advice;
 use crate::chat::ChatModel;
-use crate::client::Client;
+use crate::client::{Client, SECRET, secrets};
 use crate::endpoint::{Endpoint, Health};
 use crate::error::{Blame, ChatError};
 use crate::profile::{Api, ModelUse, Profile, ProfileError, Profiles};
@@ -83,6 +83,13 @@ impl Endpoints {
     pub fn secret_files(&self) -> impl Iterator<Item = &Path> {
         let profiles = self.profiles.profiles.values();
         profiles.flat_map(|profile| &profile.secret_files).map(PathBuf::as_path)
+    }
+
+    /// The keys and the secret headers of all profiles with the name that stands for them, for a process that keeps them
+    /// out of what its tools put out and out of its log.
+    pub fn secrets(&self) -> impl Iterator<Item = (String, Secret)> {
+        let secrets = self.profiles.profiles.values().flat_map(secrets);
+        secrets.map(|secret| (SECRET.to_owned(), Secret::new(secret)))
     }
 
     /// The profiles.

@@ -145,6 +145,7 @@ fn shown(tools: &[&str]) -> Result<Vec<Message>, String> {
         observations: &observations,
         called: &called,
         notice: "",
+        hint: "",
         answers: &[],
         left: Left { rounds: 1, tool_calls: 1, ..Left::default() },
     };

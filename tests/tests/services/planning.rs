@@ -166,7 +166,7 @@ fn refusal<T: std::fmt::Debug>(answer: Result<T, Status>) -> Result<String> {
 async fn a_refused_plan_is_corrected_as_often_as_the_limit_says_and_then_the_run_ends() -> Result<()>
 {
     let stage = Stage::start().await?;
-    let limits = v1::Limits { planning_retry: Some(2), ..v1::Limits::default() };
+    let limits = v1::Limits { planning_retry: Some(3), ..v1::Limits::default() };
     let run_id = stage.goal(limits).await?;
     // What a person sends without a lease is answered and counts as nothing.
     for _ in 0..4 {
@@ -179,7 +179,9 @@ async fn a_refused_plan_is_corrected_as_often_as_the_limit_says_and_then_the_run
         ensure!(refused == "no_json_object", "{refused}");
     }
     for (source, code, left) in [
-        (text("no plan"), "no_json_object", 2),
+        (text("no plan"), "no_json_object", 3),
+        // Of a run without a plan there is nothing to patch.
+        (patch(&json!({"remove_steps": ["a"], "reason": "x"})), "plan_not_found", 2),
         (text("{\"title\": \"t\", \"steps\": []}"), "steps_empty", 1),
     ] {
         let refused = stage.refused(&run_id, 0, source).await?;
@@ -205,7 +207,7 @@ async fn a_refused_plan_is_corrected_as_often_as_the_limit_says_and_then_the_run
     ensure!(status.message().contains("plan_parse_failed"), "{status:?}");
     let ended = stage.ended(&run_id).await?;
     ensure!(ended == v1::StopReason::PlanParseFailed, "{ended:?}");
-    stage.has_usage_of(&run_id, 3).await?;
+    stage.has_usage_of(&run_id, 4).await?;
     stage.deployment.finish().await
 }
 
@@ -388,7 +390,7 @@ async fn a_changed_environment_is_a_reason_for_another_plan_that_its_planner_see
     let driver = v1::Driver::Remote.into();
     let request = v1::CreateRunRequest { driver, ..request(&plan(&steps), "") };
     let run_id = stage.deployment.create_run(request).await?.id;
-    stage.agent.work(&run_id).await?;
+    let held = stage.agent.work(&run_id).await?;
     let ask = |cause: v1::ReplanCause| v1::RequestReplanRequest {
         run_id: run_id.clone(),
         reason: "the server moved".to_owned(),
@@ -399,6 +401,10 @@ async fn a_changed_environment_is_a_reason_for_another_plan_that_its_planner_see
     let refused = refusal(plans.request_replan(ask(v1::ReplanCause::StepFailed)).await)?;
     ensure!(refused == "type_mismatch", "{refused}");
     plans.request_replan(ask(v1::ReplanCause::EnvironmentChanged)).await?;
+    // The step begins anew with the next plan: its agent learns at once that its decision has no outcome.
+    let late = json!({"action": "next_plan"}).to_string();
+    let late = refusal(stage.agent.submit(&held, &late).await)?;
+    ensure!(late == "lease_lost", "{late}");
     let (lease, context) = stage.lease(&run_id).await?;
     ensure!(context.cause() == v1::ReplanCause::EnvironmentChanged, "{context:#?}");
     ensure!(context.reason.contains("the server moved"), "{context:#?}");

@@ -255,8 +255,8 @@ async fn a_lease_of_one_step_is_none_of_another_step_of_its_run() -> Result<()> 
     mixed_up.lease.step_id = if work.lease.step_id == "s" { "t" } else { "s" }.to_owned();
     let text = write().to_string();
     let refused = tokio::time::timeout(PATIENCE, agent.submit(&mixed_up, &text)).await;
-    let refused = reason(refused.context("the call has no answer")?)?;
-    ensure!(refused == "lease_lost", "{refused}");
+    ensure!(reason(refused.context("the call has no answer")?)? == "lease_lost");
+    ensure!(reason(agent.release(&mixed_up).await)? == "lease_lost", "and it is not released");
     agent.take_turns(work, &[write(), next_plan()]).await?;
     agent.take_turns(agent.work(&run_id).await?, &[write(), next_plan()]).await?;
     stage.done(&run_id).await?;

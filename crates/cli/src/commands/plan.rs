@@ -35,7 +35,7 @@ enum PlanCommand {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Submit a plan, or a patch of the plan, for a run that waits for one or is at work.
+    /// Submit a plan, or a patch of the plan, for a run that waits for one; `surety replan` makes a run at work wait.
     Submit(Box<Submit>),
 }
 

@@ -30,6 +30,11 @@ impl Listed {
             | What::Checked => true,
             What::Opened | What::Closed => false,
         });
+        let is_about_it = last.is_some_and(|event| {
+            let digest = contract.verdict.as_ref().map(|verdict| verdict.digest.as_str());
+            event.what == What::Checked
+                && digest.is_some_and(|digest| event.detail.ends_with(digest))
+        });
         match (last.map(|event| event.what), verdict) {
             (Some(What::EndedWithoutVerdict), None) => "no verdict: the agent stopped".to_owned(),
             (Some(What::EndedWithoutVerdict), Some(before)) => {
@@ -37,6 +42,11 @@ impl Listed {
             }
             (Some(What::StoppedRefused), Some(verdict)) => {
                 format!("{verdict}; the agent stopped")
+            }
+            // The verdict is about another plan or another state of the workspace.
+            (Some(What::Proposed | What::Checked), Some(before)) if !is_about_it => {
+                let alone = if self.is_served { "" } else { "; no agent is connected" };
+                format!("no verdict of the last work{alone} (before: {before})")
             }
             (Some(_) | None, Some(verdict)) => verdict,
             (Some(_) | None, None) if self.is_served => "no verdict yet".to_owned(),
@@ -95,6 +105,17 @@ mod tests {
             listed.contract.note(What::Decided, "x");
             assert_eq!(listed.outcome(), word);
         }
+        // A later round without a verdict is about other work, unless the workspace is the same.
+        listed.contract.note(What::Checked, "accepted at d");
+        assert_eq!(listed.outcome(), "accepted");
+        for what in [What::Checked, What::Proposed] {
+            listed.contract.note(what, "accept_check_failed at another");
+            assert_eq!(listed.outcome(), "no verdict of the last work (before: accepted)");
+        }
+        listed.is_served = false;
+        let alone = "no verdict of the last work; no agent is connected (before: accepted)";
+        assert_eq!(listed.outcome(), alone);
+        listed.is_served = true;
         listed.contract.note(What::EndedWithoutVerdict, "changed");
         let left = "no verdict of the last work: the agent stopped (before: accepted)";
         assert_eq!(listed.outcome(), left);

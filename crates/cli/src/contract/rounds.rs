@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::file::{Contract, Decided, What, now};
 use super::last_round::LastRound;
 use super::store::Store;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::verify::{
     Caution, Kept, OVERLAY_READABLE, Scene, StartFrom, Subject, Traces, VerdictFile, as_left,
     check_programs, default_verdict_file, judge, origin_of,
@@ -86,15 +86,34 @@ pub async fn judge_contract(judging: Judging<'_>) -> Result<Judgement, Failure> 
     let mut verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
     verdict.sign(client)?;
     let file = if writes { Some(default_verdict_file(root, &client.folder)?) } else { None };
-    if let Some(file) = &file {
-        verdict.write(file)?;
-    }
-    store.change(|contract| {
-        record(contract, &verdict, file.as_deref());
+    store.change(|open| {
+        still_open(&contract, open)?;
+        if let Some(file) = &file {
+            verdict.write(file)?;
+        }
+        record(open, &verdict, file.as_deref());
         // With the contract: a later one has no round of an earlier one.
         store.keep_round(&LastRound::of(&verdict, file.as_deref()))
     })?;
     Ok(Judgement { verdict, file })
+}
+
+/// Looks whether the open contract is still the one that a round began with: a round takes minutes, and its verdict is about
+/// the base and the checks of then.
+fn still_open(began: &Contract, open: &Contract) -> Result<(), Failure> {
+    let advice = "Ask for a round again: it is about what is open now.";
+    let identity = |contract: &Contract| {
+        (contract.opened_at.clone(), contract.opened_by.clone(), contract.commit.clone())
+    };
+    if identity(began) != identity(open) || began.checks != open.checks {
+        let message = "the contract was closed while the round was at work, and another one is open; nothing was recorded";
+        return Err(Failure::new(Code::ContractMissing, message, advice));
+    }
+    if began.proposal != open.proposal {
+        let message = "another plan was proposed while the round was at work; nothing was recorded";
+        return Err(Failure::new(Code::VerificationFailed, message, advice));
+    }
+    Ok(())
 }
 
 fn record(contract: &mut Contract, verdict: &VerdictFile, file: Option<&std::path::Path>) {
@@ -136,5 +155,27 @@ fn readable() -> Caution {
         check: String::new(),
         detail: "the agent runs outside the sandbox, where it can read the files of hidden checks"
             .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::Proposal;
+    use crate::contract::fixture::contract;
+
+    #[test]
+    fn a_round_is_recorded_only_in_the_contract_and_for_the_plan_that_it_began_with() {
+        let began = contract();
+        let mut open = began.clone();
+        open.note(What::Checked, "another round ended meanwhile");
+        open.rounds += 1;
+        assert!(still_open(&began, &open).is_ok());
+        let another = Contract { opened_at: "later".to_owned(), ..began.clone() };
+        let failure = still_open(&began, &another).unwrap_err();
+        assert!(failure.to_text().contains("contract_missing"), "{failure:?}");
+        open.proposal = Some(Proposal { revision: 1, plan: "{}".to_owned() });
+        let failure = still_open(&began, &open).unwrap_err();
+        assert!(failure.to_text().contains("verification_failed"), "{failure:?}");
     }
 }

@@ -175,9 +175,13 @@ impl Driver {
             namespaces: asked.namespaces,
             labels: asked.labels,
         };
-        let mut executor = self.executor.clone();
-        let leasing = executor.lease_step(within_time(request, Duration::from_secs(seconds)));
-        let leased = match self.unless_ended(cancel, &self.url, leasing).await {
+        let executor = self.executor.clone();
+        let request = within_time(request, Duration::from_secs(seconds));
+        let mut leasing = executor.clone();
+        let leasing = async move { leasing.lease_step(request).await };
+        let giver = executor.clone();
+        let give_back = |leased| give_back(giver, leased);
+        let leased = match self.unless_given_up(cancel, &self.url, leasing, give_back).await {
             Err(Failure::Said(said)) if said.code == "run_terminal" => {
                 let value = json!({"leased": false, "ended": said.message});
                 return Ok(Answer { text: bounded(said.message), value });
@@ -316,6 +320,46 @@ impl Driver {
             .map_err(|status| Failure::from_service(url, &status))
     }
 
+    /// As [`Self::unless_ended`], for a call that leases. One that the client gives up goes on, and what it leases is given
+    /// back: the agent does not learn of it, and heartbeats would keep it.
+    pub(super) async fn unless_given_up<T, F>(
+        &self,
+        cancel: &CancellationToken,
+        url: &str,
+        call: impl Future<Output = Result<tonic::Response<T>, Status>> + Send + 'static,
+        give_back: impl FnOnce(T) -> F + Send + 'static,
+    ) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut call = tokio::spawn(call);
+        let answer = tokio::select! {
+            answer = &mut call => Some(answer),
+            () = cancel.cancelled() => None,
+            () = self.ended.cancelled() => None,
+        };
+        let is_given_up = cancel.is_cancelled() || self.ended.is_cancelled();
+        match answer {
+            Some(answer) if !is_given_up => answer
+                .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?
+                .map(tonic::Response::into_inner)
+                .map_err(|status| Failure::from_service(url, &status)),
+            answer => {
+                tokio::spawn(async move {
+                    let answer = match answer {
+                        Some(answer) => answer,
+                        None => call.await,
+                    };
+                    if let Ok(Ok(leased)) = answer {
+                        give_back(leased.into_inner()).await;
+                    }
+                });
+                Err(cancelled())
+            }
+        }
+    }
+
     fn failure(&self, status: &Status) -> Failure {
         Failure::from_service(&self.url, status)
     }
@@ -339,6 +383,18 @@ fn cancelled() -> Failure {
 
 fn unleased() -> Failure {
     Failure::new(Code::ValueInvalid, "no step is leased", "Lease one with surety_lease.")
+}
+
+/// Gives a step back that a call leased after its client gave it up.
+async fn give_back(mut executor: Executor, leased: v1::LeaseStepResponse) {
+    let Some(lease) = leased.lease else { return };
+    let v1::StepLease { run_id, step_id, lease_epoch, .. } = lease;
+    let fence = Some(v1::StepFence { run_id, step_id, lease_epoch });
+    let reason = "the call of the agent was cancelled".to_owned();
+    let request = v1::ReleaseStepRequest { fence, reason };
+    if let Err(status) = executor.release_step(within_time(request, Duration::ZERO)).await {
+        note(&format!("surety: a step was leased for a cancelled call and not released: {status}"));
+    }
 }
 
 async fn beat(mut executor: Executor, driver_id: String, fence: v1::StepFence, every: Duration) {

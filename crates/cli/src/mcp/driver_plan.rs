@@ -64,9 +64,13 @@ impl Driver {
             namespaces: asked.namespaces,
             labels: asked.labels,
         };
-        let mut planner = self.planner();
-        let leasing = planner.lease_plan(within_time(request, Duration::from_secs(seconds)));
-        let leased = self.unless_ended(cancel, self.planner_url(), leasing).await?;
+        let planner = self.planner();
+        let request = within_time(request, Duration::from_secs(seconds));
+        let (mut leasing, giver) = (planner.clone(), planner.clone());
+        let leasing = async move { leasing.lease_plan(request).await };
+        let give_back = |leased| give_back(giver, leased);
+        let url = self.planner_url();
+        let leased = self.unless_given_up(cancel, url, leasing, give_back).await?;
         let (Some(lease), Some(context)) = (leased.lease, leased.context) else {
             let text = "no run needs a plan now; call surety_lease_plan again".to_owned();
             let value = json!({"leased": false, "what_next": text});
@@ -166,6 +170,17 @@ impl Driver {
         let request = v1::ReleasePlanRequest { fence: Some(plan.fence.clone()), reason };
         let released = self.planner().release_plan(within_time(request, Duration::ZERO)).await;
         released.map(drop).map_err(|status| Failure::from_service(self.planner_url(), &status))
+    }
+}
+
+/// Gives a plan back that a call leased after its client gave it up.
+async fn give_back(mut planner: Planner, leased: v1::LeasePlanResponse) {
+    let Some(v1::PlanLease { run_id, lease_epoch, .. }) = leased.lease else { return };
+    let fence = Some(v1::PlanFence { run_id, lease_epoch });
+    let reason = "the call of the agent was cancelled".to_owned();
+    let request = v1::ReleasePlanRequest { fence, reason };
+    if let Err(status) = planner.release_plan(within_time(request, Duration::ZERO)).await {
+        note(&format!("surety: a plan was leased for a cancelled call and not released: {status}"));
     }
 }
 

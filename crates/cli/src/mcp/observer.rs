@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use surety_common::domain::problem::Warning;
 use surety_executor::round::Begun;
-use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{Ask, Propose, ReportStep, within};
@@ -113,6 +113,8 @@ impl Observer {
 
     pub(super) fn propose(&self, proposed: Propose) -> Result<Answer, Failure> {
         let text = proposed.into_plan()?;
+        // The verdict of a round is about the checks that it began with.
+        let _one = self.one_round()?;
         let (contract, warnings) = self.change(|contract| {
             let (_, warnings) = contract.propose(&text)?;
             Ok((contract.clone(), warnings))
@@ -191,11 +193,7 @@ impl Observer {
         listener: Option<UnboundedSender<Begun>>,
     ) -> Result<Answer, Failure> {
         self.used.store(true, Ordering::Relaxed);
-        let Ok(_one) = self.round.try_lock() else {
-            let message = "a round of this workspace is at work";
-            let advice = "Wait for its answer, or cancel it; surety_status shows what it came to.";
-            return Err(Failure::new(Code::RoundRunning, message, advice));
-        };
+        let _one = self.one_round()?;
         // Before anything is read: a contract without checks costs nothing.
         self.store.open()?.plan()?;
         let scene = self.opening.scene().await?;
@@ -222,6 +220,15 @@ impl Observer {
         let mut value = summary(&verdict, file);
         value["what_next"] = json!(next_of(&verdict, file));
         Ok(Answer { text: bounded(judged_text(&verdict, file)), value })
+    }
+
+    /// The right to carry out a round, or to change what one is about.
+    fn one_round(&self) -> Result<MutexGuard<'_, ()>, Failure> {
+        self.round.try_lock().map_err(|_| {
+            let message = "a round of this workspace is at work";
+            let advice = "Wait for its answer, or cancel it; surety_status shows what it came to.";
+            Failure::new(Code::RoundRunning, message, advice)
+        })
     }
 
     /// Says, and records, that a connection ended without a verdict about what is there.
@@ -253,10 +260,16 @@ impl Observer {
                 }
             }
         };
-        // A client that only looks whether the server starts is no agent that stopped.
-        if self.used.load(Ordering::Relaxed) {
+        // A client that only looks whether the server starts is no agent that stopped. But the last verdict must not stand
+        // for a workspace that was changed after it, by an agent that used its own tools alone.
+        let is_used = self.used.load(Ordering::Relaxed);
+        if is_used || contract.verdict.is_some() {
             self.store.change(|contract| {
-                contract.note(What::EndedWithoutVerdict, &why);
+                let last = contract.events.last();
+                let is_said = last.is_some_and(|it| it.what == What::EndedWithoutVerdict);
+                if is_used || !is_said {
+                    contract.note(What::EndedWithoutVerdict, &why);
+                }
                 Ok(())
             })?;
         }

@@ -195,6 +195,32 @@ fn a_client_that_only_looks_whether_the_server_starts_is_no_agent_that_stopped()
 }
 
 #[test]
+fn a_verdict_does_not_stand_for_what_an_agent_changed_with_its_own_tools_later() {
+    let home = broken();
+    let list = || Ended::of(&home.command(&["contract", "list"]).output().unwrap());
+    home.put("product.txt", "fixed\n");
+    let mut client = Client::open(&home, &[]);
+    client.call("surety_verdict", json!({})).ok();
+    client.end();
+    // Nothing was changed since.
+    Client::open(&home, &[]).end();
+    list().is(0, "accepted");
+    assert!(!list().stdout.contains("no verdict"), "{:#?}", list());
+    // The next session of the agent calls no tool of the server, and works.
+    let session = Client::open(&home, &[]);
+    home.put("product.txt", "broken again\n");
+    session.end();
+    list().is(0, "no verdict of the last work: the agent stopped (before: accepted)");
+    // One that checks and is killed.
+    let mut client = Client::open(&home, &[]);
+    client.call("surety_check", json!({})).ok();
+    list().is(0, "no verdict of the last work (before: accepted)");
+    kill(Pid::from_raw(client.process()), Signal::SIGKILL).unwrap();
+    drop(client);
+    list().is(0, "no verdict of the last work; no agent is connected (before: accepted)");
+}
+
+#[test]
 fn an_agent_that_stopped_without_a_verdict_stands_in_the_lists() {
     let home = broken();
     let mut client = Client::open(&home, &[]);

@@ -9,6 +9,7 @@ mod compatible;
 mod contract;
 mod flow;
 mod folder;
+mod given_up;
 mod hook;
 mod hostile;
 mod http;

@@ -16,10 +16,16 @@ fn page() -> String {
 /// The JSON block after a line of the page that begins so.
 #[track_caller]
 fn block_after(page: &str, begin: &str) -> Value {
-    let (_, below) = page.split_once(&format!("\n{begin}")).unwrap_or_else(|| panic!("{begin}"));
-    let (_, block) = below.split_once("```json\n").unwrap();
-    let (block, _) = block.split_once("```").unwrap();
+    let block = text_after(page, begin, "json");
     serde_json::from_str(block).unwrap_or_else(|error| panic!("{begin}: {error}: {block}"))
+}
+
+/// The block in a language after a line of the page that begins so.
+#[track_caller]
+fn text_after<'p>(page: &'p str, begin: &str, language: &str) -> &'p str {
+    let (_, below) = page.split_once(&format!("\n{begin}")).unwrap_or_else(|| panic!("{begin}"));
+    let (_, block) = below.split_once(&format!("```{language}\n")).unwrap();
+    block.split_once("```").unwrap().0
 }
 
 /// The commands below a value.
@@ -99,4 +105,21 @@ fn the_server_of_each_agent_starts() {
         client.call("surety_status", json!({})).ok();
         client.end();
     }
+}
+
+#[test]
+fn the_settings_in_other_languages_name_the_server_that_starts() {
+    let page = page();
+    let codex: toml::Table = text_after(&page, "### Codex", "toml").parse().unwrap();
+    let codex = serde_json::to_value(codex).unwrap()["mcp_servers"]["surety"].clone();
+    assert_eq!((&codex["command"], &codex["args"]), (&json!("surety"), &json!(["mcp"])));
+    // In seconds: a round takes minutes.
+    assert!(codex["tool_timeout_sec"].as_u64().unwrap() >= 600, "{codex}");
+    assert!(codex["startup_timeout_sec"].is_u64(), "{codex}");
+    let goose: Value = serde_saphyr::from_str(text_after(&page, "### Goose", "yaml")).unwrap();
+    let goose = &goose["extensions"]["surety"];
+    assert_eq!((&goose["cmd"], &goose["args"]), (&json!("surety"), &json!(["mcp"])));
+    let settings = (&goose["type"], &goose["enabled"], &goose["name"]);
+    assert_eq!(settings, (&json!("stdio"), &json!(true), &json!("surety")));
+    assert!(goose["timeout"].as_u64().unwrap() >= 600, "{goose}");
 }

@@ -1,6 +1,7 @@
 //! Long rounds: progress, cancellation, tasks, and an agent that goes on writing.
 
 use crate::client::{Called, Client};
+use crate::flow::plan;
 use crate::support::Home;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -190,5 +191,32 @@ fn a_workspace_that_the_agent_goes_on_writing_to_is_refused() {
     assert_eq!(verdict.value["round"], 2);
     let verdict = client.call("surety_verdict", json!({})).ok();
     assert_eq!(verdict.value["accepted"], true, "{verdict:#?}");
+    client.end();
+}
+
+/// A check that shows that it began, and ends by itself some time later.
+const SLOW: &str = "verify:\n  - {id: quick, kind: command_success, target: \"true\"}\n  - {id: long, kind: \
+                    command_success, target: sleep 5}\n";
+
+#[test]
+fn a_round_is_no_verdict_of_a_contract_that_was_opened_meanwhile() {
+    let home = Home::with(&[(".surety/checks.yaml", SLOW), ("product.txt", "one\n")]);
+    let mut client = Client::open(&home, &[]);
+    let id = begin(&mut client, "surety_verdict");
+    at_work(&mut client);
+    // What the round is about stays: another plan could drop its checks.
+    let proposed = plan(json!(["product.txt"]));
+    client.call("surety_propose_plan", proposed).fails("round_running", "cancel it");
+    // A person closes the contract and opens the next one.
+    let contracts = std::fs::read_dir(home.home.join(".local/share/surety/contracts")).unwrap();
+    let contract = contracts.flatten().next().unwrap().path().join("contract.json");
+    std::fs::rename(&contract, contract.with_file_name("closed.json")).unwrap();
+    let opened = home.command(&["contract", "new"]).output().unwrap();
+    assert!(opened.status.success(), "{opened:?}");
+    let answer = client.answer(id);
+    Called::of(&answer["result"]).fails("contract_missing", "again");
+    assert!(!home.verdict_file().exists(), "it is the verdict of no contract");
+    let status = client.call("surety_status", json!({})).ok();
+    assert_eq!((&status.value["rounds"], &status.value["verdict"]), (&json!(0), &Value::Null));
     client.end();
 }

@@ -57,7 +57,7 @@ pub async fn due(
     within(async { Ok(due.fetch_all(pool).await?) }).await
 }
 
-/// The leased decisions of a run whose step's time is over at `now`, each with the time for which no participant had
+/// The decisions of a run whose step's time is over at `now` and was while they were leased, each with the time for which no participant had
 /// leased it.
 ///
 /// # Errors

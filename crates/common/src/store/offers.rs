@@ -122,6 +122,28 @@ impl Offers {
         let (of_tasks, namespaces): (Vec<String>, Vec<String>) =
             namespaces.into_iter().partition(is_task);
         let mut picked = self.pick_tasks(dedicated, &of_tasks, now).await?;
+        let found =
+            self.pick(dedicated, (turns, namespaces.as_slice()), (scopes, now), &mut picked).await;
+        if let Err(error) = found {
+            // They wait again, each at its place.
+            return self.hand_out(picked, Err(error)).await;
+        }
+        if picked.is_empty() {
+            return Ok(false);
+        }
+        let orders: Vec<LeaseOrder> = picked.iter().map(order).collect();
+        let leased = lease_waits(dedicated, &orders, now).await;
+        self.hand_out(picked, leased).await
+    }
+
+    /// Offered waits in the scopes, each with the participant that has waited longest.
+    async fn pick(
+        &self,
+        dedicated: &mut DedicatedConnection,
+        (turns, namespaces): (&mut Turns, &[String]),
+        (scopes, now): (BTreeMap<Scope, usize>, DateTime<Utc>),
+        picked: &mut Vec<(Uuid, Want)>,
+    ) -> Result<(), StoreError> {
         let mut taken = HashSet::new();
         for (scope, count) in scopes {
             let fitting: Vec<String> =
@@ -143,12 +165,7 @@ impl Offers {
                 picked.push((offer.id, want));
             }
         }
-        if picked.is_empty() {
-            return Ok(false);
-        }
-        let orders: Vec<LeaseOrder> = picked.iter().map(order).collect();
-        let leased = lease_waits(dedicated, &orders, now).await;
-        self.hand_out(picked, leased).await
+        Ok(())
     }
 
     /// Offered waits of tasks, each with the participant of its assignee that has waited longest.
@@ -300,5 +317,35 @@ mod tests {
         ] {
             assert_eq!(["a", "b"].map(|name| scope.fits(name)), expected, "{scope:?}");
         }
+    }
+
+    #[sqlx::test(migrations = "./migrations")]
+    async fn a_participant_keeps_its_place_when_the_statement_of_another_scope_fails(
+        pool: sqlx::PgPool,
+    ) {
+        let wait_id = Uuid::from_u128(7);
+        let opened = "insert into wait (id, run_id, kind, namespace, priority, opened_at, withheld) \
+                      values ($1, $1, 'decision', 'default', 0, now(), false)";
+        sqlx::query(opened).bind(wait_id).execute(&pool).await.unwrap();
+        let offers = Offers::of(WaitKind::Decision, pool.clone(), 0);
+        let want = |labels: BTreeMap<String, String>| {
+            let (offers, scope) = (offers.clone(), Scope { labels, ..Scope::default() });
+            let holder = ("agent".to_owned(), "one".to_owned());
+            tokio::spawn(async move { offers.next(scope, holder, 10_000).await })
+        };
+        let served = want(BTreeMap::new());
+        // A text that no column of JSON takes.
+        let broken = want([("a".to_owned(), "\0".to_owned())].into());
+        while offers.wants().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let mut dedicated = DedicatedConnection::new(pool);
+        let mut turns = Turns::default();
+        offers.run_once(&mut dedicated, &mut turns).await.unwrap_err();
+        broken.abort();
+        assert!(broken.await.unwrap_err().is_cancelled());
+        assert!(!offers.run_once(&mut dedicated, &mut turns).await.unwrap());
+        let lease = served.await.unwrap().expect("its place was kept");
+        assert_eq!(lease.wait_id, wait_id);
     }
 }

@@ -98,7 +98,7 @@ pub struct StoredLease {
     pub expires_at: DateTime<Utc>,
     /// Whether the wait is answered, and the answer not carried out yet.
     pub answered: bool,
-    /// For how long no participant had leased the wait.
+    /// For how long no participant had leased the wait, with the time since an expiry.
     pub unleased: TimeDelta,
 }
 
@@ -217,19 +217,21 @@ pub async fn lease_wait(
     within(async { Ok(leasing.fetch_optional(pool).await?) }).await
 }
 
-/// The lease of a participant, if it still holds it.
+/// The lease of a participant, if it still holds it at `now`: until it is leased again, one that has expired is held.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn find_lease(
     pool: &PgPool,
     lease: &HeldLease,
+    now: DateTime<Utc>,
 ) -> Result<Option<StoredLease>, StoreError> {
     let HeldLease { run_id, lease_epoch, identity } = lease;
     let found = sqlx::query_as(include_str!("sql/find_lease.sql"))
         .bind(run_id)
         .bind(lease_epoch)
-        .bind(identity);
+        .bind(identity)
+        .bind(now);
     let row: Option<(Uuid, DateTime<Utc>, bool, i64)> =
         within(async { Ok(found.fetch_optional(pool).await?) }).await?;
     Ok(row.map(|(wait_id, expires_at, answered, free_ms)| {

@@ -25,13 +25,17 @@ fn at(
 
 /// A run of one step that waits for its driver since second 10.
 async fn waiting(pool: &PgPool) -> Execution {
+    waiting_as(pool, |wait| wait).await
+}
+
+async fn waiting_as(pool: &PgPool, change: impl FnOnce(Wait) -> Wait) -> Execution {
     let row = make(pool, 1, 1).await;
     let begun = at(&row, 10, |draft| {
         draft.lease(Uuid::from_u128(9));
         draft.lease_steps(&graph(1), 1).map(drop)
     });
     let row = applied(pool, begun).await;
-    let wait = Wait::new(WAIT, WaitingOn::Driver, later(10), "a decision".to_owned());
+    let wait = change(Wait::new(WAIT, WaitingOn::Driver, later(10), "a decision".to_owned()));
     applied(pool, at(&row, 10, |draft| draft.await_reply(&graph(1), 0, wait))).await
 }
 
@@ -47,9 +51,48 @@ fn held(lease: &WaitLease) -> HeldLease {
     HeldLease { run_id, lease_epoch, identity: "agent".to_owned() }
 }
 
+/// For how long the wait was without a lease, as one that its participant holds says at a time.
+async fn unleased_at(pool: &PgPool, lease: &WaitLease, seconds: i64) -> i64 {
+    let found = store::find_lease(pool, &held(lease), later(seconds)).await.unwrap();
+    found.expect("it is held").unleased.num_seconds()
+}
+
 async fn unleased(pool: &PgPool, lease: &WaitLease) -> i64 {
-    let found = store::find_lease(pool, &held(lease)).await.unwrap().expect("it is held");
-    found.unleased.num_seconds()
+    unleased_at(pool, lease, 0).await
+}
+
+/// The steps whose time is over at a time.
+async fn late(pool: &PgPool, lease: &WaitLease, seconds: i64) -> Vec<Uuid> {
+    let late = store::late_steps(pool, lease.run_id, later(seconds)).await.unwrap();
+    let due = store::due(pool, later(seconds), 10, &[]).await.unwrap();
+    let is_due = due.iter().any(|(cause, _)| *cause == store::Cause::Step);
+    assert_eq!(is_due, !late.is_empty(), "the scan and the run agree");
+    late.into_iter().map(|(id, _)| id).collect()
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn the_clock_of_a_step_stands_still_from_the_end_of_a_lease_that_expired(pool: PgPool) {
+    let limited = |wait| Wait { step_index: Some(0), step_deadline_s: Some(60), ..wait };
+    waiting_as(&pool, limited).await;
+    // It began at 10, so its time is over at 70 + 5. The lease ends at 25, and no participant asks for it.
+    let first = lease(&pool, 15).await;
+    assert_eq!(late(&pool, &first, 1000).await, Vec::<Uuid>::new(), "the agent was gone by then");
+    assert_eq!(unleased_at(&pool, &first, 24).await, 5);
+    assert_eq!(unleased_at(&pool, &first, 125).await, 105, "it comes back under its old lease");
+    // A sign of life at 125 goes on with the lease, and with the clock.
+    let beats = store::WaitHeartbeats::start(pool.clone());
+    let extended = beats.extend(vec![held(&first)], later(125)).await.unwrap();
+    assert_eq!(extended.first().and_then(|it| *it).map(|it| it.expires_at), Some(later(135)));
+    assert_eq!(unleased_at(&pool, &first, 130).await, 105);
+    for second in [135, 145, 155, 165, 175] {
+        beats.extend(vec![held(&first)], later(second)).await.unwrap();
+    }
+    assert_eq!(
+        late(&pool, &first, 174).await,
+        Vec::<Uuid>::new(),
+        "100 s of it were without a lease"
+    );
+    assert_eq!(late(&pool, &first, 175).await, [WAIT]);
 }
 
 #[sqlx::test(migrations = "./migrations")]

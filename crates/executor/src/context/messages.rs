@@ -5,6 +5,7 @@ use super::left::Left;
 use super::observation::{placeholder, report_line};
 use super::system::{ToolLine, system, words_of_workers};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use surety_common::domain::check::AcceptCheck;
 use surety_common::domain::decision::ExecuteDecision;
 use surety_common::domain::execution::GivenAnswer;
 use surety_common::domain::json::Value;
@@ -15,10 +16,10 @@ use surety_common::domain::todo::{Todo, TodoStatus};
 
 /// The reports of workers that are shown of one turn; earlier ones are counted.
 const REPORTS: usize = 10;
-/// The longest text in the arguments of an earlier call that is shown whole, in bytes, and what is shown of a longer
-/// one. Arguments have up to 1 MiB, and clients of gRPC take messages of 4 MiB where they set nothing.
-const ARGUMENT_BYTES: usize = 4 << 10;
-const ARGUMENT_HEAD: usize = 1 << 10;
+/// The longest text of an earlier turn that is shown whole, in bytes, and what is shown of a longer one. A reply has up to
+/// 1 MiB, and clients of gRPC take messages of 4 MiB where they set nothing.
+const EARLIER_BYTES: usize = 4 << 10;
+const EARLIER_HEAD: usize = 1 << 10;
 
 /// What a driver decides from.
 #[derive(Debug, Clone)]
@@ -45,6 +46,8 @@ pub struct Scene<'a> {
     pub called: &'a BTreeMap<String, u32>,
     /// What the driver is told before this turn; may be empty.
     pub notice: &'a str,
+    /// Why the attempt follows another; may be empty.
+    pub hint: &'a str,
     /// What people answered to the questions of the run's drivers.
     pub answers: &'a [GivenAnswer],
     /// What is left of the limits.
@@ -62,7 +65,8 @@ pub fn messages(scene: &Scene<'_>) -> Normal {
     for (place, turn) in window.iter().enumerate() {
         let is_last = place + 1 == window.len();
         messages.push(Message::new(Role::Assistant, said(turn, is_last)));
-        messages.push(Message::new(Role::User, came_to(turn, &newest, scene.observations)));
+        let came_to = came_to((turn, is_last), &newest, scene.observations);
+        messages.push(Message::new(Role::User, came_to));
     }
     let told = window.last().is_some_and(|turn| turn.correction == scene.notice);
     if !scene.notice.is_empty() && !told {
@@ -116,11 +120,14 @@ fn opening(scene: &Scene<'_>, window: &[PastTurn]) -> String {
         lines.push("It needs no evidence.".to_owned());
     }
     for check in step.verify.iter().filter(|check| !check.is_hidden()) {
-        lines.push(format!(
-            "It must hold at the end of the step: {} {}",
-            check.kind.as_str(),
-            check.target
-        ));
+        lines.push(format!("It must hold at the end of the step: {}", check_line(check)));
+    }
+    for check in plan.verify.iter().filter(|check| !check.is_hidden() && check.required) {
+        let owner = check.owner.as_str();
+        lines.push(format!("The run is accepted when: {} (of the {owner})", check_line(check)));
+    }
+    if !scene.hint.is_empty() {
+        lines.push(marked(scene.hint));
     }
     if !step.write_scope.is_empty() {
         lines.push(format!("It may write only: {}", step.write_scope.join(", ")));
@@ -141,6 +148,16 @@ fn opening(scene: &Scene<'_>, window: &[PastTurn]) -> String {
     lines.extend(words_of_workers(scene.tools));
     lines.extend(folded(scene, window));
     lines.join("\n")
+}
+
+/// A check by its kind, its target and its parameters.
+fn check_line(check: &AcceptCheck) -> String {
+    let mut line = format!("{} {}", check.kind.as_str(), check.target);
+    for (name, value) in &check.params {
+        let value = Value::String(value.clone()).to_compact();
+        line.push_str(&format!(" {name}={value}"));
+    }
+    line
 }
 
 /// The answers that stand beside no turn of the window: to other steps, and to earlier turns and attempts.
@@ -172,13 +189,16 @@ fn folded(scene: &Scene<'_>, window: &[PastTurn]) -> Option<String> {
     Some(format!("Earlier calls of this attempt that are not shown: {}.", counts.join(", ")))
 }
 
-/// The decision of a turn: the last one whole, of earlier ones long arguments are cut.
+/// The decision of a turn: the last one whole, of earlier ones long texts are cut.
 fn said(turn: &PastTurn, is_last: bool) -> String {
     match &turn.decision {
         Some(decision) if is_last => decision_text(decision),
         Some(decision) => {
             let mut decision = decision.clone();
+            let ExecuteDecision { speak, reason, goal_check, .. } = &mut decision;
+            [speak, reason, goal_check].into_iter().for_each(cut);
             if let Some(call) = &mut decision.tool_call {
+                cut(&mut call.name);
                 shorten(&mut call.arguments);
             }
             decision_text(&decision)
@@ -190,19 +210,23 @@ fn said(turn: &PastTurn, is_last: bool) -> String {
 /// Cuts every long text of a value.
 fn shorten(value: &mut Value) {
     match value {
-        Value::String(text) if text.len() > ARGUMENT_BYTES => {
-            let bytes = text.len();
-            text.truncate(text.floor_char_boundary(ARGUMENT_HEAD));
-            text.push_str(&format!(" [... {bytes} bytes in all; the call had them whole]"));
-        }
+        Value::String(text) => cut(text),
         Value::Array(values) => values.iter_mut().for_each(shorten),
         Value::Object(fields) => fields.iter_mut().for_each(|(_, value)| shorten(value)),
-        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn cut(text: &mut String) {
+    let bytes = text.len();
+    if bytes > EARLIER_BYTES {
+        text.truncate(text.floor_char_boundary(EARLIER_HEAD));
+        text.push_str(&format!(" [... {bytes} bytes in all; the turn had them whole]"));
     }
 }
 
 fn came_to(
-    turn: &PastTurn,
+    (turn, is_last): (&PastTurn, bool),
     newest: &BTreeSet<u32>,
     observations: &HashMap<String, String>,
 ) -> String {
@@ -217,7 +241,11 @@ fn came_to(
         parts.push(format!("Answer of {by} to your question:\n{answer}"));
     }
     if !turn.correction.is_empty() {
-        parts.push(marked(&turn.correction));
+        let mut correction = turn.correction.clone();
+        if !is_last {
+            cut(&mut correction);
+        }
+        parts.push(marked(&correction));
     }
     if parts.is_empty() {
         parts.push(format!("Turn {} was applied.", turn.number));

@@ -25,6 +25,9 @@ struct Situation {
     entries: Vec<Entry>,
     called: BTreeMap<String, u32>,
     notice: &'static str,
+    hint: &'static str,
+    /// The checks of the run.
+    accepted: Vec<AcceptCheck>,
     /// The todos that drivers made.
     todos: Vec<Todo>,
     /// The step's own checks.
@@ -181,6 +184,7 @@ fn todo(id: &str, content: &str, status: TodoStatus) -> Todo {
 fn shown(situation: &Situation) -> String {
     let mut plan = plan();
     plan.steps[0].verify.clone_from(&situation.checks);
+    plan.verify.clone_from(&situation.accepted);
     let events: Vec<Event> = (1..)
         .zip(&situation.entries)
         .map(|(sequence, entry)| Event {
@@ -220,6 +224,7 @@ fn shown(situation: &Situation) -> String {
         observations: &observations,
         called: &situation.called,
         notice: situation.notice,
+        hint: situation.hint,
         answers: &situation.answers,
         left: Left {
             rounds: 60 - rounds,

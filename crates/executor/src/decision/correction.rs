@@ -16,6 +16,32 @@ pub struct Legal<'a> {
     pub pending_confirmation: bool,
 }
 
+/// The most bytes of a driver's own text that a refusal repeats: an answer repeats it four times, and clients of gRPC take
+/// messages of 4 MiB where they set nothing.
+const QUOTED: usize = 100;
+/// The most bytes of what does not fit a schema.
+const FAULTS: usize = 1 << 10;
+
+/// A text of the driver in quotes, or its beginning.
+pub(super) fn quoted(text: &str) -> String {
+    match text.get(..text.floor_char_boundary(QUOTED)) {
+        Some(start) if start.len() < text.len() => {
+            format!("{start:?} (the first of {} bytes)", text.len())
+        }
+        Some(_) | None => format!("{text:?}"),
+    }
+}
+
+/// What does not fit a schema, in one text of bounded length: a path has keys that the driver chose.
+pub(crate) fn faults(wrong: &[String]) -> String {
+    let mut text = wrong.join("; ");
+    if text.len() > FAULTS {
+        text.truncate(text.floor_char_boundary(FAULTS));
+        text.push_str(" [...]");
+    }
+    text
+}
+
 /// Composes the correction: the code, the error, the legal actions, and for a tool that cannot be
 /// called the list of those that can. `detail` describes the error.
 pub fn correct(code: Code, detail: &str, legal: &Legal<'_>) -> String {

@@ -7,6 +7,7 @@ mod read;
 mod shape;
 mod validate;
 
+pub(crate) use correction::faults;
 pub use correction::{Legal, correct};
 pub use read::{Classified, Reading, classify, parse_decision};
 pub use shape::words;

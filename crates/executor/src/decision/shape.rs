@@ -1,5 +1,6 @@
 //! The types and the shape of a decision: which action requires which fields.
 
+use super::correction::quoted;
 use surety_common::domain::decision::{Abort, Action, ExecuteDecision};
 use surety_common::domain::fields::{TypedFields, read_optional_object};
 use surety_common::domain::json::Value;
@@ -105,7 +106,7 @@ fn read_action(text: &str, warnings: &mut Vec<Warning>) -> Result<Action, Proble
         Problem::at(
             Code::ActionUnknown,
             "action",
-            format!("{text:?} is not an action; send one of {known}"),
+            format!("{} is not an action; send one of {known}", quoted(text)),
         )
     })?;
     if action.as_str() != text {

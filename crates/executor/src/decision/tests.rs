@@ -184,3 +184,14 @@ proptest! {
         prop_assert_eq!(call.arguments, json::parse(&arguments).unwrap().value);
     }
 }
+
+#[test]
+fn a_long_value_is_repeated_by_its_beginning_only() {
+    let long = format!(r#"{{"action":"{}"}}"#, "\u{301}".repeat(500_000));
+    let problem = parse_decision(&long).expect_err("no action");
+    assert_eq!(problem.code, Code::ActionUnknown);
+    assert!(problem.message.len() < 1000, "{}", problem.message.len());
+    assert!(problem.message.contains("the first of 1000000 bytes"), "{}", problem.message);
+    let wrong = faults(&["x".repeat(100_000)]);
+    assert!(wrong.len() < 1100 && wrong.ends_with("[...]"), "{wrong}");
+}

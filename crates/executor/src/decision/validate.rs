@@ -1,5 +1,6 @@
 //! The three validations of a decision: flow, evidence, safety.
 
+use super::correction::quoted;
 use crate::fuse::limits::{self, Next, Used};
 use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::limits::Limits;
@@ -196,7 +197,7 @@ fn check_tool(
 ) -> Result<(), Refusal> {
     let name = &call.name;
     let Some(tool) = tool else {
-        return refuse(Code::UnknownTool, format!("no tool is named {name:?}"));
+        return refuse(Code::UnknownTool, format!("no tool is named {}", quoted(name)));
     };
     let expected = view.step.tools_expected;
     let allowed = expected.is_empty()

@@ -26,12 +26,14 @@ pub(crate) use turns::{Submission, TurnResult};
 pub(crate) use words::Words;
 
 use crate::step::{Claimer, Engine, Replies};
+use chrono::TimeDelta;
 use recent_steps::RecentSteps;
 use sqlx::PgPool;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::clock::{self, PRIMARY_SHARD};
 use surety_common::domain::confirmation::ConfirmPolicy;
+use surety_common::domain::execution::StepProgress;
 use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Object;
@@ -43,6 +45,7 @@ use surety_common::store::{
 };
 use surety_common::wire::caller::Caller;
 use surety_common::wire::selection::Selection;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -181,10 +184,21 @@ impl Participants {
                 may_be_driven(&record)?;
                 return Ok(Leased::Nothing(Some(Box::new(record))));
             };
+            let WaitLease { run_id, lease_epoch, .. } = lease;
+            let identity = caller.name().to_owned();
+            let untaken = Untaken::new(self, HeldLease { run_id, lease_epoch, identity });
             self.workshop.tools.refresh().await;
             // The wait may have ended since it was offered.
-            if let Some(scene) = self.scene_of(lease).await? {
-                return Ok(Leased::Step(Box::new(LeasedStep { lease, scene })));
+            match self.scene_of(lease).await {
+                Ok(Some(scene)) => {
+                    untaken.taken();
+                    return Ok(Leased::Step(Box::new(LeasedStep { lease, scene })));
+                }
+                Ok(None) => {}
+                Err(fault) => {
+                    untaken.put_off().await;
+                    return Err(fault);
+                }
             }
         }
     }
@@ -229,15 +243,41 @@ impl Participants {
         (run_id, step_id): (Uuid, &str),
         lease_epoch: i64,
     ) -> Result<StepState, Fault> {
-        let record = self.find(caller, run_id).await?;
+        let mut record = self.find(caller, run_id).await?;
         let index = index_of(&record, step_id)?;
         let lease = HeldLease { run_id, lease_epoch, identity: caller.name().to_owned() };
-        if !store::release_wait(&self.pool, &lease, clock::now()).await? {
+        let mut before = None;
+        loop {
+            let held = store::find_lease(&self.pool, &lease, clock::now()).await?;
+            let Some(held) = held else { return Err(lease_lost(step_id)) };
+            let is_of = |step: &StepProgress| {
+                let waits = step.wait.as_deref().map(|wait| wait.id);
+                [waits, step.answered_wait].contains(&Some(held.wait_id))
+            };
+            if record.execution.step(index).is_some_and(is_of) {
+                break;
+            }
+            // The row was read before the wait changed, unless it says the same of the same wait again.
+            if before == Some(held.wait_id) {
+                return Err(lease_of_another(step_id));
+            }
+            before = Some(held.wait_id);
+            record = self.find(caller, run_id).await?;
+        }
+        if !self.end_lease(&lease).await? {
             return Err(lease_lost(step_id));
         }
-        self.waker.wake_now(Topic::Waits(run_id));
-        self.wakeups.wake_here(Topic::Waits(run_id));
         Ok(record.execution.step(index).map(|step| step.state).unwrap_or_default())
+    }
+
+    /// Ends a lease; others are offered the wait at once. Answers whether it was held.
+    async fn end_lease(&self, lease: &HeldLease) -> Result<bool, Fault> {
+        let released = store::release_wait(&self.pool, lease, clock::now()).await?;
+        if released {
+            self.waker.wake_now(Topic::Waits(lease.run_id));
+            self.wakeups.wake_here(Topic::Waits(lease.run_id));
+        }
+        Ok(released)
     }
 
     /// What needs a confirmation in every run of a namespace.
@@ -261,6 +301,52 @@ impl Participants {
         let record = store::find_run(&self.pool, run_id).await?.ok_or_else(|| not_found(run_id))?;
         caller.may(&Object::namespace(&record.spec.namespace), || not_found(run_id))?;
         Ok(record)
+    }
+}
+
+/// A step whose run cannot be read is offered again after this time.
+const UNREADABLE_FOR: TimeDelta = TimeDelta::seconds(60);
+const UNTAKEN: &str = "waits: a lease that no driver got was not given back; it expires";
+
+/// A lease that its participant has not got: it is given back where the run cannot be read, or the call is given up.
+struct Untaken {
+    participants: Participants,
+    lease: Option<HeldLease>,
+}
+
+impl Untaken {
+    fn new(participants: &Participants, lease: HeldLease) -> Self {
+        Self { participants: participants.clone(), lease: Some(lease) }
+    }
+
+    /// The participant gets it.
+    fn taken(mut self) {
+        self.lease = None;
+    }
+
+    /// Gives it back and offers the wait again later: a run that cannot be read must not hold up the others.
+    async fn put_off(mut self) {
+        let Some(lease) = self.lease.take() else { return };
+        let now = clock::now();
+        let until = (now, Some(now + UNREADABLE_FOR));
+        if let Err(error) = store::release_until(&self.participants.pool, &lease, until).await {
+            let HeldLease { run_id, lease_epoch, .. } = lease;
+            tracing::warn!(%run_id, lease_epoch, %error, "{UNTAKEN}");
+        }
+    }
+}
+
+impl Drop for Untaken {
+    fn drop(&mut self) {
+        // Without a runtime the process ends, and the lease expires.
+        let (Some(lease), Ok(runtime)) = (self.lease.take(), Handle::try_current()) else { return };
+        let participants = self.participants.clone();
+        runtime.spawn(async move {
+            if let Err(fault) = participants.end_lease(&lease).await {
+                let HeldLease { run_id, lease_epoch, .. } = lease;
+                tracing::warn!(%run_id, lease_epoch, reason = fault.message, "{UNTAKEN}");
+            }
+        });
     }
 }
 

@@ -205,7 +205,7 @@ impl Participants {
         }
         let identity = caller.name().to_owned();
         let lease = HeldLease { run_id: *run_id, lease_epoch: *lease_epoch, identity };
-        let held = store::find_lease(&self.pool, &lease).await?;
+        let held = store::find_lease(&self.pool, &lease, clock::now()).await?;
         held.map(drop).ok_or_else(|| lease_lost(step_id))
     }
 }

@@ -209,6 +209,7 @@ pub(crate) fn first_words(workshop: &Workshop) -> String {
         observations: &HashMap::new(),
         called: &BTreeMap::new(),
         notice: "",
+        hint: "",
         answers: &[],
         left: Left::default(),
     };
@@ -250,6 +251,7 @@ fn shown(scene: &StepScene, workshop: &Workshop) -> Shown {
         observations: &scene.observations,
         called: &progress.called,
         notice,
+        hint: &progress.hint,
         answers: &execution.counters.answers,
         left,
     });

@@ -14,6 +14,7 @@ use super::{Participants, index_of, lease_lost, lease_of_another, not_found, run
 use crate::context::{Kind, StepCalls, is_complete, observation};
 use crate::step::SupplyError;
 use chrono::TimeDelta;
+use surety_common::clock;
 use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::{Execution, StepProgress, SuppliedReply};
 use surety_common::domain::fault::{Fault, FaultCode};
@@ -215,7 +216,7 @@ impl Participants {
         let mut record = record;
         let mut before = None;
         loop {
-            let Some(held) = store::find_lease(&self.pool, &lease).await? else {
+            let Some(held) = store::find_lease(&self.pool, &lease, clock::now()).await? else {
                 return Ok(Standing::Past(record));
             };
             let step = record.execution.step(index).cloned().unwrap_or_default();
@@ -264,15 +265,15 @@ impl Participants {
             events.iter().any(is_it) && is_complete(events, step_id, step.attempt)
         };
         let events = store::latest_events(&self.pool, *run_id, enough).await?;
-        let held = store::find_lease(&self.pool, &held_lease(caller, submission)).await?;
+        let lease = held_lease(caller, submission);
+        let held = store::find_lease(&self.pool, &lease, clock::now()).await?;
         if !events.iter().any(is_it) {
             return without_turn(record, (index, step), held.is_some(), submission);
         }
         let waits = step.wait.as_deref().map(|wait| wait.id);
-        let next_wait = held.filter(|held| waits == Some(held.wait_id) && !held.answered);
-        let identity = caller.name().to_owned();
-        let next_wait = next_wait.map(|held| held.wait_id);
-        let wait_id = next_wait.unwrap_or_default();
+        let goes_on = |held: &StoredLease| waits == Some(held.wait_id) && !held.answered;
+        let next_wait = held.filter(goes_on).map(|held| held.wait_id);
+        let (identity, wait_id) = (caller.name().to_owned(), next_wait.unwrap_or_default());
         // This executor may not know the tools of workers that are connected to others.
         self.workshop.tools.refresh().await;
         let known = KnownStep { identity, wait_id, record, index, events };

@@ -121,7 +121,7 @@ fn judge_over(
     let decision = asked_for(run, tool, decision);
     let repeats = remembered(progress).is_some_and(|cycle| cycle.is_terminated());
     let fits_schema = |call: &surety_common::domain::plan::ToolCall| {
-        registry.validate(&call.name, &call.arguments).map_err(|wrong| wrong.join("; "))
+        registry.validate(&call.name, &call.arguments).map_err(|wrong| decision::faults(&wrong))
     };
     let other_steps_open = execution.is_other_step_open(index);
     let limits = execution.limits_of(&run.spec.limits);

@@ -109,8 +109,7 @@ pub(super) fn take_event(
         serde_json::from_str(&event.data).map_err(|error| Broken::json(&error))?;
     match event.kind.as_str() {
         "error" => {
-            let (code, said) = failure::code_and_message(&event.error.unwrap_or_default());
-            return Err(Broken::Error { code, said });
+            return Err(failure::broken(&event.error.unwrap_or_default()));
         }
         "message_start" => {
             if let Some(message) = event.message {
@@ -166,8 +165,7 @@ fn take_delta(delta: Delta, arrived: &mut Arrived, told: Told<'_>) -> Result<(),
 pub(super) fn take_whole(body: &[u8], arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
     let answer: Answer = serde_json::from_slice(body).map_err(|error| Broken::json(&error))?;
     if let Some(error) = answer.error.filter(|error| !error.is_null()) {
-        let (code, said) = failure::code_and_message(&error);
-        return Err(Broken::Error { code, said });
+        return Err(failure::broken(&error));
     }
     arrived.model = answer.model;
     count(answer.usage, arrived);

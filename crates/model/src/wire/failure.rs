@@ -1,5 +1,6 @@
 //! What a refused request says, and what kind of error that is.
 
+use super::types::Broken;
 use crate::error::ChatError;
 use crate::profile::Profile;
 use serde_json::Value;
@@ -7,6 +8,9 @@ use std::time::Duration;
 
 /// The characters of an endpoint's words in an error.
 const MAX_SAID: usize = 400;
+
+/// A number in a refusal below this is no limit of a reply: a shorter one would be cut.
+const FEWEST_TOKENS: u32 = 256;
 
 /// A refused request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,8 +25,15 @@ pub(crate) struct Refusal {
     pub(crate) location: Option<String>,
 }
 
-/// The code and the message of an error object, or of a text in its place.
-pub(crate) fn code_and_message(error: &Value) -> (String, String) {
+/// An error object in place of a reply.
+pub(super) fn broken(error: &Value) -> Broken {
+    let (code, said) = code_and_message(error);
+    let status = error.get("code").and_then(Value::as_u64).filter(|code| (400..600).contains(code));
+    Broken::Error { status: status.and_then(|code| u16::try_from(code).ok()), code, said }
+}
+
+/// The code and the message of an error object, or of a text in its place. Words in another place are shown as they are.
+fn code_and_message(error: &Value) -> (String, String) {
     let text = |key: &str| match error.get(key) {
         Some(Value::String(text)) => Some(text.clone()),
         Some(Value::Number(number)) => Some(number.to_string()),
@@ -33,7 +44,16 @@ pub(crate) fn code_and_message(error: &Value) -> (String, String) {
     let said = match error {
         Value::String(said) => said.clone(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            text("message").or_else(|| text("detail")).unwrap_or_default()
+            let named = text("message").or_else(|| text("detail"));
+            let is_empty = |value: &Value| match value {
+                Value::Object(fields) => fields.is_empty(),
+                Value::Array(items) => items.is_empty(),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+            };
+            named.unwrap_or_else(|| match is_empty(error) {
+                true => String::new(),
+                false => error.to_string(),
+            })
         }
     };
     (code.unwrap_or_default(), said)
@@ -42,7 +62,18 @@ pub(crate) fn code_and_message(error: &Value) -> (String, String) {
 /// The code and the message of a body. What is no JSON is shown as text.
 pub(crate) fn read(body: &[u8]) -> (String, String) {
     match serde_json::from_slice::<Value>(body) {
-        Ok(body) => code_and_message(body.get("error").unwrap_or(&body)),
+        Ok(body) => {
+            // Google's form is a list of one error.
+            let body = match &body {
+                Value::Array(errors) => errors.first().unwrap_or(&body),
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::String(_)
+                | Value::Object(_) => &body,
+            };
+            code_and_message(body.get("error").unwrap_or(body))
+        }
         Err(_) => (String::new(), String::from_utf8_lossy(body).into_owned()),
     }
 }
@@ -94,6 +125,34 @@ impl Refusal {
             && !self.is_too_long()
             && !self.is_filtered()
             && !names_unknown_model
+    }
+
+    /// How many tokens a reply may be asked for instead, where so many are more than the model gives; none for another
+    /// refusal. It is the largest number below that in its words, or the half.
+    pub(crate) fn shorter_reply(&self, asked: u32) -> Option<u32> {
+        let names_limit = self.says(&[
+            "max_tokens",
+            "max_completion_tokens",
+            "completion tokens",
+            "output tokens",
+        ]);
+        let is_too_large = self.says(&[
+            "too large",
+            "too high",
+            "at most",
+            "less than or equal",
+            "maximum allowed",
+            "range",
+            "exceed",
+        ]);
+        if !matches!(self.status, 400 | 422) || !names_limit || !is_too_large || self.is_too_long()
+        {
+            return None;
+        }
+        let numbers = self.said.split(|letter: char| !letter.is_ascii_digit());
+        let named = numbers.filter_map(|number| number.parse().ok()).filter(|it| *it < asked).max();
+        let shorter = named.filter(|named| *named >= FEWEST_TOKENS).unwrap_or(asked / 2);
+        (shorter >= FEWEST_TOKENS).then_some(shorter)
     }
 
     /// Whether the quota is used up, so that waiting for a moment does not help.
@@ -282,6 +341,20 @@ mod tests {
                 "model_overloaded",
                 false,
             ),
+            // Google.
+            (
+                404,
+                r#"[{"error":{"code":404,"message":"models/x is not found for API version v1main","status":"NOT_FOUND"}}]"#,
+                "model_unknown",
+                false,
+            ),
+            // FastAPI, as SGLang and TGI have it.
+            (
+                422,
+                r#"{"detail":[{"loc":["body"],"msg":"the maximum context length is 4096"}]}"#,
+                "model_context_too_long",
+                false,
+            ),
             // Others.
             (502, "<html>Bad Gateway</html>", "model_overloaded", false),
             (404, "404 page not found", "model_unknown", true),
@@ -293,6 +366,45 @@ mod tests {
             assert_eq!(refusal.may_refuse_schema(), falls_back, "{status} {body}");
             assert_ne!(error.blame(), Blame::Caller);
         }
+    }
+
+    #[test]
+    fn words_in_any_place_of_a_refusal_are_shown() {
+        let profile = Profile::at("fast", "http://127.0.0.1:1/v1", "m");
+        for (body, words) in [
+            (r#"[{"error":{"code":400,"message":"API key not valid"}}]"#, "API key not valid"),
+            (r#"{"detail":[{"msg":"field required"}]}"#, "field required"),
+            (r#"{"error":{"reason":"no such field"}}"#, "no such field"),
+            ("{}", "it says nothing more"),
+        ] {
+            let said = refusal(400, body).error("e", &profile).to_string();
+            assert!(said.contains(words), "{body}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_reply_that_is_too_long_for_a_model_is_asked_for_shorter() {
+        for (said, shorter) in [
+            (
+                "max_tokens is too large: 100000. This model supports at most 16384 completion tokens, whereas you \
+                 provided 100000.",
+                Some(16_384),
+            ),
+            (
+                "max_tokens: 100000 > 8192, which is the maximum allowed number of output tokens for claude-3-5-20241022",
+                Some(8192),
+            ),
+            ("Range of max_tokens should be [1, 8192]", Some(8192)),
+            ("max_tokens is too large", Some(50_000)),
+            ("max_tokens is not supported, use max_completion_tokens", None),
+            ("This model's maximum context length is 4096 tokens; max_tokens is too large", None),
+            ("temperature is too high", None),
+        ] {
+            let body = serde_json::json!({"error": {"message": said}}).to_string();
+            assert_eq!(refusal(400, &body).shorter_reply(100_000), shorter, "{said}");
+        }
+        let body = r#"{"error":{"message":"max_tokens is too large"}}"#;
+        assert_eq!(refusal(400, body).shorter_reply(400), None);
     }
 
     #[test]

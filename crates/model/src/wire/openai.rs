@@ -67,22 +67,24 @@ fn is_strict(schema: &Value) -> bool {
 #[derive(Deserialize)]
 struct Answer {
     model: Option<String>,
-    #[serde(default)]
-    choices: Vec<Choice>,
+    choices: Option<Vec<Choice>>,
     usage: Option<Usage>,
     error: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct Choice {
-    #[serde(alias = "delta")]
+    /// Of a whole reply; Perplexity sends one with each chunk, too.
     message: Option<Part>,
+    /// Of a chunk.
+    delta: Option<Part>,
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Part {
-    content: Option<String>,
+    // A text, or a list of parts.
+    content: Option<Value>,
     // Servers that do not think may send another type here.
     reasoning_content: Option<Value>,
     reasoning: Option<Value>,
@@ -120,24 +122,34 @@ pub(super) fn take_event(
     told: Told<'_>,
 ) -> Result<(), Broken> {
     if event.data.trim() == "[DONE]" {
+        // Small servers end a reply without a finish_reason.
+        if arrived.end.is_none() && arrived.len() > 0 {
+            arrived.end = Some(End::Whole);
+        }
         return Ok(());
     }
-    take(event.data.as_bytes(), arrived, told)
+    take(event.data.as_bytes(), Sent::Piece, arrived, told)
 }
 
 pub(super) fn take_whole(body: &[u8], arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
-    take(body, arrived, told)?;
+    take(body, Sent::Whole, arrived, told)?;
     if arrived.end.is_none() {
         return Err(Broken::Malformed("it has no choice with a finish_reason".to_owned()));
     }
     Ok(())
 }
 
-fn take(json: &[u8], arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
+/// What an object has of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Whole,
+    Piece,
+}
+
+fn take(json: &[u8], sent: Sent, arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
     let answer: Answer = serde_json::from_slice(json).map_err(|error| Broken::json(&error))?;
     if let Some(error) = answer.error.filter(|error| !error.is_null()) {
-        let (code, said) = failure::code_and_message(&error);
-        return Err(Broken::Error { code, said });
+        return Err(failure::broken(&error));
     }
     if answer.model.is_some() {
         arrived.model = answer.model;
@@ -152,8 +164,12 @@ fn take(json: &[u8], arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken
         };
     }
     // More than one choice is never asked for.
-    let Some(choice) = answer.choices.into_iter().next() else { return Ok(()) };
-    if let Some(part) = choice.message {
+    let Some(choice) = answer.choices.into_iter().flatten().next() else { return Ok(()) };
+    let part = match sent {
+        Sent::Whole => choice.message.or(choice.delta),
+        Sent::Piece => choice.delta.or(choice.message),
+    };
+    if let Some(part) = part {
         take_part(part, arrived, told)?;
     }
     // Some gateways send an empty one with each chunk.
@@ -164,7 +180,8 @@ fn take(json: &[u8], arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken
 }
 
 fn take_part(part: Part, arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
-    let thought = [part.reasoning_content, part.reasoning];
+    let (text, thought_part) = part.content.map(words).unwrap_or_default();
+    let thought = [Some(Value::String(thought_part)), part.reasoning_content, part.reasoning];
     // LiteLLM sends the same thinking in both fields.
     let thought = thought.into_iter().flatten().find_map(|thought| match thought {
         Value::String(text) if !text.is_empty() => Some(text),
@@ -179,7 +196,7 @@ fn take_part(part: Part, arrived: &mut Arrived, told: Told<'_>) -> Result<(), Br
         told(ReplyPart::Reasoning(&thought));
         arrived.reasoning.push_str(&thought);
     }
-    if let Some(text) = part.content.filter(|text| !text.is_empty()) {
+    if !text.is_empty() {
         told(ReplyPart::Text(&text));
         arrived.text.push_str(&text);
     }
@@ -205,6 +222,26 @@ fn take_part(part: Part, arrived: &mut Arrived, told: Told<'_>) -> Result<(), Br
         arrived.arguments.push_str(&piece);
     }
     Ok(())
+}
+
+/// The text and the thinking of a content, which is a text or a list of parts.
+fn words(content: Value) -> (String, String) {
+    let (mut text, mut thought) = (String::new(), String::new());
+    match content {
+        Value::String(content) => text = content,
+        Value::Array(parts) => {
+            for part in parts {
+                match (part.get("text"), part.get("thinking")) {
+                    (Some(Value::String(piece)), _) => text.push_str(piece),
+                    // Mistral's thinking is a list of texts itself.
+                    (_, Some(inner)) => thought.push_str(&words(inner.clone()).0),
+                    _ => {}
+                }
+            }
+        }
+        Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    (text, thought)
 }
 
 fn end(reason: &str, known: Option<End>) -> Result<End, Broken> {

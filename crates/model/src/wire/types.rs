@@ -81,7 +81,14 @@ pub(crate) enum Broken {
     /// It breaks the protocol.
     Malformed(String),
     /// It is an error of the endpoint.
-    Error { code: String, said: String },
+    Error {
+        /// The status of HTTP that it names, if any.
+        status: Option<u16>,
+        /// The endpoint's own code or type; may be empty.
+        code: String,
+        /// Its words.
+        said: String,
+    },
 }
 
 impl Broken {

@@ -114,3 +114,22 @@ proptest! {
         }
     }
 }
+
+#[tokio::test]
+async fn a_reply_that_is_too_long_for_the_model_is_asked_for_shorter_and_that_is_remembered()
+-> Result<()> {
+    let said = "max_tokens is too large: 8192. This model supports at most 4096 completion tokens.";
+    let replies =
+        [Reply::status(400).saying(said), Reply::text("whole"), Reply::text("whole again")];
+    let bench = Bench::with(replies).await?;
+    for _ in 0..2 {
+        assert!(bench.ask_for(&super::with_schema()).await?.text.starts_with("whole"));
+    }
+    let asked = bench.server.recorded();
+    let asked: Vec<_> = asked.iter().map(|it| it.body["max_tokens"].as_u64()).collect();
+    assert_eq!(asked, [Some(8192), Some(4096), Some(4096)]);
+    // The first way to hold it to the schema was not given up for that.
+    let last = bench.server.recorded().pop().expect("a request");
+    assert!(last.body.get("response_format").is_some(), "{last:?}");
+    Ok(())
+}

@@ -1,7 +1,7 @@
 //! Both forms, streamed and whole.
 
 use super::{Bench, anthropic, request};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use surety_e2e::model_server::{Finish, Reply, Script, Settings};
 use surety_model::{Api, ChatError, ChatRequest, Message, Profile, Role};
 
@@ -167,6 +167,35 @@ async fn tokens_that_are_not_reported_are_counted_as_an_upper_bound() -> Result<
         let usage = Bench::start(Settings::default(), script, change).await?.ask().await?.usage;
         assert!(usage.is_estimate);
         assert_eq!((usage.input, usage.output), (27 + 13 + 2 * 16, 4));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn replies_of_small_servers_are_read() -> Result<()> {
+    let whole = r#"{"choices":[{"message":{"content":"ok"},"finish_reason":"stop"}]}"#;
+    let piece = r#"data: {"choices":[{"delta":{"content":"ok"}}]}"#;
+    let done = "data: [DONE]";
+    let both = r#"data: {"choices":[{"delta":{"content":"k"},"message":{"content":"ok"},"finish_reason":"stop"}]}"#;
+    let first = r#"data: {"choices":[{"delta":{"content":"o"},"message":{"content":"o"}}]}"#;
+    let none = r#"data: {"choices":null}"#;
+    let parts = r#"data: {"choices":[{"delta":{"content":[
+        {"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"ok"}]},"finish_reason":"stop"}]}"#
+        .replace('\n', "");
+    for (body, kind) in [
+        (whole.to_owned(), ""),
+        (whole.to_owned(), "text/plain; charset=utf-8"),
+        (format!("{piece}\n\n{done}\n\n"), ""),
+        (format!("{piece}\n\n{done}\n\n"), "text/event-stream"),
+        (format!("{first}\n\n{both}\n\n{done}\n\n"), "text/event-stream"),
+        (format!("{none}\n\n{piece}\n\n{done}\n\n"), "text/event-stream"),
+        (format!("{parts}\n\n{done}\n\n"), "text/event-stream"),
+    ] {
+        let bench = Bench::with([Reply::raw(200, &body).header("content-type", kind)]).await?;
+        let (reply, text, _, _) = bench.parts().await;
+        let reply = reply.with_context(|| format!("{kind}: {body}"))?;
+        assert_eq!((reply.text.as_str(), text.as_str()), ("ok", "ok"), "{kind}: {body}");
+        assert_eq!(bench.requests(), 1, "{kind}: {body}");
     }
     Ok(())
 }

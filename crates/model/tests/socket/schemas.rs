@@ -109,6 +109,30 @@ async fn a_request_that_is_refused_for_another_reason_changes_nothing() -> Resul
 }
 
 #[tokio::test]
+async fn a_refusal_inside_a_stream_or_an_answer_of_200_is_one_of_the_schema() -> Result<()> {
+    let said = "response_format is not supported";
+    for error in [
+        serde_json::json!({"message": said, "type": "invalid_request_error", "code": 400}),
+        serde_json::json!({"message": said, "code": 400}),
+        serde_json::json!({"message": said, "type": "BadRequestError"}),
+    ] {
+        let error = serde_json::json!({ "error": error });
+        for (body, kind) in [
+            (format!("data: {error}\n\n"), "text/event-stream"),
+            (error.to_string(), "application/json"),
+        ] {
+            let refused = Reply::raw(200, &body).header("content-type", kind);
+            let bench = Bench::with([refused, Reply::text(DONE), Reply::text(DONE)]).await?;
+            for _ in 0..2 {
+                assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE, "{body}");
+            }
+            assert_eq!(ways(&bench), ["format", "function", "function"], "{body}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn one_failure_of_a_moment_does_not_lose_the_schema() -> Result<()> {
     let replies = [Reply::status(500), Reply::text(DONE), Reply::text(DONE)];
     let bench = Bench::with(replies).await?;

@@ -110,7 +110,8 @@ async fn a_key_is_in_no_error_no_reply_no_part_and_no_log() -> Result<()> {
                 profile.api = api;
                 profile.retries = 1;
                 profile.key = Some(Secret::new(CANARY));
-                let header = ("x-gateway".to_owned(), Secret::new(HEADER_CANARY));
+                let header =
+                    ("x-gateway".to_owned(), Secret::new(format!("Bearer {HEADER_CANARY}")));
                 profile.secret_headers = [header].into();
                 profile.ca_file = tls.then(|| authority.path("ca.pem"));
                 ask(profile, &mut seen).await?;

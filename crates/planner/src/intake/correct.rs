@@ -15,11 +15,10 @@ use crate::planner::Planner;
 use surety_common::domain::decision::{Usage, UsageSource};
 use surety_common::domain::execution::draft::{Draft, Ending};
 use surety_common::domain::execution::{Execution, Graph};
-use surety_common::domain::fault::{Fault, Reason};
+use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::planning::RefusedPlan;
-use surety_common::domain::problem::Code;
 use surety_common::domain::run::{RunRecord, RunSpec};
 use surety_common::domain::stop::StopReason;
 use surety_common::store::{Commit, Outcome, Topic};
@@ -52,7 +51,7 @@ pub(crate) async fn refuse(
 ) -> Result<Fault, Fault> {
     call.expects(record)?;
     leases::held(planner, record, call.by(), lease_epoch).await?;
-    let Reason::Input(code) = fault.reason else { return Ok(fault) };
+    let Some(code) = counted(fault.reason) else { return Ok(fault) };
     let run_id = record.spec.id;
     let actor = planner.actor_for(call.by());
     let mut draft = Draft::new(record.execution.clone(), actor, planner.now());
@@ -69,6 +68,16 @@ pub(crate) async fn refuse(
     }
 }
 
+/// The code under which a refused plan counts: what is wrong with it, or that it is a patch before there is a plan. Another
+/// error says nothing of the plan.
+pub(crate) fn counted(reason: Reason) -> Option<&'static str> {
+    match reason {
+        Reason::Input(code) => Some(code.as_str()),
+        Reason::Service(FaultCode::PlanNotFound) => Some(FaultCode::PlanNotFound.as_str()),
+        Reason::Service(_) => None,
+    }
+}
+
 /// Gives the wait back with the error while attempts are left, else ends the run. Answers the text for the agent.
 ///
 /// # Errors
@@ -77,7 +86,7 @@ pub(crate) fn refuse_in(
     draft: &mut Draft,
     record: &RunRecord,
     by: &str,
-    code: Code,
+    code: &str,
     fault: &Fault,
 ) -> Result<String, Refusal> {
     let said = format!("{code}: {}", fault.message);
@@ -91,7 +100,7 @@ pub(crate) fn refuse_in(
         return Ok(message);
     }
     let refusal = RefusedPlan {
-        code: code.as_str().to_owned(),
+        code: code.to_owned(),
         field: fault.field.clone().unwrap_or_default(),
         message: fault.message.clone(),
     };

@@ -2,10 +2,12 @@
 
 use crate::planner::Planner;
 use crate::shards::Shards;
+use chrono::TimeDelta;
 use futures::FutureExt;
 use futures::future::select_all;
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::clock;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{self, Extended, HeldLease, Offers, Scope, Topic, WaitLease};
@@ -14,6 +16,9 @@ use uuid::Uuid;
 
 /// How long a planning agent keeps a lease without a sign of life.
 const LEASE_MS: i32 = 120_000;
+
+/// The plan of a run that cannot be read is offered again after this time.
+const UNREADABLE_FOR: TimeDelta = TimeDelta::seconds(60);
 
 /// What a planning agent asks for.
 #[derive(Debug, Clone)]
@@ -60,7 +65,19 @@ pub(crate) async fn lease_from(
             return Ok(None);
         };
         let Some(lease) = lease else { return Ok(None) };
-        let record = store::find_run(&planner.pool, lease.run_id).await?;
+        let record = match store::find_run(&planner.pool, lease.run_id).await {
+            Ok(record) => record,
+            Err(error) => {
+                let WaitLease { run_id, lease_epoch, .. } = lease;
+                let untaken = HeldLease { run_id, lease_epoch, identity: holder.0.clone() };
+                // It must not hold up the others; where this fails, too, the lease expires.
+                let until = (planner.now(), Some(planner.now() + UNREADABLE_FOR));
+                if let Err(error) = store::release_until(&planner.pool, &untaken, until).await {
+                    tracing::warn!(%run_id, lease_epoch, %error, "waits: the plan of a run that cannot be read was not given back; its lease expires");
+                }
+                return Err(error.into());
+            }
+        };
         let waits = |record: &RunRecord| {
             record.execution.own_wait().is_some_and(|wait| wait.id == lease.wait_id)
         };
@@ -108,7 +125,7 @@ pub(super) async fn held(
     }
     let run_id = record.spec.id;
     let lease = HeldLease { run_id, lease_epoch, identity: identity.to_owned() };
-    let found = store::find_lease(&planner.pool, &lease).await?;
+    let found = store::find_lease(&planner.pool, &lease, clock::now()).await?;
     let waits = record.execution.own_wait().map(|wait| wait.id);
     match found {
         Some(found) if waits == Some(found.wait_id) => Ok(()),

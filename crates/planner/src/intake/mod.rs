@@ -12,7 +12,7 @@ mod revise;
 pub use correct::attempts_left;
 pub(crate) use correct::refuse;
 #[cfg(test)]
-pub(crate) use correct::refuse_in;
+pub(crate) use correct::{counted, refuse_in};
 #[cfg(test)]
 pub(crate) use create::wait_for_plan;
 pub use create::{Accepted, create};

@@ -2,12 +2,13 @@
 //! `planning_retry` allows, for a first plan; for a later one, one correction.
 
 use super::request::{Sender, read_new_plan};
-use crate::intake::{attempts_left, first_execution, first_moves, refuse_in, wait_for_plan};
+use crate::intake::{
+    attempts_left, counted, first_execution, first_moves, refuse_in, wait_for_plan,
+};
 use proptest::prelude::*;
 use std::sync::Arc;
 use surety_common::domain::execution::Graph;
 use surety_common::domain::execution::draft::Draft;
-use surety_common::domain::fault::Reason;
 use surety_common::domain::identity::Role;
 use surety_common::domain::journal::Actor;
 use surety_common::domain::limits::Limits;
@@ -142,11 +143,7 @@ proptest! {
                 }
                 Err(fault) => fault,
             };
-            let Reason::Input(code) = fault.reason else {
-                // A patch before there is a plan is answered, and counts as no refused plan.
-                prop_assert!(matches!(submitted, Submitted::Patch { .. }) && !replans, "{fault:?}");
-                return Ok(());
-            };
+            let code = counted(fault.reason).expect("each of them counts");
             let now = record.execution.updated_at;
             let mut draft = Draft::new(record.execution.clone(), Actor("agent".into()), now);
             refuse_in(&mut draft, &record, "agent", code, &fault).expect("a refusal is recorded");

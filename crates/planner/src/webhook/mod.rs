@@ -23,8 +23,8 @@ use std::time::Duration;
 use surety_common::config::Webhook;
 use surety_common::domain::fault::Fault;
 use surety_common::store::{
-    self, Delivery, WantedEvents, due_webhooks, end_delivery, forget_deliveries, note_events,
-    take_deliveries,
+    self, Delivery, StoreError, WantedEvents, due_webhooks, end_delivery, forget_deliveries,
+    note_events, take_deliveries,
 };
 use surety_common::wire::client::Transport;
 use tokio::task::{AbortHandle, JoinSet};
@@ -141,9 +141,15 @@ impl Webhooks {
     /// Whether a delivery ended.
     async fn deliver(&self, planner: &Planner, delivery: Delivery) -> Result<bool, Fault> {
         let address = self.addresses.iter().find(|address| address.name == delivery.webhook);
-        let run = store::find_run(&planner.pool, delivery.run_id).await?;
+        let run = match store::find_run(&planner.pool, delivery.run_id).await {
+            Err(error @ StoreError::Corrupt { .. }) => {
+                tracing::error!(%error, webhook = delivery.webhook, event = delivery.event, run_id = %delivery.run_id, "webhook: the run of an event does not read, and the event is given up; restore its rows from a backup");
+                None
+            }
+            found => found?,
+        };
         let text = run.as_ref().and_then(|run| message::of(&delivery, run));
-        // The wait was answered meanwhile, or the run is deleted.
+        // The wait was answered meanwhile, or the run is deleted or does not read.
         let (Some(address), Some(text)) = (address, text) else {
             end_delivery(&planner.pool, &delivery, None).await?;
             return Ok(true);

@@ -2,6 +2,7 @@
 
 use super::{Case, Scene, Victim, broken, code, held};
 use futures::FutureExt;
+use prost::Message;
 use serde_json::json;
 use surety_common::wire::v1;
 use surety_common::wire::v1::submit_decision_request::DecisionSource;
@@ -183,6 +184,37 @@ pub(super) fn cases() -> Vec<Case> {
             act: |_, victim| {
                 async move { unread(victim, "{\"action\":\"sudo\"}", "action_unknown").await }
                     .boxed()
+            },
+        },
+        Case {
+            name: "an action as long as a reply may be, of letters that are escaped",
+            code: "",
+            act: |_, victim| {
+                async move {
+                    let text = format!("{{\"action\":\"{}\"}}", "\u{301}".repeat(500_000));
+                    let answer = victim.agent.submit(&victim.work, &text).await?;
+                    held(
+                        answer.problem.is_some() && answer.encoded_len() < 100_000,
+                        answer.encoded_len(),
+                    )
+                }
+                .boxed()
+            },
+        },
+        Case {
+            name: "a tool with a name as long as a reply may be",
+            code: "",
+            act: |_, victim| {
+                async move {
+                    let text = call(&"t".repeat(1_000_000), json!({})).to_string();
+                    let answer = victim.agent.submit(&victim.work, &text).await?;
+                    let reasons = answer.validations.iter().map(|said| said.reason.len());
+                    let longest = reasons.chain([answer.correction.len()]).max();
+                    // The decision itself is shown.
+                    let is_short = longest.is_some_and(|longest| longest < 10_000);
+                    held(is_short && answer.encoded_len() < 3_000_000, answer.encoded_len())
+                }
+                .boxed()
             },
         },
         Case {

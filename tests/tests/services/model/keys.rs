@@ -114,6 +114,43 @@ async fn nothing_stored_has_it(deployment: &Deployment) -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_key_in_a_file_of_the_workspace_is_read_without_it() -> Result<()> {
+    let workspace = tempfile::tempdir()?;
+    let key = workspace.path().join("model.key");
+    std::fs::write(&key, CANARY)?;
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::write(workspace.path().join(".env"), format!("OPENAI_API_KEY={CANARY}\n"))?;
+    let path = key.to_string_lossy().into_owned();
+    let settings = Settings { key: Some(CANARY.to_owned()), ..Settings::default() };
+    let stage = Stage::start_with(settings, &[("SURETY_MODEL_KEY_FILE", path.as_str())]).await?;
+    stage.plays.add("reads", |number, asked| {
+        if number > 0 {
+            assert!(asked.last().contains(REDACTED), "{}", asked.last());
+        }
+        match number {
+            0 => tool("read_file", json!({"path": ".env"})),
+            1 => tool("grep", json!({"pattern": "API_KEY", "path": "."})),
+            2 => tool("read_file", json!({"path": "model.key"})),
+            3 => tool("run_command", json!({"argv": ["cat", ".env"]})),
+            _ => next_plan(),
+        }
+    });
+    let request = planned("reads", &one_step(), &workspace.path().to_string_lossy());
+    let run = stage.deployment.create_run(request).await?;
+    stage.deployment.wait_for_end(&run.id).await?;
+    ensure!(stage.plays.calls("reads") > 4, "{}", stage.plays.calls("reads"));
+    let events = stage.deployment.events(&run.id).await?;
+    for (place, text) in [
+        ("a request", format!("{:?}", stage.asked("reads"))),
+        ("an event", format!("{events:?}")),
+        ("show", stage.deployment.command_line(&["show", &run.id]).await?),
+    ] {
+        ensure!(!text.contains(CANARY), "{place}: {text}");
+    }
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
 async fn no_command_reads_the_files_that_profiles_name() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = |name: &str, text: &str| -> Result<String> {

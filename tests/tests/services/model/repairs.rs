@@ -40,6 +40,18 @@ async fn a_repair_is_told_what_the_failed_command_put_out() -> Result<()> {
             assert!(told.contains("| the token is [secret:npm]"), "{told}");
             assert!(told.contains("exit code 3") && told.contains("are left out"), "{told}");
             assert!(told.len() < 8000 && !told.contains("the exam says"), "{told}");
+            // A model looks before it writes, and still has to know what failed.
+            tool("read_file", json!({"path": "notes.txt"}))
+        }
+        2 => {
+            let opening = asked.messages.first().map_or("", |(_, text)| text.as_str());
+            assert!(opening.contains("The verdict on your work was refused"), "{opening}");
+            assert!(opening.contains(&format!("| {SAYS}")), "{opening}");
+            assert!(
+                opening.contains("The run is accepted when: command_success sh -c"),
+                "{opening}"
+            );
+            assert!(!opening.contains("exam"), "{opening}");
             write_answer()
         }
         _ => next_plan(),
@@ -60,7 +72,7 @@ async fn a_repair_is_told_what_the_failed_command_put_out() -> Result<()> {
     let run = stage.deployment.create_run(request).await?;
     let ended = stage.deployment.wait_for_end(&run.id).await?;
     ensure!(stop_reason(&ended)? == v1::StopReason::Accepted, "{ended:#?}");
-    ensure!(stage.plays.calls("told") == 3, "{}", stage.plays.calls("told"));
+    ensure!(stage.plays.calls("told") == 4, "{}", stage.plays.calls("told"));
     stage.deployment.finish().await
 }
 

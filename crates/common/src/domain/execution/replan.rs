@@ -51,7 +51,28 @@ impl Draft {
         }
         self.run_event(RunEvent::ReplanStarted, cause)?;
         self.execution.counters.replans += 1;
-        self.block(graph, wait)
+        self.block(graph, wait)?;
+        self.end_decisions(graph)
+    }
+
+    /// Ends the waits for decisions, and forgets the replies that no turn has taken: the next plan begins these steps anew, so
+    /// no such decision could be carried out, and a participant must not wait for that. A call under way stays.
+    fn end_decisions(&mut self, graph: &Graph) -> Result<(), Refusal> {
+        for index in 0..self.execution.steps.len() {
+            let Some(step) = self.execution.step(index).filter(|step| step.open_call.is_none())
+            else {
+                continue;
+            };
+            let decides = step.wait.as_deref().is_some_and(|wait| wait.kind().is_decision());
+            if decides {
+                self.step_event(graph, index, StepEvent::WaitEnded, "another plan begins it anew")?;
+            }
+            if decides || self.state_of(index) == StepState::Ready {
+                self.forget_waits(index);
+            }
+        }
+        self.show_wait();
+        Ok(())
     }
 
     /// Starts the next revision of the plan. Done steps stay done, and others start again as the
@@ -111,11 +132,12 @@ impl Draft {
             StepState::Failed => false,
         };
         let failed = step.state == StepState::Failed;
+        let hint = self.hint_of_failure(index);
         if !stays {
             self.step_event(graph, index, StepEvent::Replanned, "the next revision begins")?;
         }
         if failed || !has_open_call {
-            self.forget_attempt(index);
+            self.begin_attempt(index, hint);
         }
         let Some(step) = self.execution.step_mut(index) else { return Ok(()) };
         keep_in_place(step, index);

@@ -323,8 +323,9 @@ impl Draft {
         let cause = format!("try {} of {}", self.execution.counters.replans, limits.max_replans);
         self.run_event(RunEvent::RetryStarted, cause)?;
         for index in failed {
+            let hint = self.hint_of_failure(*index);
             self.step_event(graph, *index, StepEvent::Retried, "the same plan is tried again")?;
-            self.forget_attempt(*index);
+            self.begin_attempt(*index, hint);
         }
         self.ready_steps(graph)?;
         self.settle(graph)
@@ -347,7 +348,7 @@ impl Draft {
         Ok(())
     }
 
-    fn state_of(&self, index: usize) -> StepState {
+    pub(super) fn state_of(&self, index: usize) -> StepState {
         self.execution.steps.get(index).map(|step| step.state).unwrap_or_default()
     }
 
@@ -395,23 +396,42 @@ impl Draft {
         let cause = format!("repair {} of {}", self.execution.counters.repairs, limits.max_repairs);
         self.run_event(RunEvent::RetryStarted, cause)?;
         let hint = std::mem::take(&mut self.execution.counters.repair_hint);
-        let notice = format!(
-            "The verdict on your work was refused, so this step begins again in the workspace as it is. Repair what \
-             failed: {hint}"
-        );
+        let hint = match hint.is_empty() {
+            true => hint,
+            false => format!(
+                "The verdict on your work was refused, so this step begins again in the workspace as it is. Repair \
+                 what failed: {hint}"
+            ),
+        };
         let done: Vec<usize> = self.execution.steps_in(StepState::Done).collect();
         // A skipped step cannot be reopened.
         let is_last =
             |step: &usize| !done.iter().any(|other| graph.dependencies(*other).contains(step));
         for index in done.iter().copied().filter(is_last) {
             self.step_event(graph, index, StepEvent::Reopened, "the verdict was not accepted")?;
-            self.forget_attempt(index);
-            if let Some(step) = self.execution.step_mut(index).filter(|_| !hint.is_empty()) {
-                step.notice.clone_from(&notice);
-            }
+            self.begin_attempt(index, hint.clone());
         }
         self.ready_steps(graph)?;
         self.settle(graph)
+    }
+
+    /// What the next attempt of a failed step is told of the one that failed; empty of a step that did not fail.
+    pub(super) fn hint_of_failure(&self, index: usize) -> String {
+        let failed = self.execution.step(index).filter(|step| step.state == StepState::Failed);
+        let reason = failed.map(|step| step.reason.as_str()).filter(|reason| !reason.is_empty());
+        reason.map_or_else(String::new, |reason| {
+            format!(
+                "An earlier attempt of this step failed, so it begins again in the workspace as it is: {reason}"
+            )
+        })
+    }
+
+    /// Resets a step for another attempt, every turn of which is shown the hint.
+    pub(super) fn begin_attempt(&mut self, index: usize, hint: String) {
+        self.forget_attempt(index);
+        if let Some(step) = self.execution.step_mut(index) {
+            step.hint = hint;
+        }
     }
 
     pub(super) fn forget_attempt(&mut self, index: usize) {

@@ -45,6 +45,10 @@ pub struct StepProgress {
     /// The correction or reminder for the driver's next turn; empty without one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub notice: String,
+    /// Why this attempt follows another, for every turn of it: the refused verdict with its failed checks, or how the
+    /// attempt before failed; empty in a first attempt.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hint: String,
     /// A reply that arrived later, before a turn has taken it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<Box<SuppliedReply>>,

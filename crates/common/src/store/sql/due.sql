@@ -51,10 +51,10 @@ union all
 )
 union all
 (
-    -- The clock of a step runs while a participant has its decision's lease.
+    -- The clock of a step runs while a participant has its decision's lease: not from the end of one that expired.
     select 'step', run_id
     from wait
-    where step_until <= $1
+    where step_until <= $1 and step_until <= lease_expires_at
       and lease_holder is not null and answered_at is null and not withheld
       and run_id <> all($4)
     order by step_until

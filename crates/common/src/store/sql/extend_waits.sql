@@ -17,7 +17,13 @@ free as (
 ),
 extended as (
     update wait
-    set lease_expires_at = $4 + make_interval(secs => lease_ms / 1000.0)
+    set lease_expires_at = $4 + make_interval(secs => lease_ms / 1000.0),
+        -- The clock of the step stood still from the end of a lease that expired to this sign of life.
+        step_until = case when withheld then step_until
+                     else step_until + greatest(interval '0', $4 - greatest(lease_expires_at, free_since)) end,
+        free_ms = case when withheld then free_ms
+                  else free_ms
+                       + greatest(0, extract(epoch from $4 - greatest(lease_expires_at, free_since)) * 1000)::bigint end
     from free
     where wait.id = free.id
     returning wait.run_id, wait.lease_epoch, wait.withheld, wait.lease_expires_at

@@ -2,7 +2,9 @@
 -- namespace is one step through the index, however many waits it has.
 with recursive expired as (
     update wait
-    set lease_holder = null, lease_expires_at = null, lease_ms = null, free_since = lease_expires_at
+    set lease_holder = null, lease_expires_at = null, lease_ms = null, 
+        -- After a pause from its end, which gives the pause back.
+        free_since = greatest(lease_expires_at, free_since)
     where id in (
         select id
         from wait

@@ -92,6 +92,25 @@ fn a_hidden_check_of_the_step_is_shown_nowhere() {
 }
 
 #[test]
+fn a_repair_keeps_its_hint_and_the_checks_of_the_run_behind_its_first_turn() {
+    let checks = json::parse(
+        r#"[{"id": "exam", "kind": "command_success", "target": "sh exam.sh", "overlay_digest": "d"},
+            {"id": "tests", "kind": "command_success", "target": "make test"},
+            {"kind": "content_contains", "target": "a.txt", "params": {"contains": "42"}}]"#,
+    );
+    let (accepted, _) = read_checks(&checks.unwrap().value, "verify", Author::Submitter).unwrap();
+    let hint = "The verdict on your work was refused. Repair what failed: tests needs `make test`";
+    let repaired = Situation { hint, accepted, ..Situation::default() };
+    let text = shown(&repaired.call("read_file", done("read src/a.rs", "fn a() {}\n")));
+    assert!(text.contains(hint), "{text}");
+    assert!(text.contains("The run is accepted when: command_success make test (of the user)"));
+    let contains =
+        r#"The run is accepted when: content_contains a.txt contains="42" (of the user)"#;
+    assert!(text.contains(contains), "{text}");
+    assert!(!text.contains("exam"), "{text}");
+}
+
+#[test]
 fn earlier_answers_of_the_run_are_shown_where_no_turn_shows_them() {
     let given = |wait: u128, step_id: &str, question: &str, answer: &str| GivenAnswer {
         wait_id: Uuid::from_u128(wait),
@@ -127,4 +146,20 @@ fn limits_that_are_near_are_told() {
         "Left in this attempt: 57 turns, 20 tool calls. Left in the whole run: 2 turns. One more refused decision ends \
          the run. Left of the run's token budget: 900."
     );
+}
+
+#[test]
+fn long_texts_of_earlier_turns_are_cut_and_those_of_the_last_one_are_whole() {
+    let saying = |text: &str| ExecuteDecision {
+        speak: text.repeat(10_000),
+        ..decide(Action::Continue, None)
+    };
+    let correction = format!("Correction. {}", "why ".repeat(5000));
+    let situation = Situation::default()
+        .turn(Some(saying("first ")), &correction)
+        .turn(Some(saying("last ")), &correction);
+    let text = shown(&situation);
+    assert!(!text.contains(&"first ".repeat(1000)) && text.contains("60000 bytes in all"));
+    assert!(text.contains(&"last ".repeat(10_000)));
+    assert_eq!(text.matches(&correction).count(), 1, "that of the last turn is whole");
 }

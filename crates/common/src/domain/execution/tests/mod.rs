@@ -5,6 +5,7 @@ mod doubt;
 mod grants;
 mod model;
 mod model_budget;
+mod replan;
 mod rows;
 mod sleep;
 mod step_deadline;
