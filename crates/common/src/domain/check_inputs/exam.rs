@@ -2,9 +2,10 @@
 
 use super::git::GitChange;
 use super::language::language_of;
-use super::line::scripts_in;
+use super::line::{Role, scripts_in};
+use super::makefile::{is_compiled_by_make, is_copied_by_make};
 use super::reading::Reading;
-use super::shadow::is_made;
+use super::shadow::made_from;
 use super::start_tests::{StartTests, is_counterpart, stem};
 use super::{InputKind, StartInputs};
 use crate::domain::manifest::{Aspect, Change, Entry, Kind, Manifest, changes};
@@ -52,6 +53,12 @@ impl Exam {
             .filter(|script| !script.is_product)
             .map(|script| script.path)
             .collect();
+        let started = scripts_in(line, &inputs.root_text()).into_iter();
+        let started = started.filter(|script| matches!(script.role, Role::Program | Role::Script));
+        let started: BTreeSet<String> = started
+            .map(|script| script.path)
+            .filter(|path| language_of(path).is_none() && made_from(path).is_none())
+            .collect();
         let content = |change: &Change<'_>| change.is_of_content() && !change.is_ignored();
         let is_added_product = |change: &Change<'_>| {
             change.before.is_none() && inputs.kind_of_added(change.path()).is_none()
@@ -76,7 +83,15 @@ impl Exam {
                 let is_script = || named.contains(String::from_utf8_lossy(path).as_ref());
                 let is_script = || is_script().then_some(InputKind::Script);
                 let takes_place = || made.has(&change).then_some(InputKind::Shadow);
-                inputs.kind_of_added(path).or_else(takes_place).or_else(is_script)
+                // The line itself asks for this file, and not for a program of its name.
+                let is_started = started.contains(String::from_utf8_lossy(path).as_ref());
+                let kind = inputs.kind_of_added(path).or_else(takes_place).or_else(is_script);
+                match kind {
+                    Some(InputKind::Shadow) if is_started && !made.has(&change) => {
+                        Some(InputKind::Script)
+                    }
+                    kind => kind,
+                }
             };
             let (Some(kind), Some(aspect)) = (kind, change.aspect()) else { continue };
             // The text is still the original; a run may make it executable.
@@ -99,7 +114,7 @@ impl Exam {
                 && (tests.get_or_insert_with(|| StartTests::of(inputs, start)).is_new(
                     line,
                     (&String::from_utf8_lossy(path), kind),
-                    start,
+                    (inputs, start),
                 ) || kind == InputKind::Test
                     && is_counterpart(&String::from_utf8_lossy(path), start)
                     && added_stems().contains(&stem(&String::from_utf8_lossy(path))))
@@ -154,8 +169,8 @@ struct Made<'a> {
     inputs: &'a StartInputs<'a>,
     line: &'a str,
     manifests: [&'a Manifest; 2],
-    /// The names of all sources, without extensions.
-    stems: OnceCell<BTreeSet<String>>,
+    /// The languages and the names of all sources, without extensions.
+    stems: OnceCell<BTreeSet<(&'static str, String)>>,
 }
 
 impl Made<'_> {
@@ -170,7 +185,23 @@ impl Made<'_> {
     }
 
     fn is_target(&self, path: &[u8]) -> bool {
-        self.inputs.texts().is_target(self.line, &String::from_utf8_lossy(path))
+        let (texts, path) = (self.inputs.texts(), String::from_utf8_lossy(path));
+        texts.is_target(self.line, &path)
+            || texts.is_sought(self.line, &path) && self.has_source_for_make(&path)
+    }
+
+    /// Whether make's own rules have a source to make a target from, there or by a search path.
+    fn has_source_for_make(&self, target: &str) -> bool {
+        let (folder, name) = target.rsplit_once('/').unwrap_or(("", target));
+        let is_one = |path: &[u8]| {
+            let path = String::from_utf8_lossy(path);
+            let (own, file) = path.rsplit_once('/').unwrap_or(("", &path));
+            let extension = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
+            extension
+                .is_some_and(|it| is_compiled_by_make(it) || own == folder && is_copied_by_make(it))
+        };
+        let mut entries = self.manifests.iter().flat_map(|manifest| manifest.entries());
+        entries.any(|entry| is_one(&entry.path))
     }
 
     /// Whether it is byte code or an object whose source is there.
@@ -179,10 +210,13 @@ impl Made<'_> {
         let stems = || {
             let entries = self.manifests.iter().flat_map(|manifest| manifest.entries());
             let paths = entries.map(|entry| String::from_utf8_lossy(&entry.path));
-            paths.filter(|path| language_of(path).is_some()).map(|path| stem(&path)).collect()
+            paths.filter_map(|path| Some((language_of(&path)?, stem(&path)))).collect()
         };
-        is_made(&path)
-            && !self.inputs.rules().may_change(path.as_bytes())
-            && self.stems.get_or_init(stems).contains(&stem(&path))
+        made_from(&path).is_some_and(|languages| {
+            let stem = stem(&path);
+            let stems = self.stems.get_or_init(stems);
+            languages.iter().any(|language| stems.contains(&(*language, stem.clone())))
+                && !self.inputs.rules().may_change(path.as_bytes())
+        })
     }
 }
