@@ -126,7 +126,11 @@ impl Fixtures {
             Some(at) => text.split_at(at),
             None => (text, ""),
         };
-        self.by_tests.extend(self.named(folders, tests, |text, name| mentions(text, name, false)));
+        let names = |text: &str, name: &str| {
+            let is_package = OF_TESTED.contains(&name) || name == "approved";
+            mentions(text, name, false) || !is_package && imports(text, name)
+        };
+        self.by_tests.extend(self.named(folders, tests, names));
         self.read_by_tests.extend(self.named(folders, tests, reads));
         let tested = &self.tested;
         let of_tests = |text: &str, name: &str| tested.contains(name) && imports(text, name);
@@ -322,6 +326,8 @@ mod tests {
             (vec![test("open('snapshot/a.py')\n"), ("app.py", imports)], "snapshot/a.py", true),
             (vec![test("import baseline\n")], "baseline/__init__.py", false),
             (vec![test("from expected import sums\n")], "expected/sums.py", true),
+            (vec![test("from expected.sums import A\n")], "expected/sums.py", true),
+            (vec![test("from snapshot.core import a\n")], "snapshot/core.py", false),
             (
                 vec![(
                     "src/lib.rs",
