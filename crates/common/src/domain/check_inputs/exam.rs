@@ -2,7 +2,7 @@
 
 use super::git::GitChange;
 use super::language::language_of;
-use super::line::{Role, scripts_in};
+use super::line::{Role, Script, scripts_in};
 use super::makefile::{is_compiled_by_make, is_copied_by_make};
 use super::reading::Reading;
 use super::shadow::made_from;
@@ -48,17 +48,6 @@ impl Exam {
         let mut exam = Self { only_reads, ..Self::default() };
         let mut tests = None;
         let protected = inputs.protected_scripts(line);
-        let named: BTreeSet<String> = scripts_in(line, &inputs.root_text())
-            .into_iter()
-            .filter(|script| !script.is_product)
-            .map(|script| script.path)
-            .collect();
-        let started = scripts_in(line, &inputs.root_text()).into_iter();
-        let started = started.filter(|script| matches!(script.role, Role::Program | Role::Script));
-        let started: BTreeSet<String> = started
-            .map(|script| script.path)
-            .filter(|path| language_of(path).is_none() && made_from(path).is_none())
-            .collect();
         let content = |change: &Change<'_>| change.is_of_content() && !change.is_ignored();
         let is_added_product = |change: &Change<'_>| {
             change.before.is_none() && inputs.kind_of_added(change.path()).is_none()
@@ -70,7 +59,7 @@ impl Exam {
                 added.map(|change| stem(&String::from_utf8_lossy(change.path()))).collect()
             })
         };
-        let made = Made { inputs, line, manifests: [start, now], stems: OnceCell::new() };
+        let made = Made::of(inputs, line, [start, now]);
         for change in changes(start, now).filter(content) {
             let path = change.path();
             let was_there = start.get(path).is_some_and(|entry| entry.kind != Kind::Folder);
@@ -80,18 +69,7 @@ impl Exam {
                 let is_product = || made.has(&change).then_some(InputKind::Shadow);
                 inputs.kind_of_start(path).or_else(is_script).or_else(is_product)
             } else {
-                let is_script = || named.contains(String::from_utf8_lossy(path).as_ref());
-                let is_script = || is_script().then_some(InputKind::Script);
-                let takes_place = || made.has(&change).then_some(InputKind::Shadow);
-                // The line itself asks for this file, and not for a program of its name.
-                let is_started = started.contains(String::from_utf8_lossy(path).as_ref());
-                let kind = inputs.kind_of_added(path).or_else(takes_place).or_else(is_script);
-                match kind {
-                    Some(InputKind::Shadow) if is_started && !made.has(&change) => {
-                        Some(InputKind::Script)
-                    }
-                    kind => kind,
-                }
+                made.kind_of_added(&change)
             };
             let (Some(kind), Some(aspect)) = (kind, change.aspect()) else { continue };
             // The text is still the original; a run may make it executable.
@@ -164,16 +142,44 @@ fn gets_executable(change: &Change<'_>) -> bool {
     before & !after == 0 && after != before
 }
 
-/// What is made again from the sources in a view.
+/// What is made again from the sources in a view, and what the line asks for by its path.
 struct Made<'a> {
     inputs: &'a StartInputs<'a>,
     line: &'a str,
     manifests: [&'a Manifest; 2],
+    /// The scripts and configurations that the line names and that are no products.
+    named: BTreeSet<String>,
+    /// The programs that it starts by their paths.
+    started: BTreeSet<String>,
     /// The languages and the names of all sources, without extensions.
     stems: OnceCell<BTreeSet<(&'static str, String)>>,
 }
 
-impl Made<'_> {
+impl<'a> Made<'a> {
+    fn of(inputs: &'a StartInputs<'a>, line: &'a str, manifests: [&'a Manifest; 2]) -> Self {
+        let scripts = scripts_in(line, &inputs.root_text());
+        let is_program = |script: &&Script| {
+            let is_one = matches!(script.role, Role::Program | Role::Script);
+            is_one && language_of(&script.path).is_none() && made_from(&script.path).is_none()
+        };
+        let path = |script: &Script| script.path.clone();
+        let named = scripts.iter().filter(|script| !script.is_product).map(path).collect();
+        let started = scripts.iter().filter(is_program).map(path).collect();
+        Self { inputs, line, manifests, named, started, stems: OnceCell::new() }
+    }
+
+    /// Why an added file is a check input of the line.
+    fn kind_of_added(&self, change: &Change<'_>) -> Option<InputKind> {
+        let path = String::from_utf8_lossy(change.path());
+        let is_script = || self.named.contains(path.as_ref()).then_some(InputKind::Script);
+        let takes_place = || self.has(change).then_some(InputKind::Shadow);
+        let kind = self.inputs.kind_of_added(change.path());
+        let kind = kind.or_else(takes_place).or_else(is_script);
+        // The line itself asks for this file, and not for a program of its name.
+        let is_asked = kind == Some(InputKind::Shadow) && self.started.contains(path.as_ref());
+        if is_asked && !self.has(change) { Some(InputKind::Script) } else { kind }
+    }
+
     /// Whether a change is of such a file, by its place or by its extension.
     fn has(&self, change: &Change<'_>) -> bool {
         change.after.is_some() && self.is_target(change.path()) || self.is_of_source(change.path())
