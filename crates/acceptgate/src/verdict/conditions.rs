@@ -9,8 +9,8 @@ use surety_common::domain::receipt::{
     Command, EvidenceReceipt, EvidenceSource, Fact, Inputs, exit_code,
 };
 use surety_common::domain::verification::{
-    PROJECT_TESTS_CHECK, WORKSPACE_CHECK, is_commanded, probed, probed_with, unconfined,
-    workspace_digest,
+    PROJECT_TESTS_CHECK, ProjectTests, WORKSPACE_CHECK, is_commanded, probed, probed_with,
+    unconfined, workspace_digest,
 };
 
 /// The cautions.
@@ -105,8 +105,15 @@ pub(super) fn of_participant(input: &Evaluation<'_>) -> Option<Standing> {
 pub(super) fn failed_before(input: &Evaluation<'_>) -> Option<Noted> {
     let own = probed_with(input.receipts, input.round?, PROJECT_TESTS_CHECK, Inputs::AtStart);
     let receipt = own.last().filter(|receipt| !receipt.success)?;
-    let exit_code = exit_code(receipt.facts.iter())?;
-    let detail = format!("{} ended with {exit_code} at the start, too", line(receipt));
+    let detail = match receipt.facts.iter().find_map(ProjectTests::lacking) {
+        Some(program) => {
+            format!("{program} is not installed, so they ran at the start no more than now")
+        }
+        None => {
+            let exit_code = exit_code(receipt.facts.iter())?;
+            format!("{} ended with {exit_code} at the start, too", line(receipt))
+        }
+    };
     Some(Noted::new(PROJECT_TESTS_FAILED_BEFORE, detail))
 }
 
@@ -136,7 +143,7 @@ mod tests {
     use surety_common::domain::json::parse;
     use surety_common::domain::receipt::{CheckProbe, read_receipt};
     use surety_common::domain::run::InDoubt;
-    use surety_common::domain::verification::{ProjectTests, WORKSPACE_DIGEST};
+    use surety_common::domain::verification::WORKSPACE_DIGEST;
 
     fn checks(owner: &str) -> Vec<AcceptCheck> {
         let text = format!(
@@ -335,6 +342,12 @@ mod tests {
         let result = held.verdict.results.iter().find(|result| result.name == key).unwrap();
         assert!(result.optional && !result.passed, "it is shown as it is");
         let not_started = EvidenceReceipt { facts: Vec::new(), ..at_start(1) };
+        let lacking = EvidenceReceipt { facts: Vec::new(), ..failed.clone() };
+        let facts = vec![ProjectTests::lacks("go")];
+        let lacking = [lacking, EvidenceReceipt { facts, ..at_start(1) }];
+        let without = judge("user", &lacking, default);
+        assert!(without.verdict.accepted, "no machine without the program decides: {without:#?}");
+        assert_eq!(codes(&without), [PROJECT_TESTS_FAILED_BEFORE]);
         for (owner, receipts, rules, why) in [
             ("plan", before.to_vec(), default, "the plan set every check"),
             (

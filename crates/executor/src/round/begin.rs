@@ -65,7 +65,9 @@ impl Round {
         let root = self.setup.folder.workspace()?.root().to_owned();
         let git = self.git_changes(start, (&root, &now)).await?;
         let (facts, root) = (&start.facts, root.as_os_str().as_bytes());
-        let inputs = StartInputs::new(&self.setup.rules, &facts.imports, &start.manifest, root);
+        let asked = self.asked_commands(&facts.imports, lines).await?;
+        let inputs = StartInputs::new(&self.setup.rules, &facts.imports, &start.manifest, root)
+            .asking(asked);
         let exam = |line: &&str| {
             let mut exam = Exam::of(&inputs, line, &start.manifest, &now);
             exam.add_git(&git);

@@ -18,6 +18,8 @@ pub(super) const LONGEST: Duration = Duration::from_secs(60);
 pub(super) struct Memory {
     pub(super) runs: HashMap<(String, Inputs), Ran>,
     pub(super) canaries: HashMap<String, Arc<Canary>>,
+    /// Whether the program of the project's own tests is not there.
+    pub(super) lacks_program: bool,
 }
 
 impl Memory {

@@ -67,9 +67,20 @@ impl Round {
         let runs = self.test_runs(&Command::Argv(argv.clone()), &order).await?;
         let prepared = self.enter_view(&order, call_id).await?;
         let began = Instant::now();
+        let program = argv.first().cloned().unwrap_or_default();
         let ran = run_tests(&prepared.context, argv).await;
         let took = began.elapsed();
-        let mut outcome = self.leave_view(prepared, "", order.inputs, ran).await?;
+        let lacks_program =
+            ran.as_ref().is_err_and(|error| error.code == ErrorCode::ProgramNotFound);
+        self.memory().lacks_program |= lacks_program && order.inputs == Inputs::Original;
+        let left = self.leave_view(prepared, "", order.inputs, ran).await;
+        let mut outcome = match left {
+            Err(error) if lacks_program && order.inputs == Inputs::AtStart => {
+                let facts = vec![ProjectTests::lacks(&program)];
+                return Ok(ToolOutcome::failed(error, Vec::new(), facts));
+            }
+            left => left?,
+        };
         self.note_tests(probe, order.inputs, (took, runs), &mut outcome).await?;
         Ok(outcome)
     }

@@ -9,7 +9,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use surety_common::domain::check_inputs::{
     Difference, InputKind, KeysBack, Now, Origin, Paths, StartFiles, StartInputs, StartTests,
-    is_makefile, is_merged, merged, merged_added, only_adds,
+    is_compiled_by_make, is_copied_by_make, is_makefile, is_merged, merged, merged_added,
+    only_adds,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::source_tests::{
@@ -326,10 +327,14 @@ impl StartFiles for Beside<'_> {
     }
 
     fn has_stem(&self, stem: &str) -> bool {
+        // Make looks for what it builds from along a search path too, and for all others beside the makefile.
         self.files.start.manifest.entries().iter().any(|entry| {
             let path = String::from_utf8_lossy(&entry.path);
-            let name = path.rsplit('/').next().unwrap_or_default();
-            name.split_once('.').map_or(name, |(own, _)| own) == stem
+            let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
+            let (own, extension) = name.split_once('.').unwrap_or((name, ""));
+            let is_beside =
+                folder == self.folder && (extension.is_empty() || is_copied_by_make(extension));
+            own == stem && (is_beside || is_compiled_by_make(extension))
         })
     }
 }

@@ -178,7 +178,8 @@ impl Round {
     fn next_at_start(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
         let is_done = so_far.iter().any(|(inputs, held)| *held || *inputs == Inputs::AtStart);
         let is_due = probe.observation == Observation::ProjectTests && !is_done;
-        (is_due && self.did_run(probe)).then_some(Inputs::AtStart)
+        let could_fail = self.did_run(probe) || self.memory().lacks_program;
+        (is_due && could_fail).then_some(Inputs::AtStart)
     }
 
     /// Carries out one probe with the inputs that [`Round::next_inputs`] says, after runs with these. `call_id`

@@ -53,11 +53,11 @@ impl StartFacts {
     ) -> Result<(Self, Originals), ToolError> {
         let Reading { rules, lines, revision_of } = reading;
         let root = revision_of.unwrap_or(workspace.root());
-        let of_line = |line: &&str| ((*line).to_owned(), start_recipes(workspace, line));
+        let of_line = |line: &&str| ((*line).to_owned(), start_recipes(workspace, start, line));
         let mut recipes: Vec<(String, StartRecipes)> = lines.iter().map(of_line).collect();
         let own_tests = TestCommand::of(workspace);
         if let Some(command) = own_tests {
-            recipes.push((OWN_TESTS.to_owned(), start_recipes(workspace, command.line())));
+            recipes.push((OWN_TESTS.to_owned(), start_recipes(workspace, start, command.line())));
         }
         let lines: Vec<&str> = lines.iter().copied().chain([OWN_TESTS]).collect();
         let lines = lines.as_slice();
@@ -71,6 +71,10 @@ impl StartFacts {
         for (line, recipes) in recipes {
             recipes.scripts.into_iter().for_each(|script| imports.add_recipe(&line, script));
             recipes.targets.into_iter().for_each(|target| imports.add_target(&line, target));
+            recipes.sought.into_iter().for_each(|target| imports.add_sought(&line, target));
+            if recipes.is_lacking {
+                imports.add_lacking(&line);
+            }
         }
         let inputs = StartInputs::new(rules, &imports, start, root.as_os_str().as_bytes());
         let mut originals = Originals::read(workspace, start, &inputs, lines, check)?;

@@ -5,14 +5,18 @@ use super::{Originals, Round};
 use crate::blocking::blocking;
 use crate::tool::scan::{Ignores, walk};
 use crate::tool::{ErrorCode, RelPath, ToolError, ToolOutcome, Workspace};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use surety_common::domain::check::OverlayFiles;
 use surety_common::domain::check_inputs::{
-    InputKind, InputRules, convention_of, language_of, other_scripts_of_recipe, scripts_of_recipe,
+    Imports, InputKind, InputRules, TestOperand, asks_for_output_of, asks_recipes_only,
+    convention_of, has_form, imported_files, is_product, language_of, other_scripts_of_recipe,
+    scripts_of_recipe, test_operands,
 };
+use surety_common::domain::manifest::{Kind, Manifest};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
 use surety_common::domain::tests_seen::{
     Project, Recipes, TestRun, count, only_command, recipes_of, script_starts, test_runs,
@@ -62,6 +66,33 @@ impl Round {
         self.with_files(order, read).await
     }
 
+    /// The commands of recipes that lines ask for and that the start has not, as the workspace has them now.
+    pub(super) async fn asked_commands(
+        &self,
+        imports: &Imports,
+        lines: &[&str],
+    ) -> Result<BTreeMap<String, Vec<String>>, ToolError> {
+        let lines: Vec<String> =
+            lines.iter().filter(|it| imports.is_lacking(it)).map(|it| (*it).to_owned()).collect();
+        if lines.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let folder = Arc::clone(&self.setup.folder);
+        blocking(move || {
+            let workspace = folder.workspace()?;
+            let in_folder = |(folder, command): (String, String)| match folder.as_str() {
+                "" => command,
+                folder => format!("cd '{}' && {command}", folder.replace('\'', "'\\''")),
+            };
+            let of_line = |line: String| {
+                let commands = recipes_of(&line, &AsItIs(&workspace)).commands;
+                (line, commands.into_iter().map(in_folder).collect())
+            };
+            Ok(lines.into_iter().map(of_line).collect())
+        })
+        .await?
+    }
+
     async fn with_files<T: Send + 'static>(
         &self,
         order: &ViewOrder,
@@ -88,12 +119,17 @@ pub(super) struct StartRecipes {
     pub(super) scripts: Vec<String>,
     /// The targets of make that they visit and that are no sources: what make finds there it does not make again.
     pub(super) targets: Vec<String>,
+    /// Those without a rule that are not there.
+    pub(super) sought: Vec<String>,
+    /// Whether each command of the line asks for a recipe that is not there.
+    pub(super) is_lacking: bool,
 }
 
 /// Reads the recipes of a line at the start. It blocks.
-pub(super) fn start_recipes(workspace: &Workspace, line: &str) -> StartRecipes {
-    let project = AtStart(workspace);
-    let Recipes { commands, targets, implicit } = recipes_of(line, &project);
+pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str) -> StartRecipes {
+    let project = AsItIs(workspace);
+    let Recipes { commands, targets, implicit, by_own_rules, is_lacking } =
+        recipes_of(line, &project);
     // A file of the start in their place may be a script that nothing makes.
     let is_new = |path: &String| {
         workspace
@@ -103,25 +139,54 @@ pub(super) fn start_recipes(workspace: &Workspace, line: &str) -> StartRecipes {
     };
     let is_test = |path: &str| convention_of(path) == Some(InputKind::Test);
     let of_command = |(folder, command): &(String, String)| {
-        let mut found = scripts_of_recipe(folder, command);
         let wraps = |path: &String| script_starts(path, &project, &is_test);
+        let mut found = scripts_of_recipe(folder, command);
+        found.retain(|path| !asks_for_output_of(line, path) || wraps(path));
         found.extend(other_scripts_of_recipe(folder, command).into_iter().filter(wraps));
         found
     };
+    let own = (String::new(), line.to_owned());
+    let given = commands.iter().chain([&own]).flat_map(|(folder, it)| test_operands(folder, it));
+    let given = given.flat_map(|operand| files_of_operand(&operand, start));
+    let given = given.filter(|path| {
+        convention_of(path).is_none() && !is_product(path) && loads_another(path, start, &project)
+    });
     StartRecipes {
-        scripts: commands.iter().flat_map(of_command).collect(),
+        scripts: commands.iter().flat_map(of_command).chain(given).collect(),
         targets: targets
             .into_iter()
             .chain(implicit.into_iter().filter(is_new))
             .filter(|target| language_of(target).is_none())
             .collect(),
+        sought: by_own_rules.into_iter().filter(is_new).collect(),
+        is_lacking: is_lacking && commands.is_empty() && asks_recipes_only(line),
     }
 }
 
-/// The recipes of a workspace as it is.
-struct AtStart<'w>(&'w Workspace);
+/// The files of the start that a runner of tests is given.
+fn files_of_operand(operand: &TestOperand, start: &Manifest) -> Vec<String> {
+    let files = || {
+        let files = start.entries().iter().filter(|it| !it.ignored && it.kind != Kind::Folder);
+        let paths = files.map(|entry| String::from_utf8_lossy(&entry.path).into_owned());
+        paths.filter(|path| language_of(path) == Some(operand.language))
+    };
+    let of_path = |path: &String| -> Vec<String> {
+        // In a folder a runner looks for files by the names of tests.
+        files().filter(|file| file == path || has_form(file, path)).collect()
+    };
+    operand.paths.iter().map(of_path).find(|found| !found.is_empty()).unwrap_or_default()
+}
 
-impl Project for AtStart<'_> {
+/// Whether a file loads another one of the start: what tests itself is the product.
+fn loads_another(path: &str, start: &Manifest, project: &AsItIs<'_>) -> bool {
+    let text = project.read(path).unwrap_or_default();
+    imported_files(path, &text).iter().any(|file| start.get(file.as_bytes()).is_some())
+}
+
+/// The recipes of a workspace as it is.
+struct AsItIs<'w>(&'w Workspace);
+
+impl Project for AsItIs<'_> {
     fn read(&self, path: &str) -> Option<String> {
         let bytes = self.0.read(&self.0.locate(path).ok()?, FILE_LIMIT).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())

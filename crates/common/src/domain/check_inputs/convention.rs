@@ -32,6 +32,8 @@ const TEST_FOLDERS: &[&str] = &[
     "acceptance-tests",
     "acceptance_tests",
     "goldens",
+    "testsuite",
+    "unittests",
 ];
 
 /// Extensions that only tests and snapshots have.
@@ -89,9 +91,10 @@ fn is_of_features(folders: &str, lower: &str) -> bool {
     }
 }
 
-/// The folder of Perl's tests holds their modules and data as well.
+/// The folder of Perl's tests holds their modules and data as well, and suites of shell scripts have the same one.
 fn is_of_perl(folders: &str, lower: &str) -> bool {
-    language_of(lower).is_none_or(|language| language == "perl") && !folders.is_empty()
+    let is_one = |language| matches!(language, "perl" | "shell");
+    language_of(lower).is_none_or(is_one) && !folders.is_empty()
 }
 
 /// A folder by its exact name, and by an ending where the name says what is tested, as in

@@ -2,9 +2,10 @@
 
 use super::git::GitChange;
 use super::language::language_of;
-use super::line::scripts_in;
+use super::line::{Role, Script, scripts_in};
+use super::makefile::{is_compiled_by_make, is_copied_by_make};
 use super::reading::Reading;
-use super::shadow::is_made;
+use super::shadow::made_from;
 use super::start_tests::{StartTests, is_counterpart, stem};
 use super::{InputKind, StartInputs};
 use crate::domain::manifest::{Aspect, Change, Entry, Kind, Manifest, changes};
@@ -47,11 +48,6 @@ impl Exam {
         let mut exam = Self { only_reads, ..Self::default() };
         let mut tests = None;
         let protected = inputs.protected_scripts(line);
-        let named: BTreeSet<String> = scripts_in(line, &inputs.root_text())
-            .into_iter()
-            .filter(|script| !script.is_product)
-            .map(|script| script.path)
-            .collect();
         let content = |change: &Change<'_>| change.is_of_content() && !change.is_ignored();
         let is_added_product = |change: &Change<'_>| {
             change.before.is_none() && inputs.kind_of_added(change.path()).is_none()
@@ -63,7 +59,7 @@ impl Exam {
                 added.map(|change| stem(&String::from_utf8_lossy(change.path()))).collect()
             })
         };
-        let made = Made { inputs, line, manifests: [start, now], stems: OnceCell::new() };
+        let made = Made::of(inputs, line, [start, now]);
         for change in changes(start, now).filter(content) {
             let path = change.path();
             let was_there = start.get(path).is_some_and(|entry| entry.kind != Kind::Folder);
@@ -73,10 +69,7 @@ impl Exam {
                 let is_product = || made.has(&change).then_some(InputKind::Shadow);
                 inputs.kind_of_start(path).or_else(is_script).or_else(is_product)
             } else {
-                let is_script = || named.contains(String::from_utf8_lossy(path).as_ref());
-                let is_script = || is_script().then_some(InputKind::Script);
-                let takes_place = || made.has(&change).then_some(InputKind::Shadow);
-                inputs.kind_of_added(path).or_else(takes_place).or_else(is_script)
+                made.kind_of_added(&change)
             };
             let (Some(kind), Some(aspect)) = (kind, change.aspect()) else { continue };
             // The text is still the original; a run may make it executable.
@@ -99,7 +92,7 @@ impl Exam {
                 && (tests.get_or_insert_with(|| StartTests::of(inputs, start)).is_new(
                     line,
                     (&String::from_utf8_lossy(path), kind),
-                    start,
+                    (inputs, start),
                 ) || kind == InputKind::Test
                     && is_counterpart(&String::from_utf8_lossy(path), start)
                     && added_stems().contains(&stem(&String::from_utf8_lossy(path))))
@@ -149,16 +142,44 @@ fn gets_executable(change: &Change<'_>) -> bool {
     before & !after == 0 && after != before
 }
 
-/// What is made again from the sources in a view.
+/// What is made again from the sources in a view, and what the line asks for by its path.
 struct Made<'a> {
     inputs: &'a StartInputs<'a>,
     line: &'a str,
     manifests: [&'a Manifest; 2],
-    /// The names of all sources, without extensions.
-    stems: OnceCell<BTreeSet<String>>,
+    /// The scripts and configurations that the line names and that are no products.
+    named: BTreeSet<String>,
+    /// The programs that it starts by their paths.
+    started: BTreeSet<String>,
+    /// The languages and the names of all sources, without extensions.
+    stems: OnceCell<BTreeSet<(&'static str, String)>>,
 }
 
-impl Made<'_> {
+impl<'a> Made<'a> {
+    fn of(inputs: &'a StartInputs<'a>, line: &'a str, manifests: [&'a Manifest; 2]) -> Self {
+        let scripts = scripts_in(line, &inputs.root_text());
+        let is_program = |script: &&Script| {
+            let is_one = matches!(script.role, Role::Program | Role::Script);
+            is_one && language_of(&script.path).is_none() && made_from(&script.path).is_none()
+        };
+        let path = |script: &Script| script.path.clone();
+        let named = scripts.iter().filter(|script| !script.is_product).map(path).collect();
+        let started = scripts.iter().filter(is_program).map(path).collect();
+        Self { inputs, line, manifests, named, started, stems: OnceCell::new() }
+    }
+
+    /// Why an added file is a check input of the line.
+    fn kind_of_added(&self, change: &Change<'_>) -> Option<InputKind> {
+        let path = String::from_utf8_lossy(change.path());
+        let is_script = || self.named.contains(path.as_ref()).then_some(InputKind::Script);
+        let takes_place = || self.has(change).then_some(InputKind::Shadow);
+        let kind = self.inputs.kind_of_added(change.path());
+        let kind = kind.or_else(takes_place).or_else(is_script);
+        // The line itself asks for this file, and not for a program of its name.
+        let is_asked = kind == Some(InputKind::Shadow) && self.started.contains(path.as_ref());
+        if is_asked && !self.has(change) { Some(InputKind::Script) } else { kind }
+    }
+
     /// Whether a change is of such a file, by its place or by its extension.
     fn has(&self, change: &Change<'_>) -> bool {
         change.after.is_some() && self.is_target(change.path()) || self.is_of_source(change.path())
@@ -170,7 +191,23 @@ impl Made<'_> {
     }
 
     fn is_target(&self, path: &[u8]) -> bool {
-        self.inputs.texts().is_target(self.line, &String::from_utf8_lossy(path))
+        let (texts, path) = (self.inputs.texts(), String::from_utf8_lossy(path));
+        texts.is_target(self.line, &path)
+            || texts.is_sought(self.line, &path) && self.has_source_for_make(&path)
+    }
+
+    /// Whether make's own rules have a source to make a target from, there or by a search path.
+    fn has_source_for_make(&self, target: &str) -> bool {
+        let (folder, name) = target.rsplit_once('/').unwrap_or(("", target));
+        let is_one = |path: &[u8]| {
+            let path = String::from_utf8_lossy(path);
+            let (own, file) = path.rsplit_once('/').unwrap_or(("", &path));
+            let extension = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('.'));
+            extension
+                .is_some_and(|it| is_compiled_by_make(it) || own == folder && is_copied_by_make(it))
+        };
+        let mut entries = self.manifests.iter().flat_map(|manifest| manifest.entries());
+        entries.any(|entry| is_one(&entry.path))
     }
 
     /// Whether it is byte code or an object whose source is there.
@@ -179,10 +216,13 @@ impl Made<'_> {
         let stems = || {
             let entries = self.manifests.iter().flat_map(|manifest| manifest.entries());
             let paths = entries.map(|entry| String::from_utf8_lossy(&entry.path));
-            paths.filter(|path| language_of(path).is_some()).map(|path| stem(&path)).collect()
+            paths.filter_map(|path| Some((language_of(&path)?, stem(&path)))).collect()
         };
-        is_made(&path)
-            && !self.inputs.rules().may_change(path.as_bytes())
-            && self.stems.get_or_init(stems).contains(&stem(&path))
+        made_from(&path).is_some_and(|languages| {
+            let stem = stem(&path);
+            let stems = self.stems.get_or_init(stems);
+            languages.iter().any(|language| stems.contains(&(*language, stem.clone())))
+                && !self.inputs.rules().may_change(path.as_bytes())
+        })
     }
 }

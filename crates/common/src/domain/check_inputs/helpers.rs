@@ -60,7 +60,7 @@ pub(super) fn helper_sources(rules: &InputRules, start: &Manifest) -> BTreeSet<S
 }
 
 /// What a test is about by its name, without the mark of a test.
-fn subject(path: &str) -> String {
+pub(super) fn subject(path: &str) -> String {
     let stem = name_of(path).split('.').next().unwrap_or_default().to_ascii_lowercase();
     let words = stem.split(['_', '-']).filter(|word| !["test", "tests", "spec"].contains(word));
     let subject = words.collect::<Vec<_>>().join("_");

@@ -141,6 +141,21 @@ impl Imports {
         self.texts.add_target(line, target);
     }
 
+    /// Adds a target without a rule that a line visits: make makes it where it finds a source of that name.
+    pub fn add_sought(&mut self, line: &str, target: String) {
+        self.texts.add_sought(line, target);
+    }
+
+    /// Adds a line of which each command asks for a recipe that the start has not.
+    pub fn add_lacking(&mut self, line: &str) {
+        self.texts.add_lacking(line);
+    }
+
+    /// Whether each command of a line asks for a recipe that the start has not.
+    pub fn is_lacking(&self, line: &str) -> bool {
+        self.texts.is_lacking(line)
+    }
+
     /// Sets the line of the project's own test command.
     pub fn set_project_tests(&mut self, line: &str) {
         self.texts.set_project_tests(line);

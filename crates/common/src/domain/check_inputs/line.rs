@@ -3,8 +3,8 @@
 
 use super::configuration::recipes_of_program;
 use super::interpreter::{LOADERS, LOADING_OPTIONS, loaded, reads_syntax_only, script_of};
-use super::visits::{Visits, join, options_of};
-use super::words::{CHECKING, is_of_checks};
+use super::visits::{Visit, Visits, join, options_of};
+use super::words::{CHECKING, is_of_checks, writes_out};
 use crate::domain::shell_line::{Given, base_name, given_to_shell, is_python, is_shell};
 use std::collections::BTreeSet;
 
@@ -217,6 +217,69 @@ pub(super) fn named(line: &str, root: &str, path: &str) -> Vec<Named> {
     operands.chain(folders).collect()
 }
 
+/// A package that a line names to a program which builds and tests packages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Package {
+    /// By its name.
+    Name(String),
+    /// By its folder.
+    Folder(String),
+}
+
+/// The packages that a line names by options of cargo and Maven, by tasks of Gradle, or by a project of .NET.
+pub(super) fn packages(line: &str, root: &str) -> Vec<Package> {
+    let mut found = Vec::new();
+    for visit in Visits::of(line, root).commands {
+        let words: Vec<&str> = visit.words.iter().map(String::as_str).collect();
+        let Some((program, arguments)) = words.split_first() else { continue };
+        let folder = |path: &str| Package::Folder(join(root, &visit.folder, path));
+        let above = |path: &str| path.rsplit_once('/').map(|(above, _)| folder(above));
+        match base_name(program) {
+            "cargo" => {
+                let names = options_of(arguments, &["-p", "--package"]);
+                found.extend(names.into_iter().map(|name| Package::Name(name.to_owned())));
+                let manifests = options_of(arguments, &["--manifest-path"]);
+                found.extend(manifests.into_iter().filter_map(above));
+            }
+            "mvn" | "mvnw" => {
+                let lists = options_of(arguments, &["-pl", "--projects"]);
+                found.extend(lists.iter().flat_map(|list| list.split(',')).map(folder));
+            }
+            "gradle" | "gradlew" => {
+                let tasks = arguments.iter().filter_map(|task| task.strip_prefix(':'));
+                let projects = tasks.filter_map(|task| task.rsplit_once(':'));
+                found.extend(projects.map(|(project, _)| folder(&project.replace(':', "/"))));
+            }
+            "dotnet" => {
+                let is_project = |word: &&&str| word.ends_with("proj");
+                found.extend(arguments.iter().filter(is_project).filter_map(|path| above(path)));
+            }
+            _ => {}
+        }
+    }
+    found.retain(|package| !matches!(package, Package::Folder(folder) if folder.is_empty()));
+    found
+}
+
+/// Whether a line asks a recipe for what a script writes out by its name: then the script may be what the check is about.
+pub fn asks_for_output_of(line: &str, script: &str) -> bool {
+    let visits = Visits::of(line, "");
+    let recipes = visits.commands.iter().filter(|visit| asks_recipe(visit));
+    let mut targets = recipes.flat_map(|visit| visit.words.iter().skip(1));
+    targets.any(|target| !target.starts_with('-') && writes_out(script, target))
+}
+
+fn asks_recipe(visit: &Visit) -> bool {
+    const PROGRAMS: &[&str] = &["bun", "gmake", "just", "make", "npm", "pnpm", "yarn"];
+    visit.words.first().is_some_and(|first| PROGRAMS.contains(&base_name(first)))
+}
+
+/// Whether each command of a line asks make, just or a package manager for a recipe.
+pub fn asks_recipes_only(line: &str) -> bool {
+    let commands = Visits::of(line, "").commands;
+    !commands.is_empty() && commands.iter().all(asks_recipe)
+}
+
 fn takes_targets(program: &str) -> bool {
     const PROGRAMS: &[&str] = &[
         "ant", "bazel", "bun", "doit", "gmake", "gradle", "gradlew", "inv", "invoke", "just",
@@ -362,6 +425,39 @@ mod tests {
             let found = scripts_in(line, "/srv/p");
             let found: Vec<_> = found.iter().map(|script| script.path.as_str()).collect();
             assert_eq!(found, expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_names_packages_and_asks_for_recipes() {
+        let folder = |path: &str| Package::Folder(path.to_owned());
+        for (line, expected) in [
+            ("cargo test -p sums", vec![Package::Name("sums".to_owned())]),
+            ("cargo test --manifest-path crates/sums/Cargo.toml", vec![folder("crates/sums")]),
+            ("cd all && mvn -pl a,b test", vec![folder("all/a"), folder("all/b")]),
+            ("./gradlew :a:b:test", vec![folder("a/b")]),
+            ("dotnet test a/A.Tests.csproj", vec![folder("a")]),
+            ("cargo test", Vec::new()),
+        ] {
+            assert_eq!(packages(line, ""), expected, "{line}");
+        }
+        for (line, script, expected) in [
+            ("make report && grep -q 5 report.txt", "scripts/report.py", true),
+            ("npm run render", "tools/render.js", true),
+            ("make test", "scripts/report.py", false),
+            ("make all", "scripts/report.py", false),
+            ("make test-report", "scripts/report.py", false),
+            ("make report", "scripts/run.py", false),
+        ] {
+            assert_eq!(asks_for_output_of(line, script), expected, "{line}: {script}");
+        }
+        for (line, expected) in [
+            ("npm run test:api", true),
+            ("cd web && make new && npm run other", true),
+            ("npm run build && node test.js", false),
+            ("make new | grep ok", false),
+        ] {
+            assert_eq!(asks_recipes_only(line), expected, "{line}");
         }
     }
 

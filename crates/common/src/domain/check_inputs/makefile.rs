@@ -46,6 +46,13 @@ const OF_MAKE: &[&str] = &[
     "VPATH",
     "YACC",
 ];
+/// Extensions of what make makes a program from by its own rules.
+const COMPILED: &[&str] =
+    &["C", "F", "S", "c", "cc", "cpp", "f", "l", "m", "mod", "o", "p", "r", "s", "y"];
+/// The same of what it only copies, or writes out: scripts and documents.
+const COPIED: &[&str] = &["ch", "sh", "w", "web"];
+/// What a shell reads.
+const SHELL: &[char] = &['|', '&', ';', '<', '>', '`', '\'', '"', '*', '?', '#', '\\'];
 /// The names of makefiles.
 const NAMES: &[&str] = &["makefile", "gnumakefile"];
 
@@ -54,7 +61,7 @@ pub trait StartFiles {
     /// Whether a path is a check input.
     fn is_check_input(&self, path: &str) -> bool;
 
-    /// Whether a file has this name, apart from its extension.
+    /// Whether a file has this name, or one that make makes it from.
     fn has_stem(&self, stem: &str) -> bool;
 }
 
@@ -67,6 +74,16 @@ enum Item {
     Rule(Vec<String>, Vec<String>, Vec<String>),
     /// Anything else.
     Other(String),
+}
+
+/// Whether make compiles a source with this extension by its own rules, wherever its search path finds it.
+pub fn is_compiled_by_make(extension: &str) -> bool {
+    COMPILED.contains(&extension)
+}
+
+/// Whether make copies a file with this extension, or writes it out, by its own rules.
+pub fn is_copied_by_make(extension: &str) -> bool {
+    COPIED.contains(&extension)
 }
 
 /// Whether a path is a makefile by its name.
@@ -92,7 +109,8 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
                 // `COMPILE.c` and its like are variables of make's own rules.
                 && !name.contains('.')
                 && !known.makes.includes
-                && values.iter().all(|word| is_source(word, files))
+                && (values.iter().all(|word| is_source(word, files))
+                    || is_for_new_rules(name, values, &known.words))
                 && !values.is_empty()
         }
         Item::Rule(targets, needs, _) if *targets == [".PHONY"] => {
@@ -128,6 +146,45 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
     rest.all(|item| is_new(item, has_rule))
 }
 
+/// Whether a variable with any plain value is one of the new rules alone: programs read none of that name from their
+/// environment, where make puts it if it is there already or the start exports all.
+fn is_for_new_rules(name: &str, values: &[String], words: &BTreeSet<&str>) -> bool {
+    const READ: &[&str] = &[
+        "BASH",
+        "CARGO",
+        "CLASSPATH",
+        "DYLD_",
+        "ENV",
+        "GCONV",
+        "GIT_",
+        "GO",
+        "IFS",
+        "JAVA",
+        "JDK",
+        "LANG",
+        "LC_",
+        "LD_",
+        "LIBRARY",
+        "LOC",
+        "MALLOC",
+        "NODE_",
+        "NPM_",
+        "PERL",
+        "PHP",
+        "PYTHON",
+        "RUBY",
+        "RUST",
+        "SURETY",
+        "XDG_",
+    ];
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./+,".contains(letter);
+    let is_read = READ.iter().any(|start| name.starts_with(start)) && name != "PYTHON";
+    name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_' || byte.is_ascii_digit())
+        && !is_read
+        && !["export", ".EXPORT_ALL_VARIABLES"].iter().any(|word| words.contains(word))
+        && values.iter().all(|word| word.chars().all(is_plain))
+}
+
 /// Whether an item says the same, at most with further sources.
 fn extends(before: &Item, now: &Item, known: &Known<'_>) -> bool {
     let added = |before: &[String], now: &[String]| {
@@ -158,14 +215,39 @@ fn extends(before: &Item, now: &Item, known: &Known<'_>) -> bool {
                 |word: &String| is_source(word) || is_phony && known.is_new_target(word);
             // The first one is `$<`.
             let has_first = needs.is_empty() || is_phony || needs.first() == other_needs.first();
+            let is_line = |(line, now): (&String, &String)| {
+                line == now || compiles_more(line, now, known.files)
+            };
             targets == others
-                && recipe == lines
+                && recipe.len() == lines.len()
+                && recipe.iter().zip(lines).all(is_line)
                 && has_first
                 && added(needs, other_needs).is_some_and(|it| it.iter().all(may_be_added))
         }
         (Item::Other(text), Item::Other(other)) => text == other,
         (_, _) => false,
     }
+}
+
+/// Whether a line of a compiler says the same with further sources behind those that it had.
+fn compiles_more(line: &str, now: &str, files: &dyn StartFiles) -> bool {
+    const COMPILERS: &[&str] =
+        &["$(CC)", "$(CXX)", "${CC}", "${CXX}", "c++", "cc", "clang", "clang++", "g++", "gcc"];
+    let program = line.trim_start_matches(['@', '-']).split_whitespace().next();
+    if !program.is_some_and(|program| COMPILERS.contains(&program)) || line.contains(SHELL) {
+        return false;
+    }
+    let mut wanted = line.split_whitespace().peekable();
+    let mut before = "";
+    for word in now.split_whitespace() {
+        if wanted.peek() == Some(&word) {
+            wanted.next();
+        } else if !has_extension_of_source(before) || !is_source(word, files) {
+            return false;
+        }
+        before = word;
+    }
+    wanted.peek().is_none()
 }
 
 /// What the makefile of the start and the files beside it have.
@@ -365,123 +447,4 @@ fn item(line: &str) -> Item {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Files;
-
-    impl StartFiles for Files {
-        fn is_check_input(&self, path: &str) -> bool {
-            path.contains("test")
-        }
-
-        fn has_stem(&self, stem: &str) -> bool {
-            matches!(stem, "main" | "bench")
-        }
-    }
-
-    const START: &str = "OBJS = main.o sum.o\nCC ?= cc\n\n.PHONY: test\n\nall: app\n\napp: $(OBJS)\n\
-                         \t$(CC) -o $@ $^\n\nmain.o: main.c\n\ntest: app # all of them\n\tsh test.sh\n";
-
-    #[test]
-    fn sources_and_new_targets_are_only_added() {
-        for (from, to) in [
-            ("main.o sum.o", "main.o util.o sum.o"),
-            ("main.o sum.o", "main.o \\\n  sum.o util.o"),
-            ("main.o: main.c", "main.o: main.c util.h"),
-            ("main.o: main.c", "main.o: main.c\nutil.o: util.c util.h"),
-            (" # all of them", ""),
-            ("\tsh test.sh\n", "\tsh test.sh\n\nlint:\n\tcc -Wall main.c\n"),
-            (".PHONY: test\n", ".PHONY: test lint\n"),
-            ("\tsh test.sh\n", "\tsh test.sh\n.PHONY: lint\nlint: app\n\t./app lint\n"),
-            ("CC ?= cc\n", "CC ?= cc\nEXTRA = util.o\n"),
-        ] {
-            assert!(only_adds(START, &START.replace(from, to), &Files), "{to}");
-        }
-    }
-
-    #[test]
-    fn what_can_change_an_old_target_is_no_addition() {
-        for (from, to) in [
-            ("\tsh test.sh\n", "\ttrue\n"),
-            ("\tsh test.sh\n", "\t-sh test.sh\n"),
-            ("\tsh test.sh\n", "\tsh test.sh\ntest:\n\ttrue\n"),
-            ("\tsh test.sh\n", "\tsh test.sh\n%.o:\n\ttrue\n"),
-            ("\tsh test.sh\n", "\tsh test.sh\n.DEFAULT:\n\ttrue\n"),
-            ("\tsh test.sh\n", "\tsh test.sh\n.IGNORE:\n"),
-            ("\tsh test.sh\n", "\tsh test.sh\ninclude more.mk\n"),
-            ("\tsh test.sh\n", "\tsh test.sh\nSHELL = true.c\n"),
-            ("\tsh test.sh\n", "\tsh test.sh\nbench:\n\ttrue\n"),
-            ("OBJS = main.o sum.o\n", "OBJS = main.o sum.o\nnew:\n\ttrue\n"),
-            ("main.o sum.o", "main.o sum.o -Wl,-z,x"),
-            ("main.o sum.o", "main.o sum.o ../x.o"),
-            ("main.o sum.o", "main.o sum.o test.o"),
-            ("main.o sum.o", "main.o"),
-            ("CC ?= cc", "CC = true"),
-            ("main.o: main.c", "sum.o: other.c\nmain.o: main.c\n\ttouch $@"),
-            ("test: app", "test: CC = true\ntest: app"),
-            ("test: app", "test:"),
-            ("CC ?= cc", "CC ?= ./shim.c cc"),
-            ("CC ?= cc\n", "CC ?= cc\nexport SHELL=./shim.c\n"),
-            ("CC ?= cc\n", "CC ?= cc\noverride LIST = shim.c\n"),
-            ("CC ?= cc\n", "CC ?= cc\nprivate LIST=shim.c\n"),
-            ("CC ?= cc\n", "CC ?= cc\nLIST != ./shim.c\n"),
-            ("CC ?= cc\n", "CC ?= cc\nCOMPILE.c = ./shim.c\n"),
-            ("CC ?= cc\n", "CC ?= cc\nPATH = bin.c\n"),
-            ("main.o: main.c", "main.o: util.c main.c"),
-            ("main.o sum.o", "util.o main.o sum.o"),
-            ("all: app", "util.o: util.c\n\nall: app"),
-        ] {
-            assert!(!only_adds(START, &START.replace(from, to), &Files), "{to}");
-        }
-    }
-
-    #[test]
-    fn a_target_that_a_pattern_or_an_included_rule_makes_is_not_new() {
-        let may_add = |rules: &str, target: &str| {
-            let start = format!("{START}{rules}");
-            only_adds(&start, &format!("{start}\n{target}:\n\ttrue\n"), &Files)
-        };
-        for rules in [
-            "",
-            "%.o: %.c\n\tcc -c $<\n",
-            "BIN = calc\n$(BIN): main.o\n\tcc -o $@ $^\n",
-            "$(BUILD)/%.o: src/%.c\n\tcc -c $<\n",
-            "$(BUILD)/app: $(OBJS)\n\tcc -o $@ $^\n",
-            "TARGET = $(BUILD)/app\n$(TARGET): $(OBJS)\n\tcc -o $@ $^\n",
-            "DEPS = $(OBJS:.o=.d)\n-include $(DEPS)\n",
-            "-include $(OBJS:.o=.d)\n",
-        ] {
-            assert!(may_add(rules, "lint"), "{rules}");
-        }
-        let with = |rules: &str, added: &str| {
-            let start = format!("{START}{rules}");
-            only_adds(&start, &format!("{start}{added}"), &Files)
-        };
-        assert!(!with("include rules.mk\n", "RUN = ./shim.c\n"));
-        let lists = format!("{START}TEST_OBJS = test_a.o sum.o\nEXTRA_OBJS =\nRUN =\n");
-        for (from, to, expected) in [
-            ("TEST_OBJS = test_a.o", "TEST_OBJS = test_a.o util.o", true),
-            ("EXTRA_OBJS =", "EXTRA_OBJS = util.o", true),
-            ("RUN =", "RUN = ./shim.c", false),
-        ] {
-            assert_eq!(only_adds(&lists, &lists.replace(from, to), &Files), expected, "{to}");
-        }
-        for rules in [
-            "run-%:\n\tsh tests/$*.sh\n",
-            "$(addprefix run-,add):\n\tsh tests/add.sh\n",
-            "ALL = $(wildcard *.sh)\n$(ALL):\n\tsh $@\n",
-            "$(ALL): run-%: tests/%.sh\n\tsh $<\n",
-            "include rules.mk\n",
-            "-include conf.d/*\n",
-        ] {
-            assert!(!may_add(rules, "run-add"), "{rules}");
-        }
-    }
-
-    #[test]
-    fn makefiles_are_known_by_their_names() {
-        assert!(is_makefile("Makefile") && is_makefile("a/GNUmakefile"));
-        assert!(!is_makefile("a.mk") && !is_makefile("Makefile.am"));
-    }
-}
+mod tests;

@@ -35,6 +35,7 @@ mod linked;
 mod makefile;
 mod named_path;
 mod node_origins;
+mod operands;
 mod origins;
 mod overwritten;
 mod packages;
@@ -68,8 +69,12 @@ pub use imports::{Imports, imported_files};
 pub use keys::{is_merged, merged, merged_added};
 pub use keys_back::{KeysBack, Now, Paths};
 pub use language::language_of;
-pub use line::{Role, Script, is_product, names as is_named, scripts, scripts_in};
-pub use makefile::{StartFiles, is_makefile, only_adds};
+pub use line::{
+    Role, Script, asks_for_output_of, asks_recipes_only, is_product, names as is_named, scripts,
+    scripts_in,
+};
+pub use makefile::{StartFiles, is_compiled_by_make, is_copied_by_make, is_makefile, only_adds};
+pub use operands::{TestOperand, has_form, test_operands};
 pub use overwritten::{facts_of_compared, facts_of_overwritten, overwrites, overwritten_in};
 pub use packages::{Origin, replaced_package};
 pub use reftable::Tables;

@@ -24,13 +24,17 @@ const MODULES: &str = "__future__ _pytest abc aifc argparse ast asynchat asyncio
 /// where a file of the start meant the module.
 const COMMON_MODULES: &str = "antigravity array calendar cgi chunk cmd code colorsys concurrent configparser crypt \
      email getpass graphlib grp html http imghdr imp ipaddress mailbox mailcap msilib \
-     multiprocessing netrc nis nt numbers parser pipes platform profile pty pwd queue \
+     multiprocessing netrc nis nt numbers pipes platform profile pty pwd queue \
      readline resource sched secrets select selectors shelve sndhdr spwd statistics sunau \
-     symbol symtable syslog tarfile test this token tty turtle user uu uuid venv wave \
+     symtable syslog tarfile test this token tty turtle uu uuid venv wave \
      webbrowser xml zipapp zipfile";
 
-/// Extensions of what is made from one source and is taken in its place.
-const MADE: &[&str] = &["gch", "lo", "o", "obj", "pch", "pyc", "pyo"];
+/// Extensions of what is made from one source and is taken in its place, with the languages of such sources.
+const MADE: &[(&[&str], &[&str])] = &[
+    (&["gch", "obj", "pch"], &["c"]),
+    (&["lo", "o"], &["c", "go", "haskell", "rust", "swift", "zig"]),
+    (&["pyc", "pyo"], &["python"]),
+];
 
 /// Programs that checks start by their bare names.
 const PROGRAMS: &str = "bash bun cargo cat cmake ctest deno diff dotnet env git go gradle grep jest just make mocha mvn \
@@ -62,10 +66,33 @@ pub(super) fn shadows(folders: &str, lower: &str) -> bool {
             && has(PROGRAMS, lower)
 }
 
-/// Whether a file is made from one source and is taken in its place: from the source it is made again.
-pub(super) fn is_made(path: &str) -> bool {
-    let extension = extension(path.rsplit('/').next().unwrap_or(path));
-    extension.is_some_and(|it| MADE.iter().any(|made| made.eq_ignore_ascii_case(it)))
+/// The languages of the sources from which such a file is made, and in whose place it is taken: from them it is made
+/// again.
+pub(super) fn made_from(path: &str) -> Option<&'static [&'static str]> {
+    let extension = extension(path.rsplit('/').next().unwrap_or(path))?.to_ascii_lowercase();
+    let is_one = |(made, _): &&(&[&str], &[&str])| made.contains(&extension.as_str());
+    MADE.iter().find(is_one).map(|(_, languages)| *languages)
+}
+
+/// Whether an added file is a compiled module that Python takes before the source of that name: byte code beside the
+/// sources, and a library where the start has the source.
+pub(super) fn is_before_source(path: &str, was_there: impl Fn(&str) -> bool) -> bool {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let lower = name.to_ascii_lowercase();
+    if lower.ends_with(".pyc") || lower.ends_with(".pyo") {
+        // Python takes byte code without its source from there alone.
+        return !folders.split('/').any(|folder| folder == "__pycache__");
+    }
+    if !lower.ends_with(".so") && !lower.ends_with(".pyd") {
+        return false;
+    }
+    let module = name.split_once('.').map_or(name, |(module, _)| module);
+    let place = match (folders, module) {
+        (folders, "__init__") => folders.to_owned(),
+        ("", module) => module.to_owned(),
+        (folders, module) => format!("{folders}/{module}"),
+    };
+    was_there(&format!("{place}.py")) || was_there(&format!("{place}/__init__.py"))
 }
 
 /// Whether a file of the start that shadows a module is a product: only an added one takes the place of what the start

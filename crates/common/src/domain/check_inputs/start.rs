@@ -6,7 +6,8 @@ use super::language::language_of;
 use super::line::{Role, Script, is_product, scripts, scripts_in};
 use super::linked::{Linked, follow, linked_sources};
 use super::shadow::{
-    is_inside_package, is_own_module, library_place, module_in_place, python_place,
+    is_before_source, is_inside_package, is_own_module, library_place, module_in_place,
+    python_place,
 };
 use super::texts::Texts;
 use super::words::{MAKING, has_word, is_of_checks};
@@ -23,6 +24,8 @@ pub struct StartInputs<'s> {
     start: &'s Manifest,
     root: &'s [u8],
     linked: Linked,
+    /// What the recipes do now that a line asks for and that the start has not.
+    asked: BTreeMap<String, Vec<String>>,
 }
 
 /// A script of a line that is there at the start, and what is assumed of it.
@@ -44,7 +47,20 @@ impl<'s> StartInputs<'s> {
         start: &'s Manifest,
         root: &'s [u8],
     ) -> Self {
-        Self { rules, imports, start, root, linked: Linked::of(rules, imports, start, root) }
+        let linked = Linked::of(rules, imports, start, root);
+        Self { rules, imports, start, root, linked, asked: BTreeMap::new() }
+    }
+
+    /// The same with the commands of recipes that lines ask for and that the start has not: what these name is asked
+    /// for as well.
+    #[must_use]
+    pub fn asking(self, asked: BTreeMap<String, Vec<String>>) -> Self {
+        Self { asked, ..self }
+    }
+
+    /// The commands of recipes that a line asks for and that the start has not.
+    pub(super) fn asked(&self, line: &str) -> &[String] {
+        self.asked.get(line).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// The rules of the run's policy.
@@ -110,7 +126,14 @@ impl<'s> StartInputs<'s> {
                 && !self.rules.may_change(path);
             is_one.then_some(InputKind::Shadow)
         };
-        let kind = self.kind_of(path).or_else(takes_place).or_else(|| self.kind_of_module(&text));
+        let is_before = || {
+            let was_there = |path: &str| self.start.get(path.as_bytes()).is_some();
+            let is_one = is_before_source(&text, was_there) && !self.rules.may_change(path);
+            is_one.then_some(InputKind::Shadow)
+        };
+        // Before the kind: an added test may stay, and this one is none that anything names.
+        let kind = is_before().or_else(|| self.kind_of(path));
+        let kind = kind.or_else(takes_place).or_else(|| self.kind_of_module(&text));
         kind.or_else(|| self.kind_of_library(&text))
     }
 

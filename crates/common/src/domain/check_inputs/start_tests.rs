@@ -2,7 +2,7 @@
 
 use super::configuration::{language_of_configuration, recipe_of, runs_tests};
 use super::language::{extension, language_of, name_of};
-use super::line::{Named, named, names_file, starts};
+use super::line::{Named, Package, named, names_file, packages, starts};
 use super::{InputKind, StartInputs, convention_of, ecosystem_of};
 use crate::domain::manifest::{Kind, Manifest};
 use std::collections::BTreeSet;
@@ -86,14 +86,14 @@ impl StartTests {
         &self,
         line: &str,
         (path, kind): (&str, InputKind),
-        start: &Manifest,
+        (inputs, start): (&StartInputs<'_>, &Manifest),
     ) -> bool {
+        let asked = || inputs.asked(line).iter().map(String::as_str).chain([line]);
+        let is_named = || asked().any(|line| names_file(line, &self.root, path));
         match kind {
             InputKind::Shadow | InputKind::Protected | InputKind::Git => false,
             InputKind::Script => true,
-            InputKind::Test | InputKind::Configuration if names_file(line, &self.root, path) => {
-                true
-            }
+            InputKind::Test | InputKind::Configuration if is_named() => true,
             InputKind::Test => {
                 let is_first = match language_of(path) {
                     Some("python") => !self.runs("python", line),
@@ -113,10 +113,23 @@ impl StartTests {
                 };
                 is_first
                     || is_of_new_package()
-                    || named(line, &self.root, path).iter().any(is_empty)
+                    || asked().any(|line| named(line, &self.root, path).iter().any(is_empty))
+                    || packages(line, &self.root).iter().any(|it| self.is_first_of(it, path, start))
             }
             InputKind::Configuration => self.is_new_configuration(line, path, start),
         }
+    }
+
+    /// Whether a file is in a package that a line names and that has no test yet.
+    fn is_first_of(&self, package: &Package, path: &str, start: &Manifest) -> bool {
+        let folder = match package {
+            Package::Folder(folder) => Some(folder.clone()),
+            Package::Name(name) => folder_of_crate(name, start),
+        };
+        folder.is_some_and(|folder| {
+            let rest = path.strip_prefix(&folder);
+            rest.is_some_and(|rest| rest.starts_with('/')) && !self.has_below(&folder)
+        })
     }
 
     fn is_new_configuration(&self, line: &str, path: &str, start: &Manifest) -> bool {
@@ -180,6 +193,24 @@ fn test_folder(path: &str) -> &str {
     let mut of_tests =
         folders.filter(|folder| convention_of(&format!("{folder}/x")) == Some(InputKind::Test));
     of_tests.next().unwrap_or(path)
+}
+
+/// The folder of a package of cargo: the one with its name, else the only one whose name its own ends with.
+fn folder_of_crate(name: &str, start: &Manifest) -> Option<String> {
+    let name = name.replace('_', "-");
+    let mut ending = Vec::new();
+    for entry in start.entries() {
+        let path = String::from_utf8_lossy(&entry.path);
+        let Some(folder) = path.strip_suffix("/Cargo.toml") else { continue };
+        let last = name_of(folder).replace('_', "-");
+        if last == name {
+            return Some(folder.to_owned());
+        }
+        let rest = name.strip_suffix(&last);
+        ending.extend(rest.is_some_and(|rest| rest.ends_with('-')).then(|| folder.to_owned()));
+    }
+    let only = ending.len() == 1;
+    ending.pop().filter(|_| only)
 }
 
 fn exists(start: &Manifest, folder: &str) -> bool {

@@ -448,3 +448,39 @@ fn a_check_input_decides_by_its_text_unless_it_is_data_of_tests() {
     assert_eq!(decides, [true, false, true, true, true, false]);
     assert!(!inputs.decides("sh ci.sh", b"tests/new.py"));
 }
+
+#[test]
+fn a_target_without_a_rule_is_made_from_a_source_alone() {
+    let mut imports = Imports::default();
+    imports.add_sought("make test", "run".to_owned());
+    let taken_out = |start: &[(&str, u8)], added: &str| {
+        let now = [start, &[(added, 1)]].concat();
+        exam_with("make test", &imports, &manifest(start), &manifest(&now))[1].len()
+    };
+    for (source, expected) in
+        [("run.c", 1), ("src/run.c", 1), ("run.sh", 1), ("src/run.sh", 0), ("run.py", 0)]
+    {
+        assert_eq!(taken_out(&[(source, 1)], "run"), expected, "{source}");
+    }
+    assert_eq!(taken_out(&[], "other"), 0);
+}
+
+#[test]
+fn an_added_file_before_a_module_or_a_program_is_taken_out_unless_the_line_starts_it() {
+    let start = [("calc.py", 1), ("web/cube.js", 1), ("a/__init__.py", 1)];
+    for (line, added, expected) in [
+        ("python3 -m unittest", "calc/__init__.pyc", 1),
+        ("python3 -m unittest", "other.pyc", 1),
+        ("python3 -m unittest", "calc.cpython-311-x86_64-linux-gnu.so", 1),
+        ("python3 -m unittest", "calc/__init__.so", 1),
+        ("python3 -m unittest", "a.so", 1),
+        ("python3 -m unittest", "_calc.so", 0),
+        ("python3 -m unittest", "web/cube.obj", 0),
+        ("python3 -m unittest", "bin/test", 1),
+        ("bin/test", "bin/test", 0),
+        ("python3 unittest.py", "unittest.py", 1),
+    ] {
+        let now = [&start[..], &[(added, 1)]].concat();
+        assert_eq!(exam(line, &start, &now)[1].len(), expected, "{line}: {added}");
+    }
+}

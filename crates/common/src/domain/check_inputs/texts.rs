@@ -37,7 +37,7 @@ pub(super) struct Texts {
     /// Whether Python sources have examples, and whether a configuration asks to run such.
     pub(super) has_doctests: bool,
     pub(super) asks_doctests: bool,
-    /// Places of Rust modules that are built for tests alone.
+    /// Places of Rust modules and targets that are built for tests alone.
     modules: BTreeSet<String>,
     /// Documents whose examples Rust runs.
     documents: BTreeSet<String>,
@@ -47,6 +47,10 @@ pub(super) struct Texts {
     recipes: BTreeMap<String, BTreeSet<String>>,
     /// The targets of make that a line visits.
     targets: BTreeMap<String, BTreeSet<String>>,
+    /// Those without a rule, which make makes where it finds a source of their name.
+    sought: BTreeMap<String, BTreeSet<String>>,
+    /// Lines of which each command asks for a recipe that the start has not.
+    lacking: BTreeSet<String>,
     /// The line of the project's own test command.
     project_tests: Option<String>,
     /// The packages that tests are written with.
@@ -71,6 +75,9 @@ impl Texts {
             }
             Some(_) | None => {}
         }
+        if name_of(path) == "Cargo.toml" {
+            self.modules.extend(test_targets(path, text));
+        }
         self.packages.add(path, text);
         if is_configuration(path) {
             self.asks_doctests |= text.contains("doctest") && name_of(path) != "Cargo.toml";
@@ -92,6 +99,26 @@ impl Texts {
     /// Whether a path is a target of make that a line visits: make takes a file there for what it would make.
     pub(super) fn is_target(&self, line: &str, path: &str) -> bool {
         self.targets.get(line).is_some_and(|targets| targets.contains(path))
+    }
+
+    /// Adds a target without a rule that a line visits.
+    pub(super) fn add_sought(&mut self, line: &str, target: String) {
+        self.sought.entry(line.to_owned()).or_default().insert(target);
+    }
+
+    /// Whether a path is a target without a rule that a line visits.
+    pub(super) fn is_sought(&self, line: &str, path: &str) -> bool {
+        self.sought.get(line).is_some_and(|targets| targets.contains(path))
+    }
+
+    /// Adds a line that asks for nothing but recipes that the start has not.
+    pub(super) fn add_lacking(&mut self, line: &str) {
+        self.lacking.insert(line.to_owned());
+    }
+
+    /// Whether a line asks for nothing but recipes that the start has not.
+    pub(super) fn is_lacking(&self, line: &str) -> bool {
+        self.lacking.contains(line)
     }
 
     /// The scripts that the recipes of a line start.
@@ -142,22 +169,26 @@ impl Texts {
     pub(super) fn encode(&self) -> Vec<(&'static str, String)> {
         let flag = |kind: &'static str, is: bool| is.then(|| (kind, String::new()));
         let flags = [flag("D", self.has_doctests), flag("A", self.asks_doctests)];
-        let sets = [("x", &self.modules), ("d", &self.documents), ("c", &self.configurations)];
+        let sets = [
+            ("x", &self.modules),
+            ("d", &self.documents),
+            ("c", &self.configurations),
+            ("N", &self.lacking),
+        ];
         let names = sets
             .into_iter()
             .flat_map(|(kind, names)| names.iter().map(move |name| (kind, name.clone())));
-        let recipes = self.recipes.iter().flat_map(|(line, scripts)| {
-            scripts.iter().map(move |script| ("s", format!("{line}\u{1}{script}")))
-        });
-        let targets = self.targets.iter().flat_map(|(line, targets)| {
-            targets.iter().map(move |target| ("K", format!("{line}\u{1}{target}")))
+        let of_lines = [("s", &self.recipes), ("K", &self.targets), ("O", &self.sought)];
+        let of_lines = of_lines.into_iter().flat_map(|(kind, lines)| {
+            lines.iter().flat_map(move |(line, names)| {
+                names.iter().map(move |name| (kind, format!("{line}\u{1}{name}")))
+            })
         });
         flags
             .into_iter()
             .flatten()
             .chain(names)
-            .chain(recipes)
-            .chain(targets)
+            .chain(of_lines)
             .chain(self.project_tests.iter().map(|line| ("t", line.clone())))
             .chain(self.packages.encode())
             .collect()
@@ -172,14 +203,13 @@ impl Texts {
             "d" => drop(self.documents.insert(name.to_owned())),
             "c" => drop(self.configurations.insert(name.to_owned())),
             "t" => self.set_project_tests(name),
-            "s" => {
-                if let Some((line, script)) = name.split_once('\u{1}') {
-                    self.add_recipe(line, script.to_owned());
-                }
-            }
-            "K" => {
-                if let Some((line, target)) = name.split_once('\u{1}') {
-                    self.add_target(line, target.to_owned());
+            "N" => self.add_lacking(name),
+            "s" | "K" | "O" => {
+                let Some((line, name)) = name.split_once('\u{1}') else { return true };
+                match kind {
+                    "s" => self.add_recipe(line, name.to_owned()),
+                    "K" => self.add_target(line, name.to_owned()),
+                    _ => self.add_sought(line, name.to_owned()),
                 }
             }
             _ => return self.packages.decode(kind, name),
@@ -234,6 +264,23 @@ fn test_modules(path: &str, text: &str) -> Vec<String> {
             found.extend(named_path(path, &format!("{folder}{name}.rs")));
             found.extend(named_path(path, &format!("{folder}{name}/mod.rs")));
         }
+    }
+    found
+}
+
+/// The sources of a manifest's targets of tests that lie in no folder of products.
+fn test_targets(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut is_inside = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('[') {
+            is_inside = line.starts_with("[[test]]");
+        }
+        let value = line.strip_prefix("path").map(str::trim_start);
+        let value = value.and_then(|rest| rest.strip_prefix('=')).filter(|_| is_inside);
+        let named =
+            value.and_then(|value| value.trim().trim_matches(['"', '\'']).split('"').next());
+        found.extend(named.and_then(|named| named_path(path, named)).filter(|it| !is_product(it)));
     }
     found
 }
@@ -309,6 +356,8 @@ mod tests {
         }
         texts.add_recipe("make test", "scripts/a.sh".to_owned());
         texts.add_target("make test", "test".to_owned());
+        texts.add_sought("make test", "run".to_owned());
+        texts.add_lacking("make new");
         texts.set_project_tests("npm test");
         let mut again = Texts::default();
         for (kind, name) in texts.encode() {
@@ -386,5 +435,7 @@ mod tests {
         let recipes: Vec<_> = texts.recipe_scripts("make test").collect();
         assert_eq!(recipes, ["scripts/a.sh"]);
         assert!(texts.is_target("make test", "test") && !texts.is_target("make", "test"));
+        assert!(texts.is_sought("make test", "run") && !texts.is_sought("make", "run"));
+        assert!(texts.is_lacking("make new") && !texts.is_lacking("make test"));
     }
 }

@@ -36,6 +36,18 @@ pub(super) const MAKING: &[&str] = &[
     "prepare", "release", "seed", "serve", "setup", "start",
 ];
 
+/// Words in the names of scripts that write something out.
+const WRITING: &[&str] = &[
+    "clean", "convert", "count", "doc", "dump", "export", "extract", "import", "list", "print",
+    "publish", "render", "report", "show", "stat", "summar", "sync",
+];
+
+/// Whether a script writes out by its name what a target of this name is for.
+pub(super) fn writes_out(path: &str, target: &str) -> bool {
+    let is_one = |word: &&str| has_word(path, &[*word]) && has_word(target, &[*word]);
+    !has_word(path, CHECKING) && !has_word(target, CHECKING) && WRITING.iter().any(is_one)
+}
+
 /// Whether a script is a part of the check by its name or its folder.
 pub(super) fn is_of_checks(path: &str) -> bool {
     let (above, name) = path.rsplit_once('/').unwrap_or(("", path));

@@ -46,8 +46,12 @@ pub(super) struct Made {
     pub(super) lines: Vec<String>,
     /// The targets with a rule that it comes by.
     pub(super) targets: BTreeSet<String>,
-    /// Those without one that it may make by a pattern of the file, or by its own rules from a source.
+    /// Those without one that it may make by a pattern of the file.
     pub(super) implicit: BTreeSet<String>,
+    /// Those without one that only its own rules can make, from a source of that name.
+    pub(super) by_own_rules: BTreeSet<String>,
+    /// Whether there is no rule for one of the targets that it is asked for.
+    pub(super) is_lacking: bool,
 }
 
 /// What make does for these targets, or for the first one.
@@ -99,13 +103,24 @@ pub(super) fn make(text: &str, targets: &[&str]) -> Made {
         let Rule { needs, lines } = rule;
         lines.iter_mut().for_each(|line| *line = of_rule(line, name, needs));
     }
-    let Made { lines, mut targets, implicit } = made(&rules, targets);
-    // A file that make is told of and does not make.
-    targets.retain(|name| {
-        rules.get(name).is_some_and(|rule| !rule.lines.is_empty()) || !name.contains('.')
+    let asked = targets.clone();
+    let mut found = made(&rules, targets);
+    found.is_lacking =
+        asked.is_empty() || asked.iter().any(|name| found.by_own_rules.contains(name));
+    let is_phony = |name: &String| {
+        rules.get(".PHONY").is_some_and(|rule| rule.needs.iter().any(|need| need == name))
+    };
+    // A file that make is told of and does not make, and one in the place of a phony target, which make does not look at.
+    found.targets.retain(|name| {
+        let is_made = rules.get(name).is_some_and(|rule| !rule.lines.is_empty());
+        (is_made || !name.contains('.')) && !is_phony(name)
     });
+    for names in [&mut found.implicit, &mut found.by_own_rules] {
+        names.retain(|name| !is_phony(name));
+    }
     let whole = |line: &String| expanded(line, &variables).replace("$$", "$");
-    Made { lines: lines.iter().map(whole).collect(), targets, implicit }
+    found.lines = found.lines.iter().map(whole).collect();
+    found
 }
 
 /// A line of a rule with the names of its target and of what it needs, in place of the variables that stand for them.
@@ -140,7 +155,7 @@ fn add_line(rules: &mut BTreeMap<String, Rule>, names: &[String], recipe: &str) 
 
 /// The lines of these targets after those of what they need, each target once.
 fn made(rules: &BTreeMap<String, Rule>, targets: Vec<String>) -> Made {
-    let (mut lines, mut seen, mut implicit) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    let mut found = Made::default();
     let by_pattern = |name: &str| {
         let mut patterns = rules.keys().filter_map(|rule| rule.split_once('%'));
         patterns.any(|(before, after)| {
@@ -153,23 +168,25 @@ fn made(rules: &BTreeMap<String, Rule>, targets: Vec<String>) -> Made {
         targets.into_iter().rev().map(|name| (name, false)).collect();
     while let Some((name, ready)) = open.pop() {
         let Some(rule) = rules.get(&name) else {
-            if !name.contains('.') || by_pattern(&name) {
-                implicit.insert(name);
+            if by_pattern(&name) {
+                found.implicit.insert(name);
+            } else if !name.contains('.') {
+                found.by_own_rules.insert(name);
             }
             continue;
         };
         if ready {
-            lines.extend(rule.lines.iter().cloned());
-        } else if seen.insert(name.clone()) {
+            found.lines.extend(rule.lines.iter().cloned());
+        } else if found.targets.insert(name.clone()) {
             open.push((name, true));
             open.extend(rule.needs.iter().rev().map(|need| (need.clone(), false)));
         }
-        if lines.len() > MAX_LINES {
-            lines.truncate(MAX_LINES);
+        if found.lines.len() > MAX_LINES {
+            found.lines.truncate(MAX_LINES);
             break;
         }
     }
-    Made { lines, targets: seen, implicit }
+    found
 }
 
 /// The name and the value of a variable that is set.

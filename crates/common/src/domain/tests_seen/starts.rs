@@ -107,8 +107,12 @@ pub struct Recipes {
     pub commands: Vec<(String, String)>,
     /// The targets of make that the line visits and that have a rule, by their paths.
     pub targets: BTreeSet<String>,
-    /// Those that it visits and that make may make by a pattern or by its own rules.
+    /// Those that it visits and that make may make by a pattern.
     pub implicit: BTreeSet<String>,
+    /// Those that it visits and that only make's own rules can make.
+    pub by_own_rules: BTreeSet<String>,
+    /// Whether it asks for a recipe that is not there.
+    pub is_lacking: bool,
 }
 
 /// The recipes of a line, and what the scripts of shells that it starts do.
@@ -279,6 +283,7 @@ impl Search<'_> {
         self.recipes.commands.append(&mut inner.recipes.commands);
         self.recipes.targets.append(&mut inner.recipes.targets);
         self.recipes.implicit.append(&mut inner.recipes.implicit);
+        self.recipes.by_own_rules.append(&mut inner.recipes.by_own_rules);
         !inner.found.is_empty()
     }
 
@@ -293,10 +298,13 @@ impl Search<'_> {
                 let text = names.into_iter().find_map(|name| self.file(&place, name));
                 let text =
                     text.map(|text| self.with_included(&text, &place, &mut { MAX_INCLUDED }));
+                self.recipes.is_lacking |= text.is_none();
                 let made = text.map(|text| recipe::make(&text, &targets)).unwrap_or_default();
+                self.recipes.is_lacking |= made.is_lacking;
                 let path = |name: &String| format!("{}{name}", place.folder);
                 self.recipes.targets.extend(made.targets.iter().map(path));
                 self.recipes.implicit.extend(made.implicit.iter().map(path));
+                self.recipes.by_own_rules.extend(made.by_own_rules.iter().map(path));
                 for line in made.lines {
                     self.line(&line, &place);
                 }
@@ -314,6 +322,7 @@ impl Search<'_> {
                 let text = script.and_then(|_| self.file(&place, "package.json"));
                 let scripts = text.zip(script).map(|(text, name)| recipe::npm(&text, name));
                 let scripts = scripts.unwrap_or_default();
+                self.recipes.is_lacking |= scripts.is_empty();
                 if scripts.is_empty() && matches!(name, "yarn" | "pnpm") {
                     // Both start programs of dependencies by their name.
                     self.command(arguments, &place.deeper(false));
@@ -327,7 +336,9 @@ impl Search<'_> {
                 let text = names.into_iter().find_map(|name| self.file(&deeper, name));
                 let targets: Vec<&str> =
                     arguments.iter().copied().filter(|word| !word.starts_with('-')).collect();
-                for line in text.map(|text| recipe::just(&text, &targets)).unwrap_or_default() {
+                let lines = text.map(|text| recipe::just(&text, &targets)).unwrap_or_default();
+                self.recipes.is_lacking |= lines.is_empty();
+                for line in lines {
                     self.line(&line, &deeper);
                 }
             }

@@ -168,6 +168,18 @@ fn a_recipe_says_what_its_rule_needs() {
     assert_eq!(found, [&Started { runner: Runner::Unittest, path: "sub/test_a.py".to_owned() }]);
 }
 
+#[test]
+fn a_recipe_has_targets_that_files_may_stand_for() {
+    let text = ".PHONY: sum all\nall: sum made run notes.txt out.x\nsum:\n\t./sum\nmade:\n\tsh make.sh\n%.x: %.y\n\tcp $< $@\n";
+    let files = Files(BTreeMap::from([("Makefile", text)]));
+    let found = recipes_of("make all", &files);
+    assert_eq!(found.targets, ["made".to_owned()].into());
+    assert_eq!(found.implicit, ["out.x".to_owned()].into());
+    assert_eq!(found.by_own_rules, ["run".to_owned()].into());
+    let lacking = |line| recipes_of(line, &files).is_lacking;
+    assert!(lacking("make new") && lacking("npm run x") && !lacking("make all"));
+}
+
 fn counted(runner: Runner, output: &str) -> Option<(u64, u64, u64, u64)> {
     let run = TestRun { runners: vec![runner], may_be_silent: true, ..TestRun::default() };
     count(&run, output.as_bytes()).map(|it| (it.ran, it.failed, it.skipped, it.missing))

@@ -10,6 +10,8 @@ pub const PROJECT_TESTS: &str = "project_tests";
 pub const PROJECT_TESTS_CHECK: &str = "system.project_tests";
 /// The output that says that the project names no test command.
 const SKIPPED: &str = "skipped";
+/// What stands in front of the program that is not there at the start.
+const LACKS: &str = "lacks ";
 
 /// What the project's own tests came to in a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,17 @@ impl ProjectTests {
     /// The fact by which the runner records that the project names no test command.
     pub fn skipped() -> Fact {
         Fact::of_output(PROJECT_TESTS, SKIPPED)
+    }
+
+    /// The fact by which the runner records that this program of theirs is not there.
+    pub fn lacks(program: &str) -> Fact {
+        Fact::of_output(PROJECT_TESTS, format!("{LACKS}{program}"))
+    }
+
+    /// The program that is not there, by such a fact.
+    pub fn lacking(fact: &Fact) -> Option<&str> {
+        let Fact::Output { key, value } = fact else { return None };
+        value.strip_prefix(LACKS).filter(|_| key == PROJECT_TESTS)
     }
 
     /// What the runner's last record in a verification round says, by the run that decides first.

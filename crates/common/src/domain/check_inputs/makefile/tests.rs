@@ -1,0 +1,138 @@
+use super::*;
+
+struct Files;
+
+impl StartFiles for Files {
+    fn is_check_input(&self, path: &str) -> bool {
+        path.contains("test")
+    }
+
+    fn has_stem(&self, stem: &str) -> bool {
+        matches!(stem, "main" | "bench")
+    }
+}
+
+const START: &str = "OBJS = main.o sum.o\nCC ?= cc\n\n.PHONY: test\n\nall: app\n\napp: $(OBJS)\n\
+                     \t$(CC) -o $@ $^\n\nmain.o: main.c\n\ntest: app # all of them\n\tsh test.sh\n";
+
+#[test]
+fn sources_and_new_targets_are_only_added() {
+    for (from, to) in [
+        ("main.o sum.o", "main.o util.o sum.o"),
+        ("main.o sum.o", "main.o \\\n  sum.o util.o"),
+        ("main.o: main.c", "main.o: main.c util.h"),
+        ("main.o: main.c", "main.o: main.c\nutil.o: util.c util.h"),
+        (" # all of them", ""),
+        ("\tsh test.sh\n", "\tsh test.sh\n\nlint:\n\tcc -Wall main.c\n"),
+        (".PHONY: test\n", ".PHONY: test lint\n"),
+        ("\tsh test.sh\n", "\tsh test.sh\n.PHONY: lint\nlint: app\n\t./app lint\n"),
+        ("CC ?= cc\n", "CC ?= cc\nEXTRA = util.o\n"),
+        ("CC ?= cc\n", "CC ?= cc\nPYTHON ?= python3\n"),
+    ] {
+        assert!(only_adds(START, &START.replace(from, to), &Files), "{to}");
+    }
+}
+
+#[test]
+fn what_can_change_an_old_target_is_no_addition() {
+    for (from, to) in [
+        ("\tsh test.sh\n", "\ttrue\n"),
+        ("\tsh test.sh\n", "\t-sh test.sh\n"),
+        ("\tsh test.sh\n", "\tsh test.sh\ntest:\n\ttrue\n"),
+        ("\tsh test.sh\n", "\tsh test.sh\n%.o:\n\ttrue\n"),
+        ("\tsh test.sh\n", "\tsh test.sh\n.DEFAULT:\n\ttrue\n"),
+        ("\tsh test.sh\n", "\tsh test.sh\n.IGNORE:\n"),
+        ("\tsh test.sh\n", "\tsh test.sh\ninclude more.mk\n"),
+        ("\tsh test.sh\n", "\tsh test.sh\nSHELL = true.c\n"),
+        ("\tsh test.sh\n", "\tsh test.sh\nbench:\n\ttrue\n"),
+        ("OBJS = main.o sum.o\n", "OBJS = main.o sum.o\nnew:\n\ttrue\n"),
+        ("main.o sum.o", "main.o sum.o -Wl,-z,x"),
+        ("main.o sum.o", "main.o sum.o ../x.o"),
+        ("main.o sum.o", "main.o sum.o test.o"),
+        ("main.o sum.o", "main.o"),
+        ("CC ?= cc", "CC = true"),
+        ("main.o: main.c", "sum.o: other.c\nmain.o: main.c\n\ttouch $@"),
+        ("test: app", "test: CC = true\ntest: app"),
+        ("test: app", "test:"),
+        ("CC ?= cc", "CC ?= ./shim.c cc"),
+        ("CC ?= cc\n", "CC ?= cc\nexport SHELL=./shim.c\n"),
+        ("CC ?= cc\n", "CC ?= cc\noverride LIST = shim.c\n"),
+        ("CC ?= cc\n", "CC ?= cc\nprivate LIST=shim.c\n"),
+        ("CC ?= cc\n", "CC ?= cc\nLIST != ./shim.c\n"),
+        ("CC ?= cc\n", "CC ?= cc\nCOMPILE.c = ./shim.c\n"),
+        ("CC ?= cc\n", "CC ?= cc\nPATH = bin.c\n"),
+        ("CC ?= cc\n", "CC ?= cc\nLD_PRELOAD = ./shim\n"),
+        ("CC ?= cc\n", "CC ?= cc\nPYTHONPATH = shims\n"),
+        ("CC ?= cc\n", "CC ?= cc\nRUN := $(shell ./shim)\n"),
+        ("main.o: main.c", "main.o: util.c main.c"),
+        ("main.o sum.o", "util.o main.o sum.o"),
+        ("all: app", "util.o: util.c\n\nall: app"),
+    ] {
+        assert!(!only_adds(START, &START.replace(from, to), &Files), "{to}");
+    }
+}
+
+#[test]
+fn a_target_that_a_pattern_or_an_included_rule_makes_is_not_new() {
+    let may_add = |rules: &str, target: &str| {
+        let start = format!("{START}{rules}");
+        only_adds(&start, &format!("{start}\n{target}:\n\ttrue\n"), &Files)
+    };
+    for rules in [
+        "",
+        "%.o: %.c\n\tcc -c $<\n",
+        "BIN = calc\n$(BIN): main.o\n\tcc -o $@ $^\n",
+        "$(BUILD)/%.o: src/%.c\n\tcc -c $<\n",
+        "$(BUILD)/app: $(OBJS)\n\tcc -o $@ $^\n",
+        "TARGET = $(BUILD)/app\n$(TARGET): $(OBJS)\n\tcc -o $@ $^\n",
+        "DEPS = $(OBJS:.o=.d)\n-include $(DEPS)\n",
+        "-include $(OBJS:.o=.d)\n",
+    ] {
+        assert!(may_add(rules, "lint"), "{rules}");
+    }
+    let with = |rules: &str, added: &str| {
+        let start = format!("{START}{rules}");
+        only_adds(&start, &format!("{start}{added}"), &Files)
+    };
+    assert!(!with("include rules.mk\n", "RUN = ./shim.c\n"));
+    let lists = format!("{START}TEST_OBJS = test_a.o sum.o\nEXTRA_OBJS =\nRUN =\n");
+    for (from, to, expected) in [
+        ("TEST_OBJS = test_a.o", "TEST_OBJS = test_a.o util.o", true),
+        ("EXTRA_OBJS =", "EXTRA_OBJS = util.o", true),
+        ("RUN =", "RUN = ./shim.c", false),
+    ] {
+        assert_eq!(only_adds(&lists, &lists.replace(from, to), &Files), expected, "{to}");
+    }
+    for rules in [
+        "run-%:\n\tsh tests/$*.sh\n",
+        "$(addprefix run-,add):\n\tsh tests/add.sh\n",
+        "ALL = $(wildcard *.sh)\n$(ALL):\n\tsh $@\n",
+        "$(ALL): run-%: tests/%.sh\n\tsh $<\n",
+        "include rules.mk\n",
+        "-include conf.d/*\n",
+    ] {
+        assert!(!may_add(rules, "run-add"), "{rules}");
+    }
+}
+
+#[test]
+fn a_line_of_a_compiler_may_have_further_sources() {
+    let start = "tests: test_sum\n\t./test_sum\ntest_sum: test_sum.c sum.c\n\tcc -o test_sum test_sum.c sum.c -lm\n\n\tsh run.sh sum.c\n";
+    for (from, to, expected) in [
+        ("test_sum.c sum.c -lm", "test_sum.c sum.c twice.c -lm", true),
+        ("test_sum.c sum.c -lm", "test_sum.c sum.c ../twice.c -lm", false),
+        ("test_sum.c sum.c -lm", "test_sum.c sum.c test_more.c -lm", false),
+        ("test_sum.c sum.c -lm", "test_sum.c sum.c -DX -lm", false),
+        ("test_sum.c sum.c -lm", "sum.c -lm", false),
+        ("-o test_sum test_sum.c", "-o twice.c test_sum test_sum.c", false),
+        ("run.sh sum.c", "run.sh sum.c twice.c", false),
+    ] {
+        assert_eq!(only_adds(start, &start.replace(from, to), &Files), expected, "{to}");
+    }
+}
+
+#[test]
+fn makefiles_are_known_by_their_names() {
+    assert!(is_makefile("Makefile") && is_makefile("a/GNUmakefile"));
+    assert!(!is_makefile("a.mk") && !is_makefile("Makefile.am"));
+}

@@ -1,0 +1,199 @@
+//! The files that a line gives to a runner of tests: tests by what the line does with them, wherever they lie.
+
+use super::visits::{Visits, join};
+use crate::domain::shell_line::{base_name, is_python};
+
+/// Runners that run the files that they are given, and the language of these. Others only select tests by such names.
+const RUNNERS: &[(&str, &str)] = &[
+    ("ava", "javascript"),
+    ("bats", "shell"),
+    ("mocha", "javascript"),
+    ("nose2", "python"),
+    ("phpunit", "php"),
+    ("prove", "perl"),
+    ("py.test", "python"),
+    ("pytest", "python"),
+    ("rspec", "ruby"),
+    ("tap", "javascript"),
+];
+
+/// Files that a line gives to a runner of tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestOperand {
+    /// The language of the runner.
+    pub language: &'static str,
+    /// Paths from the root, of which the first that is there counts. They may have `*` and `?`.
+    pub paths: Vec<String>,
+}
+
+/// The files of tests that the runners in a command of this folder are given.
+pub fn test_operands(folder: &str, command: &str) -> Vec<TestOperand> {
+    let mut found = Vec::new();
+    for visit in Visits::of(command, "").commands {
+        let words: Vec<&str> = visit.words.iter().map(String::as_str).collect();
+        let Some((language, runner, operands)) = runner(&words) else { continue };
+        let whole = |path: &str| {
+            let inside = join("", &visit.folder, path);
+            if folder.is_empty() { inside } else { join("", folder.trim_end_matches('/'), &inside) }
+        };
+        let named = |paths: &[String]| {
+            let paths: Vec<String> =
+                paths.iter().map(|path| whole(path)).filter(|path| !path.is_empty()).collect();
+            (!paths.is_empty()).then_some(TestOperand { language, paths })
+        };
+        // These are products whose documentation has examples.
+        if operands.iter().any(|word| word.contains("doctest")) {
+            continue;
+        }
+        if runner == "unittest" && operands.first() == Some(&"discover") {
+            found.extend(named(&[discovered(operands)]));
+            continue;
+        }
+        for operand in operands.iter().filter(|word| !word.starts_with('-')) {
+            let operand = operand.split_once("::").map_or(*operand, |(file, _)| file);
+            let is_module = runner == "unittest" && !operand.contains('/');
+            let paths = match is_module && !operand.ends_with(".py") {
+                true => files_of_module(operand),
+                false => vec![operand.to_owned()],
+            };
+            found.extend(named(&paths));
+        }
+    }
+    found
+}
+
+/// The runner that a command starts, and its arguments.
+fn runner<'w, 'a>(words: &'w [&'a str]) -> Option<(&'static str, &'a str, &'w [&'a str])> {
+    let (program, arguments) = words.split_first()?;
+    let name = base_name(program);
+    let known = |name: &str| RUNNERS.iter().find(|(known, _)| *known == name).map(|it| it.1);
+    if is_python(name) {
+        let is_module = |word: &&str| {
+            let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+            letters.is_some_and(|letters| letters.ends_with('m'))
+        };
+        let at = arguments.iter().position(is_module)?;
+        let module = arguments.get(at + 1)?;
+        let language = if *module == "unittest" { Some("python") } else { known(module) };
+        return Some((language?, module, arguments.get(at + 2..)?));
+    }
+    match name {
+        "node" | "nodejs" => {
+            let at = arguments.iter().position(|word| *word == "--test")?;
+            Some(("javascript", "node", arguments.get(at + 1..)?))
+        }
+        "deno" => {
+            let rest = arguments.strip_prefix(&["test"])?;
+            Some(("javascript", "deno", rest))
+        }
+        name => Some((known(name)?, name, arguments)),
+    }
+}
+
+/// The files that unittest looks for.
+fn discovered(operands: &[&str]) -> String {
+    let (mut folder, mut pattern, mut plain) = (None, None, 0);
+    let mut words = operands.iter().skip(1).copied();
+    while let Some(word) = words.next() {
+        match word {
+            "-s" | "--start-directory" => folder = words.next(),
+            "-p" | "--pattern" => pattern = words.next(),
+            "-t" | "--top-level-directory" | "-k" => drop(words.next()),
+            _ if word.starts_with("--start-directory=") => folder = word.get(18..),
+            _ if word.starts_with("--pattern=") => pattern = word.get(10..),
+            _ if word.starts_with('-') => {}
+            _ => {
+                let to = if plain == 0 { &mut folder } else { &mut pattern };
+                plain += 1;
+                *to = Some(word);
+            }
+        }
+    }
+    format!("{}/{}", folder.unwrap_or(".").trim_end_matches('/'), pattern.unwrap_or("test*.py"))
+}
+
+/// The files that may be a module, or the one of a class or a function in it.
+fn files_of_module(module: &str) -> Vec<String> {
+    let ends = module.match_indices('.').map(|(at, _)| at).chain([module.len()]);
+    let mut modules: Vec<&str> = ends.filter_map(|end| module.get(..end)).collect();
+    modules.reverse();
+    let whole = |module: &str| {
+        let path = module.replace('.', "/");
+        [format!("{path}.py"), format!("{path}/__init__.py")]
+    };
+    modules.into_iter().take(3).flat_map(whole).collect()
+}
+
+/// Whether a path has the form of one with `*` and `?`, which stand for no slash.
+pub fn has_form(path: &str, form: &str) -> bool {
+    fn matches(path: &[u8], form: &[u8]) -> bool {
+        match (form.split_first(), path.split_first()) {
+            (None, None) => true,
+            (Some((b'*', rest)), None) => matches(path, rest),
+            (Some((b'*', rest)), Some((first, left))) => {
+                matches(path, rest) || *first != b'/' && matches(left, form)
+            }
+            (Some((b'?', rest)), Some((first, left))) => *first != b'/' && matches(left, rest),
+            (Some((wanted, rest)), Some((first, left))) => wanted == first && matches(left, rest),
+            (_, _) => false,
+        }
+    }
+    let parts = |text: &str| text.split('/').map(str::to_owned).collect::<Vec<_>>();
+    let (path, form) = (parts(path), parts(form));
+    path.len() == form.len()
+        && path.iter().zip(&form).all(|(path, form)| {
+            form.matches('*').count() <= MAX_STARS && matches(path.as_bytes(), form.as_bytes())
+        })
+}
+
+/// The most stars in one part of a path.
+const MAX_STARS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_runner_is_given_is_found() {
+        for (line, expected) in [
+            ("python3 -m unittest qa.rules", &["qa/rules.py"][..]),
+            ("python3 -um unittest qa.rules.RulesTest.test_a", &["qa/rules/RulesTest/test_a.py"]),
+            ("python3 -m unittest qa/rules.py -v", &["qa/rules.py"]),
+            ("python3 -m unittest discover -s qa -p 'check_*.py'", &["qa/check_*.py"]),
+            ("python3 -m unittest discover qa", &["qa/test*.py"]),
+            ("python3 -m unittest", &[]),
+            ("cd web && node --test qa/a.js qa/b.js", &["web/qa/a.js", "web/qa/b.js"]),
+            ("node --test qa/*.js", &["qa/*.js"]),
+            ("node qa/a.js", &[]),
+            ("npx mocha qa/a.js", &["qa/a.js"]),
+            ("pytest qa/rules.py::test_a", &["qa/rules.py"]),
+            ("python3 qa/rules.py", &[]),
+            ("cat qa/rules.py", &[]),
+            ("pytest --doctest-modules calc.py", &[]),
+        ] {
+            let found = test_operands("", line);
+            let found: Vec<_> =
+                found.iter().filter_map(|it| it.paths.first().map(String::as_str)).collect();
+            assert_eq!(found, expected, "{line}");
+        }
+        let found = test_operands("sub/", "node --test qa/a.js");
+        assert_eq!(
+            found.first().map(|it| it.paths.as_slice()),
+            Some(&["sub/qa/a.js".to_owned()][..])
+        );
+    }
+
+    #[test]
+    fn a_form_stands_for_no_slash() {
+        for (path, form, expected) in [
+            ("qa/check_a.py", "qa/check_*.py", true),
+            ("qa/deep/check_a.py", "qa/check_*.py", false),
+            ("qa/a.js", "qa/?.js", true),
+            ("qa/ab.js", "qa/?.js", false),
+            ("qa/a.js", "qa/a.js", true),
+            ("qa/a.jsx", "qa/*.js", false),
+        ] {
+            assert_eq!(has_form(path, form), expected, "{path} {form}");
+        }
+    }
+}
