@@ -23,7 +23,8 @@ pub fn is_host(runner: Runner, path: &str, text: &str) -> bool {
     match runner {
         Runner::Unittest => {
             let ends = ["_test", "_tests"].iter().any(|end| stem.ends_with(end));
-            extension == "py" && (stem.starts_with("test") || ends)
+            // A script of such a name may only start them.
+            extension == "py" && (stem.starts_with("test") || ends && text.contains("TestCase"))
         }
         Runner::Pytest => {
             extension == "py" && (stem.starts_with("test_") || stem.ends_with("_test"))
@@ -148,6 +149,10 @@ mod tests {
             (Runner::DotnetTest, "T/A.cs", "using Xunit;\nclass A { [Fact] void B() { } }", true),
             (Runner::Ctest, "tests/a.cpp", "#include <gtest/gtest.h>", true),
             (Runner::Ctest, "tests/a.c", "int main() { }", false),
+            (Runner::Unittest, "qa/mean_test.py", "class T(TestCase):\n", true),
+            (Runner::Unittest, "run_tests.py", "unittest.TextTestRunner()\n", false),
+            (Runner::NodeTest, "test/slug.js", "assert(slug('a'));\n", true),
+            (Runner::NodeTest, "test/fixtures/slug.js", "assert(slug('a'));\n", false),
         ] {
             assert_eq!(is_host(runner, path, text), expected, "{path}");
         }
