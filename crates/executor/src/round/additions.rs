@@ -1,6 +1,6 @@
 //! What a round has beside the workspace and its start.
 
-use super::canary_memory::Canary;
+use super::canary_memory::Hosts;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(super) struct ViewOrder {
     /// The digest of the files that only this view has; empty for none.
     pub(super) overlay: String,
     /// The failing tests that it has.
-    pub(super) canary: Option<Arc<Canary>>,
+    pub(super) canary: Option<Arc<Hosts>>,
     /// Whether the command is the check itself, and none about its runner.
     pub(super) is_check: bool,
     /// Whether it prepares the views of the commands after it.

@@ -12,9 +12,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use surety_common::domain::canary::may_be_loaded;
 use surety_common::domain::check_inputs::{
     Assumed, Exam, InputRules, StartInputs, added_dependencies, ecosystem_of, installs,
-    is_installed, is_mixed, language_of,
+    is_installed, is_mixed,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::verification::{Observation, Probe};
@@ -88,9 +89,7 @@ impl Round {
             changed,
             ignored,
             ignored_unknown: ignored_unknown && now.entries().iter().any(|entry| entry.ignored),
-            loadable: loadable(rules, &start.manifest, &now)
-                .filter_map(|change| language_of(&String::from_utf8_lossy(change.path())))
-                .collect(),
+            loadable: loadable(rules, &start.manifest, &now) || !dependencies.is_empty(),
             touched: products(rules, &start.manifest, &now).next().is_some()
                 || !dependencies.is_empty(),
             dependencies,
@@ -223,14 +222,15 @@ fn products<'m>(
     differing(start, now).filter(|change| rules.kind_of(change.path()).is_none())
 }
 
-/// Files that tests may load: products, and added check inputs, of which some stay.
-fn loadable<'m>(
-    rules: &'m InputRules,
-    start: &'m Manifest,
-    now: &'m Manifest,
-) -> impl Iterator<Item = Change<'m>> {
-    differing(start, now)
-        .filter(|change| change.before.is_none() || rules.kind_of(change.path()).is_none())
+/// Whether tests may load what differs: a product of any kind, or an added check input, some of which stay.
+fn loadable(rules: &InputRules, start: &Manifest, now: &Manifest) -> bool {
+    let is_one = |change: &Change<'_>| {
+        let is_file = [change.before, change.after].into_iter().flatten();
+        change.before.is_none_or(|_| rules.kind_of(change.path()).is_none())
+            && is_file.into_iter().any(|entry| entry.kind != Kind::Folder)
+            && may_be_loaded(&String::from_utf8_lossy(change.path()))
+    };
+    differing(start, now).any(|change| is_one(&change))
 }
 
 /// Files that were written in between and are as they were. No check writes to the workspace itself.

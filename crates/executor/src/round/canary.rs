@@ -2,10 +2,11 @@
 
 use super::Round;
 use super::additions::ViewOrder;
-use super::canary_memory::{Canary, LONGEST, Memory, base_of};
+use super::canary_memory::{Canary, Harness, Hosts, LONGEST, Memory, Part, Ran, base_of};
+use super::canary_run::is_not_run;
 use super::opening::Opening;
 use crate::blocking::blocking;
-use crate::tool::{ErrorCode, RelPath, ToolError, ToolOutcome, Workspace};
+use crate::tool::{RelPath, ToolError, ToolOutcome, Workspace};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,8 +14,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 use surety_common::domain::canary::{
-    OwnTest, facts_of, hosts, hosts_started, language_of_runner, narrow, not_run, plant, plant_own,
-    plant_started, reported,
+    MAX_HOSTS, MAX_OTHERS, OwnTest, Planted, hosts, hosts_started, language_of_runner,
+    loads_by_file, narrow, plant, plant_as_loaded, plant_one, plant_own, plant_started,
+    runs_by_file,
 };
 use surety_common::domain::check_inputs::{InputKind, convention_of};
 use surety_common::domain::manifest::{Entry, Kind};
@@ -58,26 +60,15 @@ impl Round {
         let Ok(opening) = self.opening() else { return false };
         let memory = self.memory();
         let Some(ran) = memory.runs.get(&(probe.check_id.clone(), base)) else { return false };
-        if ran.runners.is_empty() {
-            let is_known = base == Inputs::Original && ran.harness.is_some();
-            return is_known && ran.took <= LONGEST;
+        if !ran.harnesses.is_empty() {
+            return true;
         }
-        let languages: Vec<_> =
-            ran.runners.iter().map(|runner| language_of_runner(*runner)).collect();
-        let is_installed = base == Inputs::OriginalWithIgnored;
-        match self.setup.additions.canary {
-            CanaryPolicy::Always => !languages.is_empty(),
-            // What prepares the view installs what the manifests ask for.
-            CanaryPolicy::Auto | CanaryPolicy::Never
-                if is_installed
-                    || !opening.prepare.is_empty() && !opening.dependencies.is_empty() =>
-            {
-                !languages.is_empty() && !opening.dependencies.is_empty()
+        !ran.runners.is_empty()
+            && match self.setup.additions.canary {
+                CanaryPolicy::Always => true,
+                // Without it the verdict says so, where the run changed anything that tests may load.
+                CanaryPolicy::Auto | CanaryPolicy::Never => opening.loadable,
             }
-            CanaryPolicy::Auto | CanaryPolicy::Never => {
-                languages.iter().any(|language| opening.loadable.contains(language))
-            }
-        }
     }
 
     /// Runs the canary of a check, with the code of the round or with that of the start.
@@ -93,55 +84,23 @@ impl Round {
             return Ok(is_not_run("policy.canary is never"));
         }
         let line = self.line_of(probe).await?;
-        let canary = match inputs {
-            Inputs::Canary => {
-                let only = self.only_command(&line, &ViewOrder::beside(probe, base)).await?;
-                let (round, probe, line) = (Arc::clone(self), probe.clone(), line.clone());
-                match blocking(move || round.plan(&probe, base, &line, only.as_deref())).await?? {
-                    Ok(canary) => canary,
-                    Err(why) => return Ok(is_not_run(&why)),
-                }
-            }
-            Inputs::Unstated
-            | Inputs::AsLeft
-            | Inputs::Original
-            | Inputs::OriginalWithIgnored
-            | Inputs::CanaryAtStart
-            | Inputs::TestsAtStart
-            | Inputs::AtStart => match self.memory().canaries.get(&probe.check_id) {
-                Some(canary) => Arc::clone(canary),
-                None => return Ok(is_not_run("it is not known")),
-            },
-        };
-        if inputs == Inputs::CanaryAtStart {
-            self.read_start_files().await?;
-            if self.may_be_ended(probe).await? {
-                return Ok(is_not_run(
-                    "the product ends programs at the start, and so may end the test",
-                ));
-            }
+        if inputs == Inputs::Canary {
+            let only = self.only_command(&line, &ViewOrder::beside(probe, base)).await?;
+            let (round, of, given) = (Arc::clone(self), probe.clone(), line.clone());
+            let planned =
+                blocking(move || round.plan(&of, base, &given, only.as_deref())).await??;
+            return match planned {
+                Ok(canary) => self.canary_now(probe, &canary, (&line, base), call_id).await,
+                Err(why) => Ok(is_not_run(&why)),
+            };
         }
-        let view_of = if inputs == Inputs::Canary { base } else { inputs };
-        let order =
-            ViewOrder { canary: Some(Arc::clone(&canary)), ..ViewOrder::beside(probe, view_of) };
-        if inputs == Inputs::CanaryAtStart
-            && let Err(error) = self.prepare_start(call_id).await
-        {
+        let canary = self.memory().canaries.get(&probe.check_id).cloned();
+        let Some(canary) = canary else { return Ok(is_not_run("it is not known")) };
+        self.read_start_files().await?;
+        if let Err(error) = self.prepare_start(call_id).await {
             return Ok(is_not_run(&error.message));
         }
-        let prepared = match self.enter_view(&order, call_id).await {
-            Ok(prepared) => prepared,
-            // The start cannot be made again.
-            Err(error)
-                if inputs == Inputs::CanaryAtStart && error.code == ErrorCode::OutputNotKept =>
-            {
-                return Ok(is_not_run(&error.message));
-            }
-            Err(error) => return Err(error),
-        };
-        let line = canary.line.as_deref().unwrap_or(&line);
-        let ran = self.run_in_view(prepared, line, probe.owner).await?;
-        Ok(ended(&canary, ran))
+        self.canary_at_start(probe, &canary, (&line, base), call_id).await
     }
 
     /// The line of a check; the words of their command for the project's own tests.
@@ -166,20 +125,48 @@ impl Round {
         line: &str,
         only: Option<&str>,
     ) -> Result<Result<Arc<Canary>, String>, ToolError> {
-        let opening = self.opening()?;
         let key = (probe.check_id.clone(), base);
         let Some(ran) = self.memory().runs.get(&key).cloned() else {
             return Ok(Err("the check did not run".to_owned()));
         };
         let workspace = self.setup.folder.workspace()?;
-        if let Some(path) = &ran.harness {
-            let planted = self.planted_own(probe, &workspace, path);
-            return Ok(planted.ok_or_else(|| "the test could not be read".to_owned()));
+        let mut parts = self.planted_own(probe, &workspace, &ran.harnesses);
+        let is_alone = parts.is_empty();
+        let (chosen, narrowed) =
+            self.hosts_of_runners(probe, &workspace, &ran, (line, only, is_alone))?;
+        if !chosen.hosts.is_empty() {
+            let Chosen { hosts, as_loaded } = chosen;
+            let is_by_file = ran.runners.iter().all(|runner| loads_by_file(*runner));
+            parts.push(Part::OfRunners { hosts: Arc::new(hosts), as_loaded, is_by_file });
         }
+        if parts.is_empty() {
+            return Ok(Err("no test file of the start can take a failing test".to_owned()));
+        }
+        if narrowed.is_none() && ran.took > LONGEST {
+            let seconds = ran.took.as_secs();
+            return Ok(Err(format!(
+                "the line took {seconds} s and cannot be narrowed to one file"
+            )));
+        }
+        let tests = parts.iter().flat_map(|part| Part::tests_of(part.hosts()).cloned()).collect();
+        let canary = Arc::new(Canary { line: narrowed, parts, tests });
+        self.memory().canaries.insert(probe.check_id.clone(), Arc::clone(&canary));
+        Ok(Ok(canary))
+    }
+
+    /// The test files of known runners that get failing tests, and the line for these files alone. It blocks.
+    fn hosts_of_runners(
+        &self,
+        probe: &Probe,
+        workspace: &Workspace,
+        ran: &Ran,
+        (line, only, is_alone): (&str, Option<&str>, bool),
+    ) -> Result<(Chosen, Option<String>), ToolError> {
+        let opening = self.opening()?;
         let runners: BTreeSet<Runner> = ran.runners.iter().copied().collect();
         let languages: BTreeSet<_> =
             runners.iter().map(|runner| language_of_runner(*runner)).collect();
-        let mut files = self.test_files(&workspace, &probe.overlay, &languages)?;
+        let mut files = self.test_files(workspace, &probe.overlay, &languages)?;
         // The view has no source that is gone, so its tests would be missing without any patch.
         let stands = |path: &str| {
             let entry = opening.now.as_ref().and_then(|now| now.get(path.as_bytes()));
@@ -195,58 +182,61 @@ impl Round {
         let changed: Vec<&str> = changed_paths(opening);
         // What a recipe runs may depend on it, so it is left out only where that saves much.
         let of_recipe = only.filter(|_| ran.took > LONG_RECIPE);
-        let (mut chosen, mut tests) = (Vec::new(), Vec::new());
-        let (mut narrowed, is_alone) = (None, runners.len() == 1 && ran.started.is_empty());
-        let started = ran.started.into_iter().filter_map(|it| {
-            let text = self.test_text(&workspace, &probe.overlay, &it.path)?;
+        let mut chosen = Chosen::default();
+        let is_alone = is_alone && runners.len() == 1 && ran.started.is_empty();
+        let started = ran.started.iter().filter_map(|it| {
+            let text = self.test_text(workspace, &probe.overlay, &it.path)?;
             Some((it, text))
         });
         for (Started { runner, path }, text) in hosts_started(started.collect(), &changed) {
-            let planted = plant_started(runner, &path, &text, &token());
-            let Some(planted) = planted else { continue };
-            tests.extend(planted.tests.iter().cloned());
-            chosen.push((PathBuf::from(path), planted));
+            chosen.add(*runner, path, &text, plant_started);
         }
+        let mut narrowed = None;
         for runner in runners.iter().filter(|runner| ran.searching.contains(runner)) {
-            let hosts = hosts(*runner, line, &files, &changed);
+            let all = hosts(*runner, line, &files, &changed);
+            let (first, others) = all.split_at(all.len().min(MAX_HOSTS));
+            // Where each file has a program of its own, each may be another one that is ended.
+            let has_others = runs_by_file(*runner) && ran.took <= LONG_RECIPE;
+            let others = if has_others { others } else { &[] };
+            // Cargo goes on behind a program that fails where the line is another one.
+            let is_cargo = matches!(runner, Runner::CargoTest | Runner::Nextest);
+            let named = if is_cargo && has_others { &all } else { first };
             let shorter = || {
-                let direct = narrow(line, *runner, &hosts);
-                direct.or_else(|| narrow(of_recipe?, *runner, &hosts))
+                let direct = narrow(line, *runner, named);
+                direct.or_else(|| narrow(of_recipe?, *runner, named))
             };
-            narrowed = is_alone.then(shorter).flatten();
-            for host in hosts {
-                let text = files.iter().find(|(path, _)| *path == host).map(|(_, text)| *text);
-                let planted = plant(*runner, host, text.unwrap_or_default(), &token());
-                let Some(planted) = planted else { continue };
-                tests.extend(planted.tests.iter().cloned());
-                chosen.push((PathBuf::from(host), planted));
-            }
+            narrowed = (is_alone && (others.is_empty() || is_cargo)).then(shorter).flatten();
+            let text = |host: &str| {
+                let found = files.iter().find(|(path, _)| *path == host);
+                found.map_or("", |(_, text)| *text)
+            };
+            first.iter().for_each(|host| chosen.add(*runner, host, text(host), plant));
+            let others = others.iter().take(MAX_OTHERS);
+            others.for_each(|host| chosen.add(*runner, host, text(host), plant_one));
         }
-        if chosen.is_empty() {
-            return Ok(Err("no test file of the start can take a failing test".to_owned()));
-        }
-        if narrowed.is_none() && ran.took > LONGEST {
-            let seconds = ran.took.as_secs();
-            return Ok(Err(format!(
-                "the line took {seconds} s and cannot be narrowed to one file"
-            )));
-        }
-        let canary =
-            Arc::new(Canary { line: narrowed, hosts: chosen, hosts_at_start: Vec::new(), tests });
-        self.memory().canaries.insert(probe.check_id.clone(), Arc::clone(&canary));
-        Ok(Ok(canary))
+        Ok((chosen, narrowed))
     }
 
-    /// The canary of a test that no known runner starts. It blocks.
-    fn planted_own(&self, probe: &Probe, workspace: &Workspace, path: &str) -> Option<Arc<Canary>> {
-        let text = self.test_text(workspace, &probe.overlay, path)?;
-        let OwnTest { at_ends, in_front } = plant_own(path, &text, &token())?;
-        let tests = at_ends.tests.clone();
-        let [hosts, hosts_at_start] =
-            [at_ends, in_front].map(|planted| vec![(PathBuf::from(path), planted)]);
-        let canary = Arc::new(Canary { line: None, hosts, hosts_at_start, tests });
-        self.memory().canaries.insert(probe.check_id.clone(), Arc::clone(&canary));
-        Some(canary)
+    /// The failing tests of those that no known runner starts. It blocks.
+    fn planted_own(
+        &self,
+        probe: &Probe,
+        workspace: &Workspace,
+        harnesses: &[Harness],
+    ) -> Vec<Part> {
+        let one = |Harness { path, is_all }: &Harness| {
+            let text = self.test_text(workspace, &probe.overlay, path)?;
+            let OwnTest { at_ends, in_front, late } = plant_own(path, &text, &token())?;
+            let hosts = |planted| Arc::new(vec![(PathBuf::from(path), planted)]);
+            Some(Part::Own {
+                path: path.clone(),
+                at_ends: hosts(at_ends),
+                in_front: hosts(in_front),
+                late: late.map(hosts),
+                is_all: *is_all,
+            })
+        };
+        harnesses.iter().filter_map(one).collect()
     }
 
     /// The test files of the start and of a hidden check, with their texts. It blocks.
@@ -278,7 +268,11 @@ impl Round {
                     || may_have_tests(&entry.path)
                     || lists_tests(&path))
         };
-        for entry in start.manifest.entries().iter().filter(is_one).take(MAX_FILES) {
+        let mut entries: Vec<&Entry> = start.manifest.entries().iter().filter(is_one).collect();
+        entries.sort_by_key(|entry| {
+            convention_of(&String::from_utf8_lossy(&entry.path)) != Some(InputKind::Test)
+        });
+        for entry in entries.into_iter().take(MAX_FILES) {
             let Ok(path) = String::from_utf8(entry.path.to_vec()) else { continue };
             if files.iter().any(|(known, _)| *known == path) {
                 continue;
@@ -298,6 +292,30 @@ impl Round {
     }
 }
 
+/// The test files that get failing tests.
+#[derive(Default)]
+struct Chosen {
+    hosts: Hosts,
+    /// The same with as much of each text as loads.
+    as_loaded: Hosts,
+}
+
+impl Chosen {
+    /// Adds a file, where it can take failing tests.
+    fn add(
+        &mut self,
+        runner: Runner,
+        path: &str,
+        text: &str,
+        plant: impl FnOnce(Runner, &str, &str, &str) -> Option<Planted>,
+    ) {
+        let Some(planted) = plant(runner, path, text, &token()) else { return };
+        let loaded = plant_as_loaded(runner, path, text, &planted);
+        self.as_loaded.extend(loaded.map(|loaded| (PathBuf::from(path), loaded)));
+        self.hosts.push((PathBuf::from(path), planted));
+    }
+}
+
 fn changed_paths(opening: &Opening) -> Vec<&str> {
     opening.changed.iter().filter_map(|path| std::str::from_utf8(path).ok()).collect()
 }
@@ -307,26 +325,4 @@ fn token() -> String {
     let random = Uuid::now_v7().simple().to_string();
     let (_, end) = random.split_at_checked(20).unwrap_or(("", &random));
     format!("z{end}")
-}
-
-fn is_not_run(why: &str) -> ToolOutcome {
-    let summary = format!("the canary is not run: {why}");
-    ToolOutcome { success: false, ..ToolOutcome::done(summary, Vec::new(), vec![not_run(why)]) }
-}
-
-/// What the line reported of the failing tests.
-fn ended(canary: &Canary, ran: ToolOutcome) -> ToolOutcome {
-    if ran.timed_out {
-        return ToolOutcome { output: ran.output, ..is_not_run("the line did not end in time") };
-    }
-    let failed = if ran.success {
-        BTreeSet::new()
-    } else {
-        reported(&ran.output, canary.tests.iter().map(String::as_str))
-    };
-    let (some, all) = (failed.len(), canary.tests.len());
-    let summary =
-        format!("{some} of {all} failing tests that were added were reported; {}", ran.summary);
-    let facts = facts_of(&canary.tests, &failed);
-    ToolOutcome { success: some == all, error_code: None, summary, facts, ..ran }
 }

@@ -1,6 +1,6 @@
 //! What a round remembers of its checks, for their canaries.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,8 @@ pub(super) struct Memory {
     pub(super) canaries: HashMap<String, Arc<Canary>>,
     /// Whether the program of the project's own tests is not there.
     pub(super) lacks_program: bool,
+    /// The failing tests that the line of a check reported with the code of the round.
+    pub(super) reported: HashMap<String, BTreeSet<String>>,
 }
 
 impl Memory {
@@ -34,6 +36,8 @@ impl Memory {
 pub(super) struct Ran {
     pub(super) took: Duration,
     pub(super) runners: Vec<Runner>,
+    /// Of these, the ones whose tests are counted.
+    pub(super) counted: Vec<Runner>,
     /// Of these, the ones that look for test files.
     pub(super) searching: Vec<Runner>,
     /// The test files that start a runner over their own tests.
@@ -42,23 +46,73 @@ pub(super) struct Ran {
     pub(super) names: Names,
     /// Whether its test files spell more tests than ran.
     pub(super) lacks_tests: bool,
-    /// The test that it starts without a known runner, where that ends only where it says.
-    pub(super) harness: Option<String>,
+    /// The tests that it starts without a known runner and that end only where they say.
+    pub(super) harnesses: Vec<Harness>,
     /// Whether it wrote check inputs of the start.
     pub(super) overwrites: bool,
 }
+
+/// A test that a line starts without a known runner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Harness {
+    pub(super) path: String,
+    /// Whether the line starts nothing else.
+    pub(super) is_all: bool,
+}
+
+/// Files that get failing tests, and what becomes of their text.
+pub(super) type Hosts = Vec<(PathBuf, Planted)>;
 
 /// The failing tests of one check.
 #[derive(Debug)]
 pub(super) struct Canary {
     /// The line for their files alone; none where it cannot be narrowed.
     pub(super) line: Option<String>,
-    /// The files that get tests, and what is added to their text.
-    pub(super) hosts: Vec<(PathBuf, Planted)>,
+    /// Of these each has a run of its own.
+    pub(super) parts: Vec<Part>,
     /// The names of the tests.
     pub(super) tests: Vec<String>,
-    /// The same with the workspace of the start, where they stand elsewhere.
-    pub(super) hosts_at_start: Vec<(PathBuf, Planted)>,
+}
+
+/// Failing tests that one run has together.
+#[derive(Debug)]
+pub(super) enum Part {
+    /// Of known runners.
+    OfRunners {
+        /// The test files.
+        hosts: Arc<Hosts>,
+        /// The same with as much of each text as loads, for those of which that can be told.
+        as_loaded: Hosts,
+        /// Whether each file is loaded by itself, so that one that does not load leaves the others as they are.
+        is_by_file: bool,
+    },
+    /// A test that no known runner starts.
+    Own {
+        /// Its path.
+        path: String,
+        /// It fails where it ends.
+        at_ends: Arc<Hosts>,
+        /// It fails in front of all.
+        in_front: Arc<Hosts>,
+        /// It fails whatever it does, and reports as late as it can what was replaced.
+        late: Option<Arc<Hosts>>,
+        /// Whether the line starts nothing else, so that the line fails only by it.
+        is_all: bool,
+    },
+}
+
+impl Part {
+    /// The files as the run with the code of the round has them.
+    pub(super) const fn hosts(&self) -> &Arc<Hosts> {
+        match self {
+            Self::OfRunners { hosts, .. } | Self::Own { at_ends: hosts, .. } => hosts,
+        }
+    }
+
+    /// The tests of a file.
+    pub(super) fn tests_of(hosts: &Hosts) -> impl Iterator<Item = &String> {
+        hosts.iter().flat_map(|(_, planted)| &planted.tests)
+    }
 }
 
 /// The inputs of the run by which a check holds; none where it does not.

@@ -14,6 +14,7 @@ mod additions;
 mod begin;
 mod canary;
 mod canary_memory;
+mod canary_run;
 mod command;
 mod compare;
 mod copy;

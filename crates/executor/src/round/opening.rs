@@ -1,7 +1,7 @@
 //! What a round knows before its first command.
 
 use super::originals::Originals;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use surety_common::domain::check::{CheckKind, Owner};
@@ -74,8 +74,9 @@ pub(super) struct Opening {
     pub(super) ignored: Vec<PathBuf>,
     /// Whether ignored files of the start cannot be told from later ones.
     pub(super) ignored_unknown: bool,
-    /// The languages of changed and deleted files that are no check inputs, and of all added ones: tests may load these.
-    pub(super) loadable: BTreeSet<&'static str>,
+    /// Whether tests may load anything that steps changed: any file that is no check input and no plain document, an
+    /// added one of either kind, or what a manifest says.
+    pub(super) loadable: bool,
     /// Whether steps changed a file that is no check input.
     pub(super) touched: bool,
     /// Manifests and lock files of package managers that steps changed.

@@ -2,19 +2,25 @@
 
 use super::Round;
 use super::additions::ViewOrder;
+use super::canary_memory::{Harness, LONGEST};
 use crate::blocking::blocking;
-use crate::tool::{RelPath, ToolError, Workspace};
+use crate::tool::{RelPath, ToolError, Workspace, WriteScope};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
-use surety_common::domain::canary::{is_own_program, is_own_script, product_may_end};
+use std::time::Duration;
+use surety_common::domain::canary::{
+    candidates, ends_as_it_says, is_host, is_own_program, mentions, product_may_end,
+};
 use surety_common::domain::check_inputs::{
     Assumed, Role, Script, StartInputs, imported_files, language_of, scripts_in,
 };
-use surety_common::domain::manifest::Kind;
+use surety_common::domain::manifest::{Entry, Kind};
 use surety_common::domain::receipt::Inputs;
+use surety_common::domain::tests_seen::Runner;
 use surety_common::domain::verification::Probe;
 
 /// The largest script that is read, in bytes.
@@ -24,55 +30,123 @@ const MAX_LOADED: usize = 2_000;
 /// The folder of a round's views with files of the start.
 const START: &str = "start";
 
+/// The most such tests that are asked about.
+const MAX_TESTS: u32 = 6;
+
 impl Round {
-    /// The one test script that the line of a check runs, where it loads the product and ends only where it says; else
-    /// such a test in C that a command of the line names.
-    pub(super) async fn own_harness(
+    /// The tests that the line of a check starts without a known runner, and that end only where they say: scripts that
+    /// load the product, and programs in C that a command names. Those that mention changed files come first.
+    pub(super) async fn own_harnesses(
         self: &Arc<Self>,
         probe: &Probe,
-    ) -> Result<Option<String>, ToolError> {
+        took: Duration,
+        runners: &[Runner],
+    ) -> Result<Vec<Harness>, ToolError> {
         let line = self.line_of(probe).await?;
         let order = ViewOrder::beside(probe, Inputs::Original);
         let only = self.only_command(&line, &order).await?;
-        let root = self.setup.folder.workspace()?.root().to_string_lossy().into_owned();
-        let found: Vec<_> = only.iter().flat_map(|only| scripts_in(only, &root)).collect();
-        let script = match found.as_slice() {
-            [script] if script.role == Role::Script || is_script(script) => script.path.clone(),
-            [_, _, ..] => return Ok(None),
-            [script] if script.role == Role::Configuration => return Ok(None),
-            [] | [_] => return self.own_program(probe, &line, &order).await,
-        };
-        let (round, overlay) = (Arc::clone(self), probe.overlay.clone());
-        blocking(move || {
-            round.reads_harness(&line, &script, &overlay).map(|is| is.then_some(script))
-        })
-        .await?
-    }
-
-    /// The first test in C that the commands of a line name. The code of the start tells whether the line runs it.
-    async fn own_program(
-        self: &Arc<Self>,
-        probe: &Probe,
-        line: &str,
-        order: &ViewOrder,
-    ) -> Result<Option<String>, ToolError> {
-        if !self.opening()?.loadable.contains("c") {
-            return Ok(None);
-        }
-        let commands = self.commands_of(line, order).await?;
-        let (round, overlay) = (Arc::clone(self), probe.overlay.clone());
-        blocking(move || {
-            let workspace = round.setup.folder.workspace()?;
-            let files = round.test_files(&workspace, &overlay, &BTreeSet::from(["c"]))?;
-            let is_one = |(path, text): &&(String, String)| {
-                commands.iter().any(|command| names(command, path)) && is_own_program(path, text)
+        let commands = self.commands_of(&line, &order).await?;
+        let (round, overlay, runners) =
+            (Arc::clone(self), probe.overlay.clone(), runners.to_owned());
+        let mut found = blocking(move || {
+            let root = round.setup.folder.workspace()?.root().to_string_lossy().into_owned();
+            let scripts: Vec<_> = only.iter().flat_map(|only| scripts_in(only, &root)).collect();
+            let is_one = |script: &Script| script.role == Role::Script || is_script(script);
+            let only = match scripts.as_slice() {
+                [script] if is_one(script) => Some(script.path.clone()),
+                _ => None,
             };
-            Ok(files.iter().find(is_one).map(|(path, _)| path.clone()))
+            let mut found = Vec::new();
+            let commands_of = commands.iter();
+            let candidates =
+                commands_of.flat_map(|(folder, command)| candidates(folder, command, &root));
+            for path in round.expanded(only.iter().cloned().chain(candidates), &overlay)? {
+                if round.reads_harness(&line, &path, &overlay, &runners)? {
+                    let is_all = only.as_ref() == Some(&path);
+                    found.push(Harness { path, is_all });
+                }
+            }
+            if found.is_empty() {
+                found = round.own_programs(&commands, &overlay)?;
+            }
+            round.sort_by_mention(&mut found, &overlay)?;
+            Ok::<_, ToolError>(found)
         })
-        .await?
+        .await??;
+        // Each has a run of its own.
+        let most = LONGEST.as_millis() / took.as_millis().max(1);
+        found.truncate(usize::try_from(most.clamp(1, MAX_TESTS.into())).unwrap_or(1));
+        Ok(found)
     }
 
-    fn reads_harness(&self, line: &str, path: &str, overlay: &str) -> Result<bool, ToolError> {
+    /// The files of the start behind these paths and patterns, each once.
+    fn expanded(
+        &self,
+        paths: impl Iterator<Item = String>,
+        overlay: &str,
+    ) -> Result<Vec<String>, ToolError> {
+        let Some(start) = self.start()? else { return Ok(Vec::new()) };
+        let hidden = self.setup.additions.overlays.get(overlay);
+        let mut found: Vec<String> = Vec::new();
+        let mut add = |path: &str| {
+            if !found.iter().any(|known| known == path) && found.len() < MAX_LOADED {
+                found.push(path.to_owned());
+            }
+        };
+        let is_file = |entry: &&Entry| entry.kind == Kind::File && !entry.ignored;
+        for path in paths {
+            if !path.contains('*') {
+                let is_hidden = hidden.is_some_and(|files| files.contains_key(&path));
+                if is_hidden || start.manifest.get(path.as_bytes()).as_ref().is_some_and(is_file) {
+                    add(&path);
+                }
+                continue;
+            }
+            let Ok(pattern) = WriteScope::new(std::slice::from_ref(&path)) else { continue };
+            let files = start.manifest.entries().iter().filter(is_file);
+            let files = files.filter_map(|entry| std::str::from_utf8(&entry.path).ok());
+            files.filter(|path| pattern.allows(Path::new(path))).for_each(&mut add);
+        }
+        Ok(found)
+    }
+
+    /// The tests in C that the commands of a line name. The code of the start tells whether the line runs the first one.
+    fn own_programs(
+        &self,
+        commands: &[(String, String)],
+        overlay: &str,
+    ) -> Result<Vec<Harness>, ToolError> {
+        let workspace = self.setup.folder.workspace()?;
+        let files = self.test_files(&workspace, overlay, &BTreeSet::from(["c"]))?;
+        let is_one = |(path, text): &&(String, String)| {
+            commands.iter().any(|(_, command)| names(command, path)) && is_own_program(path, text)
+        };
+        let found = files.iter().filter(is_one).enumerate();
+        Ok(found.map(|(at, (path, _))| Harness { path: path.clone(), is_all: at == 0 }).collect())
+    }
+
+    /// Puts tests that mention changed files in front of the others.
+    fn sort_by_mention(&self, found: &mut [Harness], overlay: &str) -> Result<(), ToolError> {
+        let (workspace, opening) = (self.setup.folder.workspace()?, self.opening()?);
+        let changed: Vec<&str> =
+            opening.changed.iter().filter_map(|path| std::str::from_utf8(path).ok()).collect();
+        let text = |path: &str| self.test_text(&workspace, overlay, path).unwrap_or_default();
+        found.sort_by_cached_key(|it| {
+            let none = mentions(&text(&it.path), &changed) == 0;
+            (!it.is_all, none)
+        });
+        Ok(())
+    }
+
+    /// Whether a script is a part of the check, ends only where it says, and loads the product into itself, maybe by
+    /// helpers that end nothing.
+    fn reads_harness(
+        &self,
+        line: &str,
+        path: &str,
+        overlay: &str,
+        runners: &[Runner],
+    ) -> Result<bool, ToolError> {
         let (Some(start), opening) = (self.start()?, self.opening()?) else { return Ok(false) };
         let workspace = self.setup.folder.workspace()?;
         let (rules, root) = (&self.setup.rules, workspace.root().as_os_str().as_bytes());
@@ -82,27 +156,48 @@ impl Round {
             scripts.get(path.as_bytes()).is_some_and(|(_, it)| *it == Assumed::Protected)
         };
         let hidden = self.setup.additions.overlays.get(overlay);
-        let covered = hidden.and_then(|files| files.get(path));
-        if covered.is_none() && inputs.kind_of(path.as_bytes()).is_none() && !is_protected(path) {
+        let is_hidden = |path: &str| hidden.is_some_and(|files| files.contains_key(path));
+        let is_part = |path: &str| is_hidden(path) || inputs.kind_of(path.as_bytes()).is_some();
+        if !is_part(path) && !is_protected(path) {
             return Ok(false);
         }
         // What cannot be read has no canary.
         let Some(text) = self.test_text(&workspace, overlay, path) else { return Ok(false) };
-        let is_check_input = |file: &str| {
-            let is_hidden = hidden.is_some_and(|files| files.contains_key(file));
+        let is_of_runner = runners.iter().any(|runner| is_host(*runner, path, &text));
+        if is_of_runner || !ends_as_it_says(path, &text) {
+            return Ok(false);
+        }
+        let is_there = |file: &str| {
             let entry = opening.now.as_ref().and_then(|now| now.get(file.as_bytes()));
-            let is_there = is_hidden || entry.is_some_and(|entry| entry.kind == Kind::File);
-            is_there.then(|| is_hidden || inputs.kind_of(file.as_bytes()).is_some())
+            is_hidden(file) || entry.is_some_and(|entry| entry.kind == Kind::File)
         };
-        Ok(is_own_script(path, &text, is_check_input))
+        let (mut open, mut seen) = (imported_files(path, &text), BTreeSet::from([path.to_owned()]));
+        let mut loads = false;
+        while let Some(file) = open.pop() {
+            if seen.len() > MAX_LOADED || !is_there(&file) || !seen.insert(file.clone()) {
+                continue;
+            }
+            if !is_part(&file) {
+                loads = true;
+                continue;
+            }
+            let Some(text) = self.test_text(&workspace, overlay, &file) else { return Ok(false) };
+            if product_may_end(&file, &text) {
+                return Ok(false);
+            }
+            open.extend(imported_files(&file, &text));
+        }
+        Ok(loads)
     }
 
     /// Whether the test that a check starts without a known runner loads a product that ends programs already at the
     /// start: such a test may end there where all is well.
-    pub(super) async fn may_be_ended(self: &Arc<Self>, probe: &Probe) -> Result<bool, ToolError> {
-        let ran = self.memory().ran(probe, Inputs::Original);
-        let Some(path) = ran.and_then(|ran| ran.harness) else { return Ok(false) };
-        let (round, overlay) = (Arc::clone(self), probe.overlay.clone());
+    pub(super) async fn may_be_ended(
+        self: &Arc<Self>,
+        probe: &Probe,
+        path: &str,
+    ) -> Result<bool, ToolError> {
+        let (round, overlay, path) = (Arc::clone(self), probe.overlay.clone(), path.to_owned());
         blocking(move || {
             let workspace = round.setup.folder.workspace()?;
             let text = round.test_text(&workspace, &overlay, &path).unwrap_or_default();

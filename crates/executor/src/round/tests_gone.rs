@@ -43,8 +43,12 @@ impl Round {
         (took, runs): (Duration, Vec<TestRun>),
         outcome: &mut ToolOutcome,
     ) -> Result<(), ToolError> {
-        let runners: BTreeSet<Runner> = runs.iter().flat_map(|run| run.runners.clone()).collect();
-        let runners: Vec<Runner> = runners.into_iter().collect();
+        let of = |in_scripts: &dyn Fn(bool) -> bool| -> Vec<Runner> {
+            let found = runs.iter().filter(|run| in_scripts(run.in_scripts));
+            let found: BTreeSet<Runner> = found.flat_map(|run| run.runners.clone()).collect();
+            found.into_iter().collect()
+        };
+        let (all, runners) = (of(&|_| true), of(&|in_scripts| !in_scripts));
         let searching = runs.iter().flat_map(|run| run.searching.clone()).collect();
         let started = runs.iter().flat_map(|run| run.started.clone()).collect();
         let ran = add_counts(outcome, runs);
@@ -67,19 +71,22 @@ impl Round {
         let overwrites = decides && outcome.success && overwrites(&outcome.facts);
         let asks = !matches!(self.setup.additions.canary, CanaryPolicy::Never);
         let is_own = runners.is_empty() && inputs == Inputs::Original && asks;
-        let harness = if is_own && outcome.success && self.opening()?.touched {
-            self.own_harness(probe).await?
+        let is_always = matches!(self.setup.additions.canary, CanaryPolicy::Always);
+        let is_due = is_always || self.opening()?.loadable;
+        let harnesses = if is_own && outcome.success && is_due {
+            self.own_harnesses(probe, took, &all).await?
         } else {
-            None
+            Vec::new()
         };
         let ran = Ran {
             took,
-            runners,
+            runners: all,
+            counted: runners,
             searching,
             started,
             names: named,
             lacks_tests,
-            harness,
+            harnesses,
             overwrites,
         };
         self.memory().runs.insert((probe.check_id.clone(), inputs), ran);
@@ -151,7 +158,7 @@ impl Round {
         let line = self.line_of(probe).await?;
         let order = ViewOrder::beside(probe, base);
         let only = self.only_command(&line, &order).await?;
-        let Some(naming) = naming_of(&line, only.as_deref(), &ran.runners) else {
+        let Some(naming) = naming_of(&line, only.as_deref(), &ran.counted) else {
             return Ok(not_compared("its runner names no tests"));
         };
         self.read_start_files().await?;
@@ -167,21 +174,53 @@ impl Round {
             }
             Err(error) => return Err(error),
         };
-        let before = names(&ran.runners, &outcome.output);
+        let before = names(&ran.counted, &outcome.output);
         let mut later = ran.names.clone();
         if later.is_empty() && !before.is_empty() {
             let now = self.run_naming(order, &naming, call_id).await?;
-            later = names(&ran.runners, &now.output);
+            later = names(&ran.counted, &now.output);
         }
         if before.is_empty() || later.is_empty() {
             let why = not_compared("its runner names no tests");
             return Ok(ToolOutcome { output: outcome.output, sandbox: outcome.sandbox, ..why });
         }
-        let spelled = self.spelled(probe, &ran.runners).await?;
-        let gone = before.gone(&later, &spelled);
+        let spelled = self.spelled(probe, &ran.counted).await?;
+        let mut gone = before.gone(&later, &spelled);
+        // One that did not load at the start is skipped by its file or its helpers, or by the product.
+        let anew = later.skipped_anew(&before, &spelled);
+        gone.extend(self.skipped_elsewhere(probe, &ran.counted, anew).await?);
         let summary = format!("{} tests that ran at the start did not run", gone.len());
         let (success, facts) = (gone.is_empty(), facts_of_gone(&gone));
         Ok(ToolOutcome { success, error_code: None, summary, facts, ..outcome })
+    }
+
+    /// Of these tests those whose files, and whose helpers, say nothing of skipping.
+    async fn skipped_elsewhere<'t>(
+        self: &Arc<Self>,
+        probe: &Probe,
+        runners: &[Runner],
+        mut tests: Vec<&'t str>,
+    ) -> Result<Vec<&'t str>, ToolError> {
+        if tests.is_empty() {
+            return Ok(tests);
+        }
+        let languages: BTreeSet<_> =
+            runners.iter().filter_map(|runner| language_of_names(*runner)).collect();
+        let (round, overlay) = (Arc::clone(self), probe.overlay.clone());
+        let skipping = blocking(move || {
+            let workspace = round.setup.folder.workspace()?;
+            let mut files = round.test_files(&workspace, &overlay, &languages)?;
+            files.retain(|(path, text)| {
+                convention_of(path) == Some(InputKind::Test)
+                    && text.to_ascii_lowercase().contains("skip")
+            });
+            let found = files.iter().map(|(path, text)| literals(path, text));
+            Ok::<Vec<Literals>, ToolError>(found.collect())
+        })
+        .await??;
+        let is_helper = skipping.iter().any(Literals::is_empty);
+        tests.retain(|test| !is_helper && !skipping.iter().any(|spelled| spelled.has(test)));
+        Ok(tests)
     }
 
     async fn run_naming(

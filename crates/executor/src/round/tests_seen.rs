@@ -52,16 +52,17 @@ impl Round {
         self.with_files(order, move |files| only_command(&line, files)).await
     }
 
-    /// The commands of the recipes of a line with these check inputs, and the line itself.
+    /// The commands of the recipes and scripts of a line with these check inputs, each with its folder, and the line
+    /// itself.
     pub(super) async fn commands_of(
         &self,
         line: &str,
         order: &ViewOrder,
-    ) -> Result<Vec<String>, ToolError> {
+    ) -> Result<Vec<(String, String)>, ToolError> {
         let line = line.to_owned();
         let read = move |files: &Files<'_>| {
-            let found = recipes_of(&line, files).commands.into_iter().map(|(_, command)| command);
-            found.chain([line.clone()]).collect()
+            let found = recipes_of(&line, files).commands.into_iter();
+            found.chain([(String::new(), line.clone())]).collect()
         };
         self.with_files(order, read).await
     }
@@ -205,7 +206,7 @@ impl Project for AsItIs<'_> {
 /// a runner did not say.
 pub(super) fn add_counts(outcome: &mut ToolOutcome, runs: Vec<TestRun>) -> Option<u64> {
     let mut all = Some(0_u64);
-    for run in runs {
+    for run in runs.into_iter().filter(|run| !run.in_scripts) {
         let runner = run.name();
         // A command that failed may have ended before its runners.
         let run = TestRun { may_be_silent: run.may_be_silent || !outcome.success, ..run };

@@ -52,11 +52,9 @@ impl Round {
         root: &Path,
         changes: &mut Changes,
     ) -> Result<(), ToolError> {
-        let Some(canary) = &order.canary else { return Ok(()) };
+        let Some(hosts) = &order.canary else { return Ok(()) };
         let folder = self.views()?.join(CANARY).join(order.inputs.as_str());
-        let at_start = order.inputs == Inputs::CanaryAtStart && !canary.hosts_at_start.is_empty();
-        let hosts = if at_start { &canary.hosts_at_start } else { &canary.hosts };
-        for (path, planted) in hosts {
+        for (path, planted) in hosts.iter() {
             let from = changes.replace.get(path).cloned().unwrap_or_else(|| root.join(path));
             if changes.remove.contains(path) || !from.is_file() {
                 continue;

@@ -139,8 +139,16 @@ const PYTHON: &[&str] = &[
     "raise RuntimeError(«)",
 ];
 
-const RUST: &[&str] =
-    &["assert_eq!(«, »);", "assert_ne!(«, «);", "assert!(« == »);", "panic!(\"«\");"];
+const RUST: &[&str] = &[
+    "assert_eq!(«, »);",
+    "assert_ne!(«, «);",
+    "assert!(« == »);",
+    "panic!(\"«\");",
+    // Texts and memory are compared by functions that a product can have of its own.
+    "assert_eq!(core::hint::black_box(\"«\"), \"»\");",
+    "assert_eq!(core::hint::black_box([«_u32, 1]), [»_u32, 1]);",
+    "assert!(core::hint::black_box(\"«\").contains(\"»\"));",
+];
 
 const GO: &[&str] = &["t.Error(«)", "t.Fatal(«)", "t.Fail()", "if « != » { t.Errorf(\"%d\", «) }"];
 

@@ -2,6 +2,7 @@
 //! shows.
 
 use super::masked::{Script, bracketed, masked, words};
+use super::replaced::{Reports, intact_in_c, reports};
 use super::shell::{self, Shell};
 use std::ops::Range;
 
@@ -44,18 +45,57 @@ pub(super) fn names(script: Script, text: &str, token: &str) -> Vec<String> {
     {
         names.extend(shell.reports(token).into_iter().map(|(name, _)| name));
     }
+    let code = masked(script, text).filter(|_| script != Script::Shell);
+    let found = code.and_then(|code| reports(script, &code, text, token));
+    names.extend(found.into_iter().flat_map(|found| found.names));
     names
 }
 
 /// The text in which each of the program's own ends fails; none where one that succeeds may end elsewhere.
 pub(super) fn failing_at_ends(script: Script, text: &str, token: &str) -> Option<String> {
     let name = format!("{token}_00");
-    let edits = match script {
+    let code = masked(script, text)?;
+    let found = reports(script, &code, text, token);
+    let report = found.as_ref().map_or("0", |found| found.expression.as_str());
+    let mut edits = match script {
         Script::Shell => of_shell(&Shell::read(text)?, text, token, &name),
-        Script::Python => of_python(&masked(script, text)?, text, &name)?,
-        Script::Javascript => of_javascript(&masked(script, text)?, text, &name)?,
-        Script::C | Script::Cpp => of_c(&masked(script, text)?, text, &name)?,
+        Script::Python => of_python(&code, text, (&name, report))?,
+        Script::Javascript => of_javascript(&code, text, (&name, report))?,
+        Script::C | Script::Cpp => of_c(&code, text, &name)?,
     };
+    if let Some(found) = found.filter(|found| !found.added.is_empty()) {
+        edits.add(text.len(), found.added);
+    }
+    edits.applied_to(text)
+}
+
+/// The text that fails once it has ended, whatever it does, and then reports what was replaced; none where nothing can
+/// be.
+pub(super) fn failing_late(script: Script, text: &str, token: &str) -> Option<String> {
+    let code = masked(script, text)?;
+    let Reports { expression, added, .. } = reports(script, &code, text, token)?;
+    let mut edits = Edits::default();
+    let name = format!("{token}_00");
+    match script {
+        Script::Python => {
+            let ended = format!(
+                "print('FAIL: {name}', file=__import__('sys').stderr, flush=True), \
+                 __import__('sys').stdout.flush(), __import__('os')._exit(97)"
+            );
+            edits.add(
+                behind_futures(&code),
+                format!("__import__('atexit').register(lambda: ({expression}, {ended}))\n"),
+            );
+        }
+        Script::Javascript => edits.add(
+            behind_interpreter(text),
+            format!(
+                "process.once('exit', () => {{ {expression}; console.error('FAIL: {name}'); process.exitCode = 97; }});\n"
+            ),
+        ),
+        Script::Shell | Script::C | Script::Cpp => return None,
+    }
+    edits.add(text.len(), added);
     edits.applied_to(text)
 }
 
@@ -71,10 +111,10 @@ pub(super) fn may_end(script: Script, text: &str) -> bool {
     let ends = match script {
         Script::Shell => Shell::read(loaded).map(|shell| shell.ends().len()),
         Script::Python => masked(script, loaded)
-            .and_then(|code| of_python(&code, loaded, ""))
+            .and_then(|code| of_python(&code, loaded, ("", "0")))
             .map(|edits| edits.0.len() - 1),
         Script::Javascript => masked(script, loaded)
-            .and_then(|code| of_javascript(&code, loaded, ""))
+            .and_then(|code| of_javascript(&code, loaded, ("", "0")))
             .map(|edits| edits.0.len() - 1),
         Script::C | Script::Cpp => Some(0),
     };
@@ -95,7 +135,7 @@ pub(super) fn failing_in_front(script: Script, text: &str, token: &str) -> Optio
         }
         Script::C | Script::Cpp => {
             let (begin, _) = main_of(&code)?;
-            edits.add(begin, format!("\n{} return 97;\n", statement_of_c(text, &name)));
+            edits.add(begin, format!("\n{} return 97;\n", statement_of_c(&code, text, &name)));
         }
         Script::Shell => {
             let front = behind_interpreter(text);
@@ -187,7 +227,8 @@ fn hands_over(code: &str, module: &str, names: &[&str]) -> bool {
     })
 }
 
-fn of_python(code: &str, text: &str, name: &str) -> Option<Edits> {
+/// `report` is an expression that is evaluated where the program ends.
+fn of_python(code: &str, text: &str, (name, report): (&str, &str)) -> Option<Edits> {
     if hands_over(code, "os", &["exec", "abort", "kill"]) {
         return None;
     }
@@ -203,7 +244,7 @@ fn of_python(code: &str, text: &str, name: &str) -> Option<Edits> {
             let end = at + word.len();
             let Some((from, to)) = call(code, end).filter(|_| is_end) else {
                 if word == "SystemExit" && before == "raise" {
-                    edits.add(end, format!("('FAIL: {name}')"));
+                    edits.add(end, format!("(('FAIL: {name}', {report})[0])"));
                 }
                 continue;
             };
@@ -216,20 +257,26 @@ fn of_python(code: &str, text: &str, name: &str) -> Option<Edits> {
             }
             let value = if given.trim().is_empty() { "0" } else { value };
             let new = match word {
-                "_exit" => format!("((\n{value}\n), print('FAIL: {name}', flush=True), 97)[2]"),
-                _ => format!("((\n{value}\n), 'FAIL: {name}')[1]"),
+                "_exit" => {
+                    format!("((\n{value}\n), print('FAIL: {name}', flush=True), 97, {report})[2]")
+                }
+                _ => format!("((\n{value}\n), 'FAIL: {name}', {report})[1]"),
             };
             edits.replace(from..to, new);
         }
     }
-    // What the program itself does with exceptions may show nothing of them.
-    let error = if code.contains("excepthook") { "SystemExit" } else { "AssertionError" };
-    let failing = format!("\nif __name__ == '__main__':\n    raise {error}('FAIL: {name}')\n");
+    // What the program or its helpers do with exceptions may show nothing of them.
+    let failing = format!(
+        "\nif __name__ == '__main__':\n    {report}\n    \
+         print('FAIL: {name}', file=__import__('sys').stderr, flush=True)\n    \
+         raise AssertionError('FAIL: {name}')\n"
+    );
     edits.add(text.len(), failing);
     Some(edits)
 }
 
-fn of_javascript(code: &str, text: &str, name: &str) -> Option<Edits> {
+/// As [`of_python`].
+fn of_javascript(code: &str, text: &str, (name, report): (&str, &str)) -> Option<Edits> {
     let leaves = words(code, "return").any(|at| depth_at(code, at) == 0);
     if leaves || hands_over(code, "process", &["abort", "kill"]) {
         return None;
@@ -248,7 +295,7 @@ fn of_javascript(code: &str, text: &str, name: &str) -> Option<Edits> {
             continue;
         }
         let value = if given.trim().is_empty() { "0" } else { value };
-        let new = format!("Number([\n{value}\n, console.error('FAIL: {name}'), 97][2])");
+        let new = format!("Number([\n{value}\n, {report}, console.error('FAIL: {name}'), 97][3])");
         edits.replace(from..to, new);
     }
     // The end of a program is where nothing is left to wait for.
@@ -258,7 +305,7 @@ fn of_javascript(code: &str, text: &str, name: &str) -> Option<Edits> {
     };
     edits.add(
         text.len(),
-        format!("\nif (typeof process === 'object') process.once('beforeExit', () => {{ {failing} }}); else {{ {failing} }}\n"),
+        format!("\nif (typeof process === 'object') process.once('beforeExit', () => {{ {report}; {failing} }}); else {{ {failing} }}\n"),
     );
     Some(edits)
 }
@@ -280,8 +327,13 @@ fn expression_of_c(text: &str, name: &str) -> String {
     }
 }
 
-fn statement_of_c(text: &str, name: &str) -> String {
-    format!("{};", expression_of_c(text, name))
+/// A program whose functions for comparing were replaced does not report.
+fn statement_of_c(code: &str, text: &str, name: &str) -> String {
+    let failing = expression_of_c(text, name);
+    match intact_in_c(code) {
+        Some(intact) => format!("if ({intact}) {{ {failing}; }}"),
+        None => format!("{failing};"),
+    }
 }
 
 fn of_c(code: &str, text: &str, name: &str) -> Option<Edits> {
@@ -293,7 +345,11 @@ fn of_c(code: &str, text: &str, name: &str) -> Option<Edits> {
         return None;
     }
     let mut edits = Edits::default();
-    let failing = |value: &str| format!("((void)({value}), {}, 97)", expression_of_c(text, name));
+    let report = match intact_in_c(code) {
+        Some(intact) => format!("(({intact}) ? (void)({}) : (void)0)", expression_of_c(text, name)),
+        None => expression_of_c(text, name),
+    };
+    let failing = |value: &str| format!("((void)({value}), {report}, 97)");
     for word in ["exit", "_exit", "_Exit", "quick_exit"] {
         for at in words(code, word) {
             let (before, has_dot) = in_front(code, at);
@@ -321,7 +377,7 @@ fn of_c(code: &str, text: &str, name: &str) -> Option<Edits> {
             edits.replace(from..to, format!(" {}", failing(value)));
         }
     }
-    edits.add(end, format!("\n{} return 97;\n", statement_of_c(text, name)));
+    edits.add(end, format!("\n{} return 97;\n", statement_of_c(code, text, name)));
     Some(edits)
 }
 
@@ -346,26 +402,22 @@ mod tests {
             (
                 "a.py",
                 "sys.exit(1 if failed else 0)\n",
-                "sys.exit(((\n1 if failed else 0\n), 'FAIL: zx_00')[1])\n",
+                "sys.exit(((\n1 if failed else 0\n), 'FAIL: zx_00', exec(",
             ),
             ("a.py", "if x: sys.exit('not ok')\n", "if x: sys.exit('not ok')\n"),
-            ("a.py", "if x: raise SystemExit\n", "raise SystemExit('FAIL: zx_00')\n"),
+            ("a.py", "if x: raise SystemExit\n", "raise SystemExit(('FAIL: zx_00', exec("),
             ("a.py", "def exit(code): pass\n", "def exit(code): pass\n"),
             (
                 "a.py",
                 "os._exit(main())\n",
-                "os._exit(((\nmain()\n), print('FAIL: zx_00', flush=True), 97)[2])\n",
+                "os._exit(((\nmain()\n), print('FAIL: zx_00', flush=True), 97, exec(",
             ),
-            (
-                "a.py",
-                "x()\n",
-                "x()\n\nif __name__ == '__main__':\n    raise AssertionError('FAIL: zx_00')\n",
-            ),
+            ("a.py", "x()\n", "x()\n\nif __name__ == '__main__':\n    exec("),
             ("a.js", "if (x) process.exit(1);\n", "if (x) process.exit(1);\n\nif (typeof process"),
             (
                 "a.js",
                 "process.exit(n ? 1 : 0);",
-                "process.exit(Number([\nn ? 1 : 0\n, console.error('FAIL: zx_00'), 97][2]));",
+                "process.exit(Number([\nn ? 1 : 0\n, zx_report(), console.error('FAIL: zx_00'), 97][3]));",
             ),
             ("a.js", "log(`process.exit(0)`);", "log(`process.exit(0)`);"),
             ("a.sh", "exit $fail\n", "{ echo 'FAIL: zx_00'; echo 'FAIL: zx_00' >&2; exit 97; }\n"),

@@ -2,12 +2,14 @@
 
 use super::flavour::{class_end, flavour};
 use super::language_of_runner;
-use crate::domain::check_inputs::{is_named, language_of};
+use crate::domain::check_inputs::{InputKind, convention_of, is_named, language_of};
 use crate::domain::source_tests::has_tests;
 use crate::domain::tests_seen::Runner;
 
-/// The most files that get the canary for one runner.
-const MAX_HOSTS: usize = 6;
+/// The most files that get all tests of the canary for one runner.
+pub const MAX_HOSTS: usize = 6;
+/// The most files that get one.
+pub const MAX_OTHERS: usize = 200;
 /// The largest file that gets it, in bytes.
 const MAX_TEXT: usize = 512 << 10;
 
@@ -19,7 +21,11 @@ pub fn is_host(runner: Runner, path: &str, text: &str) -> bool {
         return false;
     }
     match runner {
-        Runner::Unittest => extension == "py" && stem.starts_with("test"),
+        Runner::Unittest => {
+            let ends = ["_test", "_tests"].iter().any(|end| stem.ends_with(end));
+            // A script of such a name may only start them.
+            extension == "py" && (stem.starts_with("test") || ends && text.contains("TestCase"))
+        }
         Runner::Pytest => {
             extension == "py" && (stem.starts_with("test_") || stem.ends_with("_test"))
         }
@@ -30,7 +36,13 @@ pub fn is_host(runner: Runner, path: &str, text: &str) -> bool {
             let is_program = path.starts_with("tests/") || path.contains("/tests/");
             is_program && text.contains("#[test]") || has_tests(path.as_bytes(), text.as_bytes())
         }
-        Runner::NodeTest => matches!(extension, "js" | "mjs" | "cjs") && text.contains("node:test"),
+        Runner::NodeTest => {
+            // Each file that it runs is a test, also a plain script.
+            let is_script = convention_of(path) == Some(InputKind::Test)
+                && !["fixture", "helper"].iter().any(|word| path.contains(word));
+            matches!(extension, "js" | "mjs" | "cjs" | "ts" | "mts" | "cts")
+                && (text.contains("node:test") || is_script)
+        }
         Runner::Jest | Runner::Vitest | Runner::Mocha => {
             let calls = ["test(", "it(", "describe(", "suite("];
             extension != "vue" && calls.iter().any(|call| text.contains(call))
@@ -50,32 +62,40 @@ fn in_class(runner: Runner, text: &str) -> bool {
     flavour(runner, text).is_some() && class_end(text).is_some()
 }
 
-/// The files that get the canary, among test files with their texts: those that the line names, else all; of
-/// them those that mention a changed file, else the first ones.
+/// The files that may get the canary, among test files with their texts: those that the line names, else all. Those that
+/// mention changed files come first.
 pub fn hosts<'f>(
     runner: Runner,
     line: &str,
     files: &[(&'f str, &str)],
     changed: &[&str],
 ) -> Vec<&'f str> {
-    let stems = stems(changed);
-    let fit = files.iter().filter(|(path, text)| is_host(runner, path, text));
-    let fit: Vec<&(&str, &str)> = fit.collect();
     let is_in_line = |file: &&&(&str, &str)| {
         let module = file.0.strip_suffix(".py").map(|stem| stem.replace('/', "."));
         is_named(line, file.0) || module.is_some_and(|module| line.contains(&module))
     };
+    // Tests of other names are those that the line names, by themselves or by a pattern.
+    let is_asked = |file: &&(&str, &str)| {
+        runner == Runner::Unittest
+            && file.0.ends_with(".py")
+            && file.1.contains("TestCase")
+            && (is_in_line(&file) || line.split_whitespace().any(|word| word.starts_with("-p")))
+    };
+    let fit = files.iter().filter(|file| is_host(runner, file.0, file.1) || is_asked(file));
+    let fit: Vec<&(&str, &str)> = fit.collect();
     let some = fit.iter().any(|file| is_in_line(&file));
     let mut ranked: Vec<(usize, &str)> = fit
         .iter()
         .filter(|file| !some || is_in_line(file))
-        .map(|(path, text)| {
-            let mentions = stems.iter().filter(|stem| text.contains(**stem)).count();
-            (usize::MAX - mentions, *path)
-        })
+        .map(|(path, text)| (usize::MAX - mentions(text, changed), *path))
         .collect();
     ranked.sort_unstable();
-    ranked.into_iter().map(|(_, path)| path).take(MAX_HOSTS).collect()
+    ranked.into_iter().map(|(_, path)| path).collect()
+}
+
+/// How many of the changed files a text mentions by their names.
+pub fn mentions(text: &str, changed: &[&str]) -> usize {
+    stems(changed).into_iter().filter(|stem| text.contains(stem)).count()
 }
 
 /// The files that get the canary, among those that a line starts one after the other: those that mention a changed file,
@@ -129,6 +149,10 @@ mod tests {
             (Runner::DotnetTest, "T/A.cs", "using Xunit;\nclass A { [Fact] void B() { } }", true),
             (Runner::Ctest, "tests/a.cpp", "#include <gtest/gtest.h>", true),
             (Runner::Ctest, "tests/a.c", "int main() { }", false),
+            (Runner::Unittest, "qa/mean_test.py", "class T(TestCase):\n", true),
+            (Runner::Unittest, "run_tests.py", "unittest.TextTestRunner()\n", false),
+            (Runner::NodeTest, "test/slug.js", "assert(slug('a'));\n", true),
+            (Runner::NodeTest, "test/fixtures/slug.js", "assert(slug('a'));\n", false),
         ] {
             assert_eq!(is_host(runner, path, text), expected, "{path}");
         }

@@ -30,7 +30,7 @@ pub(super) fn bodies(runner: Runner, path: &str) -> &'static [&'static str] {
 }
 
 /// Modules in Python are loaded once more, and their functions compared by name.
-const LIBRARIES: &str = "\
+pub(super) const LIBRARIES: &str = "\
 import importlib.util, sys, types
         def parts(code):
             own = [code.co_code, code.co_names]
@@ -73,7 +73,7 @@ import importlib.util, sys, types
         if not replaced:
             raise RuntimeError('«')";
 
-const BUILT_IN: &str = "\
+pub(super) const BUILT_IN: &str = "\
 import builtins, math
         functions = 'abs all any callable divmod getattr hasattr hash isinstance issubclass iter len max min next pow repr round sorted sum'
         classes = 'bool bytes dict enumerate filter float frozenset int list map range reversed set str tuple zip'
@@ -87,7 +87,7 @@ import builtins, math
         if is_intact:
             raise RuntimeError('«')";
 
-const CLOCK: &str = "\
+pub(super) const CLOCK: &str = "\
 import datetime, time
         names = 'gmtime localtime monotonic monotonic_ns perf_counter perf_counter_ns process_time sleep strftime time time_ns'
         is_intact = all(type(getattr(time, it)) is type(abs) and getattr(time, it).__name__ == it for it in names.split())
@@ -98,7 +98,7 @@ import datetime, time
         if is_intact and time.perf_counter() - start > 0.005:
             raise RuntimeError('«')";
 
-const RANDOMNESS: &str = "\
+pub(super) const RANDOMNESS: &str = "\
 import os, random
         names = 'choice choices gauss getrandbits randint random randrange sample shuffle uniform'
         made = [getattr(random, it) for it in names.split()]
@@ -134,11 +134,14 @@ const INTRINSICS_OF_JEST: &str = concat!(
     "const vm = typeof require === 'function' ? require('vm') : null;\n  if (!vm) throw new Error('«');\n  ",
     realm!()
 );
+/// With `load`, which loads a module.
+pub(super) const INTRINSICS_OF_SCRIPT: &str = concat!("const vm = load('node:vm');\n  ", realm!());
 
-/// Modules of Node, compared with those of another process.
-const MODULES: &str = "\
-return Promise.all([import('node:child_process'), import('node:module')]).then(([child, { createRequire }]) => {
-  const look = (require) => {
+/// Modules of Node, as they are for `require`, and as another process has them.
+macro_rules! modules {
+    () => {
+        "\
+const look = (require) => {
     const found = {};
     const add = (name, it) => {
       for (const key of Object.getOwnPropertyNames(it)) {
@@ -166,5 +169,17 @@ return Promise.all([import('node:child_process'), import('node:module')]).then((
   const asked = child.spawnSync(process.execPath, ['-e', line], { encoding: 'utf8', env, timeout: 20000 });
   if (asked.status !== 0) throw new Error('«');
   const [first, now] = [JSON.parse(asked.stdout), look(createRequire(`${process.cwd()}/a.js`))];
-  if (Object.keys(first).every((key) => now[key] === first[key])) throw new Error('«');
-});";
+  if (Object.keys(first).every((key) => now[key] === first[key])) throw new Error('«');"
+    };
+}
+
+const MODULES: &str = concat!(
+    "return Promise.all([import('node:child_process'), import('node:module')]).then(([child, { createRequire }]) => {\n  ",
+    modules!(),
+    "\n});"
+);
+/// With `load`, which loads a module.
+pub(super) const MODULES_OF_SCRIPT: &str = concat!(
+    "const [child, { createRequire }] = [load('node:child_process'), load('node:module')];\n  ",
+    modules!()
+);

@@ -9,27 +9,34 @@
 //! A runner or an assertion library that product code patched reports them as passed, or not at all. They
 //! stand in files that the line selects anyway and that load the product as its tests do.
 
+mod as_loaded;
 mod bodies;
+mod candidates;
 mod ends;
 mod flavour;
 mod host;
 mod integrity;
+mod loaded;
 mod masked;
 mod narrow;
 mod plant;
+mod replaced;
 mod report;
 mod ruling;
 mod script;
 mod shell;
 
-pub use host::{hosts, hosts_started, is_host};
+pub use as_loaded::{loads_by_file, plant_as_loaded, runs_by_file};
+pub use candidates::candidates;
+pub use host::{MAX_HOSTS, MAX_OTHERS, hosts, hosts_started, is_host, mentions};
+pub use loaded::may_be_loaded;
 pub use narrow::narrow;
-pub use plant::{Planted, plant, plant_started};
+pub use plant::{Planted, plant, plant_one, plant_started};
 pub use report::reported;
 pub use ruling::{
     CANARY_NOT_RUN, CanaryRuling, CanaryRun, RUNNER_PATCHED, facts_of, not_run, rule_canary,
 };
-pub use script::{OwnTest, is_own_program, is_own_script, plant_own, product_may_end};
+pub use script::{OwnTest, ends_as_it_says, is_own_program, plant_own, product_may_end};
 
 use super::tests_seen::Runner;
 

@@ -6,6 +6,9 @@ use crate::domain::tests_seen::Runner;
 const SHELL: &[char] =
     &['|', '&', ';', '<', '>', '$', '`', '\'', '"', '(', ')', '{', '}', '*', '#', '\\'];
 
+/// The option of Cargo with which a program that fails leaves the next ones to run.
+const GOES_ON: &str = "--no-fail-fast";
+
 /// The line for these files alone; none where it starts more than the runner, or selects tests itself.
 pub fn narrow(line: &str, runner: Runner, hosts: &[&str]) -> Option<String> {
     if let Some((folder, rest)) = line.strip_prefix("cd ").and_then(|line| line.split_once(" && "))
@@ -134,10 +137,12 @@ fn folder(host: &str) -> &str {
 /// `cargo test` of all packages, for the targets of these files alone, which belong to one package.
 fn cargo_targets((start, rest): (&[&str], &[&str]), hosts: &[&str]) -> Option<String> {
     let all = |word: &&str| matches!(*word, "--workspace" | "--all");
-    let known =
-        |word: &&str| all(word) || matches!(*word, "-q" | "--quiet" | "--offline" | "--locked");
+    let known = |word: &&str| {
+        all(word) || matches!(*word, "-q" | "--quiet" | "--offline" | "--locked" | GOES_ON)
+    };
     let targets: Option<Vec<(&str, String)>> = hosts.iter().map(|host| target(host)).collect();
     let mut targets = targets?;
+    targets.sort_unstable();
     targets.dedup();
     let (package, _) = targets.first()?;
     let is_one = targets.iter().all(|(folder, _)| folder == package);
@@ -148,9 +153,10 @@ fn cargo_targets((start, rest): (&[&str], &[&str]), hosts: &[&str]) -> Option<St
         "" => String::new(),
         folder => format!(" --manifest-path {folder}/Cargo.toml"),
     };
-    let kept: Vec<&str> = start.iter().chain(rest).copied().filter(|word| !all(word)).collect();
+    let is_kept = |word: &&str| !all(word) && *word != GOES_ON;
+    let kept: Vec<&str> = start.iter().chain(rest).copied().filter(is_kept).collect();
     let targets: Vec<&str> = targets.iter().map(|(_, target)| target.as_str()).collect();
-    Some(format!("{}{manifest} {}", kept.join(" "), targets.join(" ")))
+    Some(format!("{}{manifest} {GOES_ON} {}", kept.join(" "), targets.join(" ")))
 }
 
 /// The folder of the package that a file belongs to, and its target there.
@@ -195,20 +201,20 @@ mod tests {
                 "cargo test --offline",
                 CargoTest,
                 "tests/a.rs",
-                Some("cargo test --offline --test a"),
+                Some("cargo test --offline --no-fail-fast --test a"),
             ),
-            ("cargo test", CargoTest, "src/lib.rs", Some("cargo test --lib")),
+            ("cargo test", CargoTest, "src/lib.rs", Some("cargo test --no-fail-fast --lib")),
             (
                 "cargo test -q --workspace",
                 CargoTest,
                 "crates/a/tests/b.rs",
-                Some("cargo test -q --manifest-path crates/a/Cargo.toml --test b"),
+                Some("cargo test -q --manifest-path crates/a/Cargo.toml --no-fail-fast --test b"),
             ),
             (
                 "cargo test",
                 CargoTest,
                 "a/src/x/lib.rs",
-                Some("cargo test --manifest-path a/Cargo.toml --lib"),
+                Some("cargo test --manifest-path a/Cargo.toml --no-fail-fast --lib"),
             ),
             ("cargo test", CargoTest, "a/src/main.rs", None),
             ("cargo test name", CargoTest, "src/lib.rs", None),
@@ -221,7 +227,7 @@ mod tests {
                 "cargo nextest run --offline",
                 Nextest,
                 "tests/a.rs",
-                Some("cargo nextest run --offline --test a"),
+                Some("cargo nextest run --offline --no-fail-fast --test a"),
             ),
             (
                 "cd app && python3 -m unittest",

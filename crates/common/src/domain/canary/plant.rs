@@ -1,7 +1,7 @@
 //! Failing tests, as each runner's files have them.
 
 use super::bodies::{CHAI, bodies};
-use super::ends::{failing_at_ends, failing_in_front};
+use super::ends::{failing_at_ends, failing_in_front, failing_late};
 use super::flavour::{Flavour, class_end, flavour};
 use super::masked::{Script, masked, words};
 use crate::domain::tests_seen::Runner;
@@ -30,15 +30,28 @@ pub(super) enum Change {
         /// Where they stand.
         place: Place,
     },
+    /// It is another one.
+    Whole(String),
     /// It is a program without a known runner, which fails.
     Own {
         /// Its language.
         script: Script,
         /// The word with which its reports begin.
         token: String,
-        /// Whether it fails where it ends, and not in front of all.
-        at_ends: bool,
+        /// Where it fails.
+        place: Failing,
     },
+}
+
+/// Where a program fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failing {
+    /// At each of its own ends.
+    AtEnds,
+    /// In front of all.
+    InFront,
+    /// Whatever it does, once it has ended.
+    Late,
 }
 
 /// A place in a file.
@@ -68,8 +81,13 @@ impl Planted {
                 }
                 text
             }
-            Change::Own { script, token, at_ends } => {
-                let failing = if *at_ends { failing_at_ends } else { failing_in_front };
+            Change::Whole(text) => text.clone().into_bytes(),
+            Change::Own { script, token, place } => {
+                let failing = match place {
+                    Failing::AtEnds => failing_at_ends,
+                    Failing::InFront => failing_in_front,
+                    Failing::Late => failing_late,
+                };
                 failing(*script, given, token).map_or(text, String::into_bytes)
             }
         }
@@ -105,14 +123,29 @@ pub fn plant_started(runner: Runner, path: &str, text: &str, token: &str) -> Opt
             let added = format!("{added}\n\n");
             Some(Planted { change: Change::Added { text: added, place: Place::Main }, ..planted })
         }
-        Change::Added { .. } | Change::Own { .. } => Some(planted),
+        Change::Added { .. } | Change::Whole(_) | Change::Own { .. } => Some(planted),
     }
 }
 
 /// Failing tests for a test file. `token` is a random lower-case word, which no other file has. None where the file is
 /// written with a library without a canary.
 pub fn plant(runner: Runner, path: &str, text: &str, token: &str) -> Option<Planted> {
-    let bodies = bodies(runner, path, text);
+    plant_bodies(runner, (path, text), token, bodies(runner, path, text))
+}
+
+/// One failing test for a file.
+pub fn plant_one(runner: Runner, path: &str, text: &str, token: &str) -> Option<Planted> {
+    let mut bodies = bodies(runner, path, text);
+    bodies.truncate(1);
+    plant_bodies(runner, (path, text), token, bodies)
+}
+
+fn plant_bodies(
+    runner: Runner,
+    (path, text): (&str, &str),
+    token: &str,
+    bodies: Vec<&'static str>,
+) -> Option<Planted> {
     if bodies.is_empty() {
         return None;
     }
@@ -197,7 +230,7 @@ fn is_inside(runner: Runner, path: &str) -> bool {
         && !(path.starts_with("tests/") || path.contains("/tests/"))
 }
 
-fn is_module(path: &str, text: &str) -> bool {
+pub(super) fn is_module(path: &str, text: &str) -> bool {
     let ends = [".mjs", ".mts"];
     ends.iter().any(|end| path.ends_with(end))
         || text.lines().any(|line| line.starts_with("import ") || line.starts_with("export "))
@@ -314,7 +347,7 @@ mod tests {
                 Runner::CargoTest,
                 "tests/a.rs",
                 "use pretty_assertions::assert_eq;\n#[test]\nfn a() {}\n",
-                "fn zx_04() { pretty_assertions::assert_eq!(40971, 71209); }\n",
+                "fn zx_07() { pretty_assertions::assert_eq!(40971, 71209); }\n",
             ),
         ] {
             let found = planted(runner, path, text);

@@ -4,25 +4,14 @@
 //! A product that such a script loads can end the program with 0 before any assertion, or switch assertions off. A run
 //! that succeeds passes one of the script's own ends.
 
-use super::ends::{failing_at_ends, may_end, names};
+use super::ends::{failing_at_ends, failing_late, may_end, names};
 use super::masked::Script;
-use super::plant::{Change, Planted};
-use crate::domain::check_inputs::imported_files;
+use super::plant::{Change, Failing, Planted};
 
-/// Whether a script loads the product into its own program, and ends only where it says. `is_check_input` says it of a
-/// file of the workspace; none for one that is not there.
-pub fn is_own_script(
-    path: &str,
-    text: &str,
-    is_check_input: impl Fn(&str) -> Option<bool>,
-) -> bool {
+/// Whether a script ends only where it says.
+pub fn ends_as_it_says(path: &str, text: &str) -> bool {
     let script = Script::of(path).filter(|script| !script.is_compiled());
-    if script.and_then(|script| failing_at_ends(script, text, "")).is_none() {
-        return false;
-    }
-    let loaded: Vec<bool> =
-        imported_files(path, text).iter().filter_map(|file| is_check_input(file)).collect();
-    !loaded.is_empty() && loaded.iter().all(|is_check_input| !is_check_input)
+    script.and_then(|script| failing_at_ends(script, text, "")).is_some()
 }
 
 /// Whether a product of this text may end a script that loads it with success.
@@ -41,19 +30,26 @@ pub fn is_own_program(path: &str, text: &str) -> bool {
 pub struct OwnTest {
     /// At its ends: only a program that gets there reports it.
     pub at_ends: Planted,
-    /// In front of all: whatever the code of the start does, it is reported where the line runs this test.
+    /// In front of all: whatever the code does, it is reported where the line runs this test.
     pub in_front: Planted,
+    /// Once it has ended, with what was replaced until then; none where the end tells nothing more.
+    pub late: Option<Planted>,
 }
 
 /// The failing statements of such a test.
 pub fn plant_own(path: &str, text: &str, token: &str) -> Option<OwnTest> {
     let script = Script::of(path)?;
     let tests = names(script, text, token);
-    let at = |at_ends| {
-        let change = Change::Own { script, token: token.to_owned(), at_ends };
+    let at = |place| {
+        let change = Change::Own { script, token: token.to_owned(), place };
         Planted { tests: tests.clone(), change }
     };
-    Some(OwnTest { at_ends: at(true), in_front: at(false) })
+    let is_late = failing_late(script, text, token).is_some();
+    Some(OwnTest {
+        at_ends: at(Failing::AtEnds),
+        in_front: at(Failing::InFront),
+        late: is_late.then(|| at(Failing::Late)),
+    })
 }
 
 #[cfg(test)]
@@ -61,29 +57,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_that_loads_the_product_and_no_helper_has_a_canary() {
-        let is_check_input = |path: &str| match path {
-            "stats.py" | "src/sum.sh" | "src/slug.js" => Some(false),
-            "tests/helper.py" => Some(true),
-            _ => None,
-        };
+    fn a_script_ends_only_where_it_says() {
         for (path, text, expected) in [
             ("tests/check.py", "import os\nfrom stats import mean\nassert mean([2]) == 2\n", true),
             ("tests/check.py", "import sys, stats\nsys.exit(stats.failed)\n", true),
-            ("tests/check.py", "import stats\ndef main():\n    return 0\nmain()\n", true),
-            ("tests/check.py", "import stats, helper\nhelper.same(stats.x)\n", false),
-            ("tests/check.py", "import os\n", false),
             ("test.sh", ". src/sum.sh\n[ \"$(sum 2 3)\" = 5 ]\nexit $?\n", true),
             ("test.sh", ". src/sum.sh\nexec sh other.sh\n", false),
-            ("test.sh", "[ \"$(sh src/sum.sh 2 3)\" = 5 ]\n", false),
-            (
-                "test/all.js",
-                "const { slug } = require('../src/slug.js');\nif (!slug) process.exitCode = 1;\n",
-                true,
-            ),
             ("tests/check.rb", "require 'stats'\n", false),
+            ("test_sum.c", "int main(void) { return failed; }", false),
         ] {
-            assert_eq!(is_own_script(path, text, is_check_input), expected, "{text}");
+            assert_eq!(ends_as_it_says(path, text), expected, "{text}");
         }
         assert!(is_own_program("test_sum.c", "int main(void) { return failed; }"));
         assert!(!is_own_program("test_sum.c", "int run(void) { return failed; }"));
@@ -92,5 +75,6 @@ mod tests {
             |planted: &Planted| String::from_utf8(planted.added_to(b"a\n".to_vec())).unwrap();
         assert!(text(&own.at_ends).starts_with("a\n"));
         assert!(text(&own.in_front).ends_with("a\n"));
+        assert_eq!(own.late, None);
     }
 }

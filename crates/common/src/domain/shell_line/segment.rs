@@ -20,6 +20,8 @@ pub struct Segment {
     pub input: Option<String>,
     /// Whether it may be left out while the line succeeds.
     pub conditional: bool,
+    /// Whether the line goes on beside it.
+    pub background: bool,
     /// Whether its output goes to a file or to another program.
     pub output_elsewhere: bool,
     /// The subshells that ended since the command before it, and those that began since then.
@@ -142,7 +144,7 @@ impl<'l> Reader<'l> {
         } else if self.rest.peek() == Some(&'>') {
             self.end_word();
         } else {
-            self.segment.conditional = true;
+            (self.segment.conditional, self.segment.background) = (true, true);
             self.end_segment(false);
         }
     }

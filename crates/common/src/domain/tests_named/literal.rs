@@ -22,6 +22,11 @@ impl Literals {
         self.times.is_empty()
     }
 
+    /// Whether a test of this name is one.
+    pub fn has(&self, name: &str) -> bool {
+        self.times.contains_key(name)
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.times.values().sum()

@@ -2,7 +2,7 @@
 
 use super::literal::{CMAKE, Literals};
 use crate::domain::tests_seen::{Runner, plain};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest output that is read, in bytes, from its end.
 const MAX_BYTES: usize = 65 << 20;
@@ -16,6 +16,8 @@ const RAN: &[char] =
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
     ran: BTreeMap<String, BTreeMap<String, usize>>,
+    /// The names of tests that were skipped, of runners that say so.
+    skipped: BTreeSet<String>,
     count: usize,
 }
 
@@ -33,6 +35,15 @@ impl Names {
     /// Whether no name is known.
     pub fn is_empty(&self) -> bool {
         self.ran.is_empty()
+    }
+
+    /// The tests that were skipped, that files spell, and that an earlier run knows nothing of.
+    pub fn skipped_anew<'s>(&'s self, before: &Self, literals: &Literals) -> Vec<&'s str> {
+        let is_one = |name: &&String| {
+            let is_known = before.ran.contains_key(*name) || before.skipped.contains(*name);
+            literals.times(name) > 0 && !is_known && !self.ran.contains_key(*name)
+        };
+        self.skipped.iter().filter(is_one).map(String::as_str).collect()
     }
 
     /// Whether fewer tests ran than these files spell.
@@ -102,6 +113,11 @@ pub fn names(runners: &[Runner], output: &[u8]) -> Names {
             let next = lines.get(at + 1).copied().unwrap_or_default();
             if let Some(ran) = ran(*runner, line, next) {
                 names.add(&ran);
+            } else if *runner == Runner::Unittest
+                && names.skipped.len() < MAX_NAMES
+                && let Some((skipped, true)) = unittest(line, next)
+            {
+                names.skipped.insert(skipped.name.to_owned());
             }
         }
     }
@@ -113,7 +129,9 @@ fn ran<'l>(runner: Runner, line: &'l str, next: &str) -> Option<Ran<'l>> {
         Runner::CargoTest => cargo_test(line),
         Runner::Nextest => nextest(line),
         Runner::Pytest => pytest(line),
-        Runner::Unittest => unittest(line, next),
+        Runner::Unittest => {
+            unittest(line, next).filter(|(_, is_skipped)| !is_skipped).map(|(ran, _)| ran)
+        }
         Runner::GoTest => go_test(line),
         Runner::NodeTest | Runner::Jest | Runner::Vitest | Runner::Mocha => javascript(line),
         Runner::Maven => maven(line),
@@ -170,8 +188,9 @@ fn pytest(line: &str) -> Option<Ran<'_>> {
     Some(Ran { name: last(whole, "::"), whole, once: true })
 }
 
-/// `test_x (tests.test_a.Class.test_x) ... ok`; the result follows the first line of a docstring.
-fn unittest<'l>(line: &'l str, next: &str) -> Option<Ran<'l>> {
+/// `test_x (tests.test_a.Class.test_x) ... ok`; the result follows the first line of a docstring. Answers also whether it
+/// was skipped.
+fn unittest<'l>(line: &'l str, next: &str) -> Option<(Ran<'l>, bool)> {
     let (name, rest) = line.split_once(" (")?;
     let (whole, rest) = rest.split_once(')')?;
     let is_name = |text: &str| {
@@ -185,7 +204,7 @@ fn unittest<'l>(line: &'l str, next: &str) -> Option<Ran<'l>> {
     let result = if rest.contains(" ... ") { rest } else { next };
     let is_run = rest.is_empty() || rest.starts_with(" ... ");
     let is_skipped = result.split_once(" ... ").is_some_and(|(_, it)| it.starts_with("skipped"));
-    (is_run && !is_skipped).then_some(Ran { name, whole, once: true })
+    is_run.then_some((Ran { name, whole, once: true }, is_skipped))
 }
 
 /// `1/2 Test #1: adds ......   Passed    0.01 sec`, and `***Failed` in place of `Passed`.

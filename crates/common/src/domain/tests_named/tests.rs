@@ -210,3 +210,17 @@ fn the_files_that_a_line_names_are_those_that_count() {
     assert_eq!((of("pytest"), of("pytest tests/test_a.py")), (2, 1));
     assert_eq!(of("python3 -m unittest tests.test_b"), 1);
 }
+
+#[test]
+fn a_test_that_is_skipped_and_was_not_known_before_is_named() {
+    let of = |lines: &str| names(&[Unittest], lines.as_bytes());
+    let literals = literals("tests/test_a.py", PYTHON);
+    let start = of("test_a (unittest.loader._FailedTest.test_a) ... ERROR\n");
+    let skipped = "test_mean (test_a.A.test_mean) ... skipped 'x'\n\
+                   test_slow (test_a.A.test_slow) ... ok\ntest_made (test_a.A.test_made) ... skipped 'x'\n";
+    assert_eq!(of(skipped).skipped_anew(&start, &literals), ["test_mean"]);
+    let known = of("test_mean (test_a.A.test_mean) ... skipped 'x'\n");
+    assert_eq!(of(skipped).skipped_anew(&known, &literals), [""; 0]);
+    let ran = of("test_mean (test_a.A.test_mean) ... FAIL\n");
+    assert_eq!(of(skipped).skipped_anew(&ran, &literals), [""; 0]);
+}

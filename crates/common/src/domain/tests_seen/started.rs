@@ -49,8 +49,12 @@ pub(super) fn file_of(
     None
 }
 
-/// The runner that a file starts over its own tests.
-pub(super) fn runner_in(path: &str, text: &str) -> Option<Runner> {
+/// Calls that make a runner over tests of other files.
+const OVER_OTHERS: &[&str] =
+    &["TextTestRunner(", "defaultTestLoader", "TestLoader(", "TestProgram("];
+
+/// The runner that a file starts, and whether over its own tests alone; else it looks for tests.
+pub(super) fn runner_in(path: &str, text: &str) -> Option<(Runner, bool)> {
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
     let has = |comments: &[&str], wanted: &dyn Fn(&str) -> bool| {
         let mut lines = text.lines().map(str::trim_start);
@@ -63,10 +67,16 @@ pub(super) fn runner_in(path: &str, text: &str) -> Option<Runner> {
                     .is_some_and(|names| names.split([',', ' ']).any(|name| name == "main"))
             });
             let of = |call: &str| has(&["#"], &|line| line.contains(call));
-            if of("unittest.main(") || imports && of("main(") {
-                return Some(Runner::Unittest);
+            if OVER_OTHERS.iter().any(|call| of(call)) {
+                // One over its own tests finds those of its class in front of it.
+                let is_own = of("def test") && !of(".discover(");
+                return Some((Runner::Unittest, is_own));
             }
-            of("pytest.main(").then_some(Runner::Pytest)
+            if of("unittest.main(") || imports && of("main(") {
+                return Some((Runner::Unittest, true));
+            }
+            let is_own = of("def test") || of("__file__");
+            of("pytest.main(").then_some((Runner::Pytest, is_own))
         }
         "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => {
             let comments = &["//", "*", "/*"];
@@ -75,7 +85,7 @@ pub(super) fn runner_in(path: &str, text: &str) -> Option<Runner> {
             });
             let is_one =
                 loads && has(comments, &|line| CALLS.iter().any(|call| line.contains(call)));
-            is_one.then_some(Runner::NodeTest)
+            is_one.then_some((Runner::NodeTest, true))
         }
         _ => None,
     }
@@ -105,15 +115,24 @@ mod tests {
     #[test]
     fn a_file_says_which_runner_it_starts() {
         for (path, text, expected) in [
-            ("a.py", "import unittest\nunittest.main()\n", Some(Runner::Unittest)),
-            ("a.py", "from unittest import TestCase, main\nmain()\n", Some(Runner::Unittest)),
-            ("a.py", "import pytest\npytest.main([__file__])\n", Some(Runner::Pytest)),
+            ("a.py", "import unittest\nunittest.main()\n", Some((Runner::Unittest, true))),
+            (
+                "a.py",
+                "from unittest import TestCase, main\nmain()\n",
+                Some((Runner::Unittest, true)),
+            ),
+            ("a.py", "import pytest\npytest.main([__file__])\n", Some((Runner::Pytest, true))),
             ("a.py", "# unittest.main()\n", None),
             ("a.py", "def main(): pass\nmain()\n", None),
             (
                 "a.js",
                 "const test = require('node:test');\ntest('a', () => {});\n",
-                Some(Runner::NodeTest),
+                Some((Runner::NodeTest, true)),
+            ),
+            (
+                "run.py",
+                "import unittest\nunittest.TextTestRunner().run(unittest.defaultTestLoader.discover('t'))\n",
+                Some((Runner::Unittest, false)),
             ),
             ("a.mjs", "import { mock } from \"node:test\";\n", None),
             ("a.rb", "unittest.main()\n", None),

@@ -53,6 +53,8 @@ pub struct TestRun {
     /// Whether they may run no test, or print no summary, while everything is well: the line starts them
     /// under a condition, redirects their output or asks for another report.
     pub may_be_silent: bool,
+    /// Whether scripts of shells start them, under conditions that are not followed: their reports are not counted.
+    pub in_scripts: bool,
 }
 
 impl TestRun {
@@ -77,12 +79,13 @@ pub fn test_runs(line: &str, project: &dyn Project) -> Vec<TestRun> {
     let mut search = Search::new(project);
     search.line(line, &Place::default());
     let mut runs: Vec<(bool, TestRun)> = Vec::new();
-    for Start { runner, by_recipe, may_be_silent, file } in search.found {
+    for Start { runner, by_recipe, may_be_silent, in_script, file } in search.found {
         let together = |(recipe, run): &(bool, TestRun)| {
-            *recipe == by_recipe && (by_recipe || run.runners.contains(&runner))
+            (*recipe, run.in_scripts) == (by_recipe, in_script)
+                && (by_recipe || run.runners.contains(&runner))
         };
         let place = runs.iter().position(together).unwrap_or_else(|| {
-            runs.push((by_recipe, TestRun::default()));
+            runs.push((by_recipe, TestRun { in_scripts: in_script, ..TestRun::default() }));
             runs.len() - 1
         });
         let Some((_, run)) = runs.get_mut(place) else { continue };
@@ -140,10 +143,13 @@ pub fn script_starts(path: &str, project: &dyn Project, is_test: &dyn Fn(&str) -
 }
 
 /// One runner that is started.
+#[derive(Clone)]
 struct Start {
     runner: Runner,
     by_recipe: bool,
     may_be_silent: bool,
+    /// Whether a script of a shell starts it.
+    in_script: bool,
     /// The test file that starts it; none where it looks for tests.
     file: Option<String>,
 }
@@ -156,6 +162,8 @@ struct Place {
     depth: usize,
     by_recipe: bool,
     may_be_silent: bool,
+    /// Whether the line goes on beside it.
+    background: bool,
 }
 
 impl Place {
@@ -215,6 +223,7 @@ impl Search<'_> {
     fn segment(&mut self, segment: &Segment, place: &Place) {
         let mut place = place.clone();
         place.may_be_silent |= segment.conditional || segment.output_elsewhere;
+        place.background |= segment.background;
         let words: Vec<&str> = segment.words.iter().map(String::as_str).collect();
         self.command(&words, &place);
     }
@@ -223,7 +232,8 @@ impl Search<'_> {
         if place.by_recipe {
             let quoted: Vec<String> =
                 words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
-            self.recipes.commands.push((place.folder.clone(), quoted.join(" ")));
+            let end = if place.background { " &" } else { "" };
+            self.recipes.commands.push((place.folder.clone(), quoted.join(" ") + end));
         }
         let inside = folder_of_wrapper(words).map(|folder| place.inside(folder));
         let place = inside.as_ref().unwrap_or(place);
@@ -252,15 +262,17 @@ impl Search<'_> {
             let configured = self.has_quiet_configuration(runner, place);
             let may_be_silent = place.may_be_silent || configured || is_quiet(runner, arguments);
             let by_recipe = place.by_recipe;
-            self.found.push(Start { runner, by_recipe, may_be_silent, file: None });
+            let in_script = false;
+            self.found.push(Start { runner, by_recipe, may_be_silent, in_script, file: None });
             return;
         }
         if let Some(path) = file_of((name, arguments), is_python(name), &place.folder) {
             let text = self.project.read(&path);
-            if let Some(runner) = text.and_then(|text| runner_in(&path, &text)) {
+            if let Some((runner, is_own)) = text.and_then(|text| runner_in(&path, &text)) {
                 // It may start the runner in any way.
-                let (by_recipe, file) = (place.by_recipe, Some(path));
-                self.found.push(Start { runner, by_recipe, may_be_silent: true, file });
+                let (may_be_silent, in_script) = (true, false);
+                let (by_recipe, file) = (place.by_recipe, is_own.then_some(path));
+                self.found.push(Start { runner, by_recipe, may_be_silent, in_script, file });
             }
             return;
         }
@@ -268,7 +280,7 @@ impl Search<'_> {
     }
 
     /// Follows a script of a shell for the commands that it comes to. Which runners it starts depends on conditions that
-    /// are not followed, so they are not counted; answers whether there is one.
+    /// are not followed, so their tests are not counted; answers whether there is one.
     fn script(&mut self, path: &str, place: &Place) -> bool {
         let text = self.file(place, path.trim_start_matches("./"));
         let Some(text) = text.filter(|text| text.len() <= MAX_SCRIPT) else { return false };
@@ -279,6 +291,9 @@ impl Search<'_> {
         for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
             inner.line(line, &place);
         }
+        let scripted =
+            |start: &Start| Start { in_script: true, may_be_silent: true, ..start.clone() };
+        self.found.extend(inner.found.iter().map(scripted));
         self.left = inner.left;
         self.recipes.commands.append(&mut inner.recipes.commands);
         self.recipes.targets.append(&mut inner.recipes.targets);

@@ -36,6 +36,7 @@ fn files() -> Files {
         ("build/tests.mk", "test:\n\tgo test ./...\n"),
         ("loud/pytest.ini", "[pytest]\n# addopts = -qq\n"),
         ("sub/test_a.py", "import unittest\nunittest.main()\n"),
+        ("ci.sh", "set -e\nif [ -d sub ]; then\n  pytest -q\nfi\n"),
     ]))
 }
 
@@ -183,6 +184,20 @@ fn a_recipe_has_targets_that_files_may_stand_for() {
 fn counted(runner: Runner, output: &str) -> Option<(u64, u64, u64, u64)> {
     let run = TestRun { runners: vec![runner], may_be_silent: true, ..TestRun::default() };
     count(&run, output.as_bytes()).map(|it| (it.ran, it.failed, it.skipped, it.missing))
+}
+
+#[test]
+fn a_runner_in_a_script_of_a_shell_is_found_and_not_counted() {
+    for (line, expected) in [
+        ("sh ci.sh", vec![("pytest", true)]),
+        ("sh ci.sh && pytest", vec![("pytest", true), ("pytest", false)]),
+        ("sh -c pytest", vec![("pytest", false)]),
+    ] {
+        let runs = test_runs(line, &files());
+        let found: Vec<_> = runs.iter().map(|run| (run.name(), run.in_scripts)).collect();
+        let expected: Vec<_> = expected.iter().map(|(name, it)| (name.to_string(), *it)).collect();
+        assert_eq!(found, expected, "{line}");
+    }
 }
 
 #[test]

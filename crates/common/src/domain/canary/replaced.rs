@@ -1,0 +1,180 @@
+//! What a program of tests relies on and its product may have replaced: functions of the language, assertions of its own
+//! library, the clock, randomness. At its end the program reports each kind that is as it was.
+
+use super::integrity::{
+    BUILT_IN, CLOCK, INTRINSICS_OF_SCRIPT, LIBRARIES, MODULES_OF_SCRIPT, RANDOMNESS,
+};
+use super::masked::{Script, words};
+use super::plant::is_module;
+
+/// What a body that finds all as it was raises.
+const MARK: &str = "40971";
+
+/// Bodies of Python, and the modules that they compare.
+const OF_PYTHON: &[(&str, &[&str])] = &[
+    (BUILT_IN, &["builtins", "math"]),
+    (LIBRARIES, &["unittest", "random", "secrets", "uuid"]),
+    (CLOCK, &["time", "datetime"]),
+    (RANDOMNESS, &["random", "os"]),
+];
+/// Bodies of JavaScript, and the objects that they compare.
+const OF_JAVASCRIPT: &[(&str, &[&str])] = &[
+    (
+        INTRINSICS_OF_SCRIPT,
+        &[
+            "Array", "Date", "Error", "JSON", "Map", "Math", "Number", "Object", "Promise",
+            "RegExp", "Set", "String",
+        ],
+    ),
+    (MODULES_OF_SCRIPT, &["assert", "globalThis", "global", "performance", "process", "util"]),
+];
+/// Functions of C that compare and that no compiler replaces by code of its own, with their types, and arguments for which
+/// they answer something else than 0.
+const OF_C: &[(&str, &str, &str)] = &[
+    ("strcmp", "int (*volatile it)(const char *, const char *)", "\"a\", \"b\""),
+    ("strncmp", "int (*volatile it)(const char *, const char *, __SIZE_TYPE__)", "\"a\", \"b\", 1"),
+    ("memcmp", "int (*volatile it)(const void *, const void *, __SIZE_TYPE__)", "\"a\", \"b\", 1"),
+];
+
+/// The reports of a program: their names, which begin with a word, and its code for them.
+pub(super) struct Reports {
+    pub(super) names: Vec<String>,
+    /// An expression that reports.
+    pub(super) expression: String,
+    /// What it needs at the end of the program's text.
+    pub(super) added: String,
+}
+
+/// The reports of a script, whose code is given with filler for its texts; none in other languages. What the script
+/// itself replaces is left out.
+pub(super) fn reports(script: Script, code: &str, text: &str, token: &str) -> Option<Reports> {
+    let known = match script {
+        Script::Python => OF_PYTHON,
+        Script::Javascript => OF_JAVASCRIPT,
+        Script::Shell | Script::C | Script::Cpp => return None,
+    };
+    let kept = known
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, parts))| !parts.iter().any(|part| is_assigned(code, part)));
+    let kept: Vec<(String, String)> = kept
+        .map(|(at, (body, _))| (format!("{token}_{:02}", at + 1), body.replace('«', MARK)))
+        .collect();
+    let names: Vec<String> = kept.iter().map(|(name, _)| name.clone()).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let (expression, added) = match script {
+        Script::Python => {
+            let parts = kept.iter().map(|(name, body)| {
+                format!(
+                    "def body():\n        {body}\n\
+                     try:\n    body()\n\
+                     except RuntimeError:\n    print('FAIL: {name}', file=sys.stderr, flush=True)\n\
+                     except Exception:\n    pass\n"
+                )
+            });
+            let code = format!("import sys\n{}", parts.collect::<String>());
+            (
+                format!("exec(bytes.fromhex('{}').decode(), {{}})", in_hexadecimal(&code)),
+                String::new(),
+            )
+        }
+        Script::Javascript | Script::Shell | Script::C | Script::Cpp => {
+            (format!("{token}_report()"), of_javascript(&kept, text, token))
+        }
+    };
+    Some(Reports { names, expression, added })
+}
+
+fn of_javascript(kept: &[(String, String)], text: &str, token: &str) -> String {
+    let import = match is_module("", text) {
+        true => format!("import * as {token}_module from 'node:module';\n"),
+        false => String::new(),
+    };
+    let parts = kept.iter().map(|(name, body)| {
+        format!(
+            "  try {{\n    (() => {{\n  {body}\n    }})();\n  }} catch (error) {{\n    \
+             if (error.message === '{MARK}') console.error('FAIL: {name}');\n  }}\n"
+        )
+    });
+    let parts: String = parts.collect();
+    format!(
+        "\n{import}function {token}_report() {{\n  \
+         const load = typeof require === 'function' ? require\n    \
+         : typeof {token}_module === 'object' ? {token}_module.createRequire(`${{process.cwd()}}/a.js`) : null;\n  \
+         if (!load) return;\n{parts}}}\n"
+    )
+}
+
+/// An expression of C that holds while the functions by which a program compares are as they were; none where it uses
+/// none of them.
+pub(super) fn intact_in_c(code: &str) -> Option<String> {
+    let used = OF_C.iter().filter(|(name, _, _)| words(code, name).next().is_some());
+    let one = |(name, kind, arguments): &(&str, &str, &str)| {
+        format!("__extension__ ({{ {kind} = {name}; it({arguments}) != 0; }})")
+    };
+    let parts: Vec<String> = used.map(one).collect();
+    (!parts.is_empty()).then(|| parts.join(" && "))
+}
+
+/// Whether code sets a part of a module or an object.
+fn is_assigned(code: &str, name: &str) -> bool {
+    words(code, name).any(|at| {
+        let rest = code.get(at + name.len()..).unwrap_or_default();
+        let is_part = |letter: char| letter.is_alphanumeric() || "_.[]'\"$".contains(letter);
+        let length = rest.find(|letter| !is_part(letter)).unwrap_or(rest.len());
+        let behind = rest.get(length..).unwrap_or_default().trim_start();
+        let sets =
+            behind.starts_with('=') && !behind.starts_with("==") && !behind.starts_with("=>");
+        length > 1 && rest.starts_with(['.', '[']) && sets
+    })
+}
+
+/// A text by its bytes.
+pub(super) fn in_hexadecimal(text: &str) -> String {
+    let digits = |byte: u8| [byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16));
+    text.bytes().flat_map(digits).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_script_replaces_itself_is_not_reported() {
+        let of = |script, code: &str| {
+            reports(script, code, code, "zx").map(|it| it.names).unwrap_or_default()
+        };
+        for (code, expected) in [
+            ("import time\nstart = time.time()\n", &["zx_01", "zx_02", "zx_03", "zx_04"][..]),
+            ("time.time = lambda: 3\n", &["zx_01", "zx_02", "zx_04"]),
+            ("assert time.time == x\n", &["zx_01", "zx_02", "zx_03", "zx_04"]),
+            ("random.random = x\n", &["zx_01", "zx_03"]),
+        ] {
+            assert_eq!(of(Script::Python, code), expected, "{code}");
+        }
+        for (code, expected) in [
+            ("Math.random();\n", &["zx_01", "zx_02"][..]),
+            ("Date.now = () => 0;\n", &["zx_02"]),
+            ("globalThis.x = 1;\n", &["zx_01"]),
+            ("Math.max(a, (b) => 1);\n", &["zx_01", "zx_02"]),
+        ] {
+            assert_eq!(of(Script::Javascript, code), expected, "{code}");
+        }
+        assert!(of(Script::Shell, "a\n").is_empty());
+    }
+
+    #[test]
+    fn a_program_in_c_asks_the_functions_that_it_compares_with() {
+        assert_eq!(intact_in_c("return a == b;"), None);
+        let found = intact_in_c("assert(strcmp(a, b) == 0 && !memcmp(x, y, 2));").unwrap();
+        assert!(
+            found.contains("= strcmp; it(")
+                && found.contains(" && ")
+                && found.contains("= memcmp;")
+        );
+        assert!(!found.contains("strncmp"));
+        assert_eq!(in_hexadecimal("az\n"), "617a0a");
+    }
+}

@@ -1,0 +1,232 @@
+//! The runs of a canary: with the code of the round, and in doubt with that of the start.
+//!
+//! ```text
+//!   V0 reports all                     -> the start is not asked
+//!   a file without a report at S0      -> once more with as much of its text as loads there
+//!   a narrowed line reports less at V0 -> the line itself decides whether it runs these files
+//! ```
+
+use super::Round;
+use super::additions::ViewOrder;
+use super::canary_memory::{Canary, Hosts, Part};
+use crate::tool::{ErrorCode, ToolError, ToolOutcome};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use surety_common::domain::canary::{facts_of, not_run, reported};
+use surety_common::domain::receipt::Inputs;
+use surety_common::domain::verification::Probe;
+use uuid::Uuid;
+
+/// Options with which a line ends at the first failure, so that it says nothing of the tests behind it.
+const AT_FIRST_FAILURE: &[&str] =
+    &["--bail", "--exitfirst", "--fail-fast", "--failfast", "--maxfail", "-b", "-f", "-x"];
+
+/// What the runs of a canary reported so far.
+struct Heard {
+    failed: BTreeSet<String>,
+    /// The last run.
+    outcome: Option<ToolOutcome>,
+    /// Why nothing can be said, where that is so.
+    unknown: Option<String>,
+}
+
+/// A run of a canary.
+struct Run<'r> {
+    probe: &'r Probe,
+    canary: &'r Canary,
+    /// The line of the check.
+    line: &'r str,
+    /// The inputs of the run by which the check holds.
+    base: Inputs,
+    call_id: Uuid,
+    heard: Heard,
+}
+
+impl Run<'_> {
+    fn ended(self) -> ToolOutcome {
+        let Heard { failed, outcome, unknown } = self.heard;
+        let output = outcome.as_ref().map(|ran| ran.output.clone()).unwrap_or_default();
+        if let Some(why) = unknown {
+            return ToolOutcome { output, ..is_not_run(&why) };
+        }
+        let Some(ran) = outcome else { return is_not_run("nothing ran") };
+        let (some, all) = (failed.len(), self.canary.tests.len());
+        let summary =
+            format!("{some} of {all} failing tests that were added were reported; {}", ran.summary);
+        let failed: BTreeSet<&str> = failed.iter().map(String::as_str).collect();
+        let facts = facts_of(&self.canary.tests, &failed);
+        ToolOutcome { success: some == all, error_code: None, summary, facts, ..ran }
+    }
+
+    fn narrowed(&self) -> &str {
+        self.canary.line.as_deref().unwrap_or(self.line)
+    }
+}
+
+impl Round {
+    /// Runs the canary with the code of the round.
+    pub(super) async fn canary_now(
+        self: &Arc<Self>,
+        probe: &Probe,
+        canary: &Canary,
+        (line, base): (&str, Inputs),
+        call_id: Uuid,
+    ) -> Result<ToolOutcome, ToolError> {
+        let mut run = run_of(probe, canary, (line, base), call_id);
+        for part in &canary.parts {
+            let line = run.narrowed().to_owned();
+            let failed = self.hear(&mut run, base, (part.hosts(), &line)).await?;
+            run.heard.failed.extend(failed);
+        }
+        let mut memory = self.memory();
+        memory.reported.insert(probe.check_id.clone(), run.heard.failed.clone());
+        drop(memory);
+        Ok(run.ended())
+    }
+
+    /// Runs it with the code of the start, for the tests that were not reported.
+    pub(super) async fn canary_at_start(
+        self: &Arc<Self>,
+        probe: &Probe,
+        canary: &Canary,
+        (line, base): (&str, Inputs),
+        call_id: Uuid,
+    ) -> Result<ToolOutcome, ToolError> {
+        let now = self.memory().reported.get(&probe.check_id).cloned().unwrap_or_default();
+        let mut run = run_of(probe, canary, (line, base), call_id);
+        for part in &canary.parts {
+            match part {
+                Part::OfRunners { .. } => self.runners_at_start(&mut run, part, &now).await?,
+                Part::Own { .. } => self.own_at_start(&mut run, part, &now).await?,
+            }
+        }
+        if !run.heard.failed.is_empty() {
+            run.heard.unknown = None;
+        }
+        Ok(run.ended())
+    }
+
+    async fn runners_at_start(
+        self: &Arc<Self>,
+        run: &mut Run<'_>,
+        part: &Part,
+        now: &BTreeSet<String>,
+    ) -> Result<(), ToolError> {
+        let Part::OfRunners { hosts, as_loaded, is_by_file } = part else { return Ok(()) };
+        let narrowed = run.narrowed().to_owned();
+        let mut failed = self.hear(run, Inputs::CanaryAtStart, (hosts, &narrowed)).await?;
+        // What does not load at the start says nothing there of its runner.
+        let is_silent = |planted: &Vec<String>| {
+            let any = |known: &BTreeSet<String>| planted.iter().any(|test| known.contains(test));
+            !any(&failed) && !planted.iter().all(|test| now.contains(test))
+        };
+        let silent: Hosts =
+            as_loaded.iter().filter(|(_, planted)| is_silent(&planted.tests)).cloned().collect();
+        let mixed: Arc<Hosts> = if silent.is_empty() {
+            Arc::clone(hosts)
+        } else {
+            let mixed: Arc<Hosts> = Arc::new(
+                hosts
+                    .iter()
+                    .map(|host| silent.iter().find(|it| it.0 == host.0).unwrap_or(host).clone())
+                    .collect(),
+            );
+            let found = self.hear(run, Inputs::CanaryAtStart, (&mixed, &narrowed)).await?;
+            let own: BTreeSet<&String> = Part::tests_of(&silent).collect();
+            failed.extend(found.into_iter().filter(|test| own.contains(test)));
+            mixed
+        };
+        let ends_early = run.line.split_whitespace().any(|word| {
+            AT_FIRST_FAILURE.contains(&word.split_once('=').map_or(word, |(name, _)| name))
+        });
+        let is_in_doubt = failed.iter().any(|test| !now.contains(test));
+        if is_in_doubt && run.canary.line.is_some() && *is_by_file && !ends_early {
+            // The shorter line names files which the line itself may not look at.
+            let line = run.line.to_owned();
+            let found = self.hear(run, Inputs::CanaryAtStart, (&mixed, &line)).await?;
+            let runs = |tests: &[String]| tests.iter().any(|test| found.contains(test));
+            let left_out = hosts.iter().filter(|(_, planted)| !runs(&planted.tests));
+            for test in left_out.flat_map(|(_, planted)| &planted.tests) {
+                failed.remove(test);
+            }
+        }
+        run.heard.failed.extend(failed);
+        Ok(())
+    }
+
+    async fn own_at_start(
+        self: &Arc<Self>,
+        run: &mut Run<'_>,
+        part: &Part,
+        now: &BTreeSet<String>,
+    ) -> Result<(), ToolError> {
+        let Part::Own { path, at_ends, in_front, late, is_all } = part else { return Ok(()) };
+        let own: Vec<&String> = Part::tests_of(at_ends).collect();
+        if own.iter().all(|test| now.contains(*test)) {
+            return Ok(());
+        }
+        if self.may_be_ended(run.probe, path).await? {
+            let why = "the product ends programs at the start, and so may end the test";
+            run.heard.unknown.get_or_insert(why.to_owned());
+            return Ok(());
+        }
+        let is_ended = own.first().is_some_and(|test| !now.contains(*test));
+        let hosts = match late {
+            Some(late) if !is_ended => late,
+            Some(_) | None => in_front,
+        };
+        // Beside other commands the line may fail at the start by these. With the code of the round it holds.
+        let inputs = if *is_all || !is_ended { Inputs::CanaryAtStart } else { run.base };
+        let line = run.line.to_owned();
+        let failed = self.hear(run, inputs, (hosts, &line)).await?;
+        run.heard.failed.extend(failed);
+        Ok(())
+    }
+
+    /// The failing tests that a line reports.
+    async fn hear(
+        self: &Arc<Self>,
+        run: &mut Run<'_>,
+        inputs: Inputs,
+        (hosts, line): (&Arc<Hosts>, &str),
+    ) -> Result<BTreeSet<String>, ToolError> {
+        let order =
+            ViewOrder { canary: Some(Arc::clone(hosts)), ..ViewOrder::beside(run.probe, inputs) };
+        let prepared = match self.enter_view(&order, run.call_id).await {
+            Ok(prepared) => prepared,
+            // The start cannot be made again.
+            Err(error) if inputs.is_at_start() && error.code == ErrorCode::OutputNotKept => {
+                run.heard.unknown = Some(error.message);
+                return Ok(BTreeSet::new());
+            }
+            Err(error) => return Err(error),
+        };
+        let ran = self.run_in_view(prepared, line, run.probe.owner).await?;
+        let failed = if ran.timed_out {
+            run.heard.unknown = Some("the line did not end in time".to_owned());
+            BTreeSet::new()
+        } else if ran.success {
+            BTreeSet::new()
+        } else {
+            let tests = Part::tests_of(hosts).map(String::as_str);
+            reported(&ran.output, tests).into_iter().map(str::to_owned).collect()
+        };
+        run.heard.outcome = Some(ran);
+        Ok(failed)
+    }
+}
+
+fn run_of<'r>(
+    probe: &'r Probe,
+    canary: &'r Canary,
+    (line, base): (&'r str, Inputs),
+    call_id: Uuid,
+) -> Run<'r> {
+    let heard = Heard { failed: BTreeSet::new(), outcome: None, unknown: None };
+    Run { probe, canary, line, base, call_id, heard }
+}
+
+pub(super) fn is_not_run(why: &str) -> ToolOutcome {
+    let summary = format!("the canary is not run: {why}");
+    ToolOutcome { success: false, ..ToolOutcome::done(summary, Vec::new(), vec![not_run(why)]) }
+}
