@@ -1,5 +1,5 @@
-"""What verify_receipts.py needs: canonical lines, envelopes under trusted keys, the statements about a verdict, and
-who may sign a row."""
+"""What verify_receipts.py needs: canonical lines, envelopes under trusted keys, statements about a verdict,
+and who may sign a row."""
 
 import base64
 import hashlib
@@ -110,7 +110,7 @@ def predicate_type(line: Any) -> str:
 
 
 def is_tested(said: Any) -> bool:
-    """Whether a verdict has the result of a check, or of the project's own tests, besides the gate's rules."""
+    """Whether a verdict has the result of a check or of the project's own tests, besides the gate's rules."""
     names = [result.get("name", "") for result in said["results"]]
     checks = [name for name in names if name != "output_only" and not name.startswith("system.")]
     return bool(checks) or "system.project_tests" in names

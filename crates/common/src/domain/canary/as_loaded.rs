@@ -108,7 +108,7 @@ fn of_python(text: &str, added: &str) -> String {
 }
 
 fn of_javascript(runner: Runner, path: &str, text: &str, added: &str) -> String {
-    let is_module = super::plant::is_module(path, text);
+    let is_module = super::flavour::is_module(path, text);
     let names = loaded(text);
     let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
     let names = names.join(", ");

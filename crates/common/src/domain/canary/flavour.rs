@@ -142,6 +142,13 @@ fn skipped(rest: &str) -> Option<Option<usize>> {
     None
 }
 
+/// Whether a text of JavaScript or TypeScript is an ES module, which has `import` and no `require`.
+pub(super) fn is_module(path: &str, text: &str) -> bool {
+    let ends = [".mjs", ".mts"];
+    ends.iter().any(|end| path.ends_with(end))
+        || text.lines().any(|line| line.starts_with("import ") || line.starts_with("export "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use super::bodies::{CHAI, bodies};
 use super::ends::{failing_at_ends, failing_in_front, failing_late};
-use super::flavour::{Flavour, class_end, flavour};
+use super::flavour::{Flavour, class_end, flavour, is_module};
 use super::masked::{Script, masked, words};
 use crate::domain::tests_seen::Runner;
 use std::fmt::Write;
@@ -228,12 +228,6 @@ fn test(
 fn is_inside(runner: Runner, path: &str) -> bool {
     matches!(runner, Runner::CargoTest | Runner::Nextest)
         && !(path.starts_with("tests/") || path.contains("/tests/"))
-}
-
-pub(super) fn is_module(path: &str, text: &str) -> bool {
-    let ends = [".mjs", ".mts"];
-    ends.iter().any(|end| path.ends_with(end))
-        || text.lines().any(|line| line.starts_with("import ") || line.starts_with("export "))
 }
 
 /// What stands in front of the tests.

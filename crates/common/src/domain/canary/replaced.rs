@@ -1,11 +1,11 @@
 //! What a program of tests relies on and its product may have replaced: functions of the language, assertions of its own
 //! library, the clock, randomness. At its end the program reports each kind that is as it was.
 
+use super::flavour::is_module;
 use super::integrity::{
     BUILT_IN, CLOCK, INTRINSICS_OF_SCRIPT, LIBRARIES, MODULES_OF_SCRIPT, RANDOMNESS,
 };
 use super::masked::{Script, words};
-use super::plant::is_module;
 
 /// What a body that finds all as it was raises.
 const MARK: &str = "40971";
