@@ -196,22 +196,31 @@ mod tests {
     use surety_common::domain::identity::Role;
 
     /// A check of a large file takes as long as thousands of signatures do: other calls and health checks go on.
-    #[tokio::test]
-    async fn what_comes_with_a_request_is_checked_beside_the_threads_of_the_runtime() {
+    #[test]
+    fn what_comes_with_a_request_is_checked_beside_the_threads_of_the_runtime() {
         let probes = Arc::new(Probes::new(None).unwrap());
         let service = Service::stateless(probes, None);
         let path = "/surety.v1.AcceptGateService/VerifyReceipts";
-        for source in
-            [Source::Export("{}\n".to_owned()), Source::Receipts(v1::ReceiptChain::default())]
-        {
-            let mut request = Request::new(v1::VerifyReceiptsRequest { source: Some(source) });
-            request
-                .extensions_mut()
-                .insert(Caller::internal("reader", Role::Viewer, path).unwrap());
-            let mut checking = pin!(service.verify_receipts(request));
-            assert!(poll!(&mut checking).is_pending());
-            let report = checking.await.unwrap().into_inner();
-            assert_eq!(report.signed_receipt_count, 0);
-        }
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            for source in
+                [Source::Export("{}\n".to_owned()), Source::Receipts(v1::ReceiptChain::default())]
+            {
+                // The one thread for such work is taken, so that a check beside the runtime cannot end yet.
+                let (release, taken) = std::sync::mpsc::channel::<()>();
+                let busy = tokio::task::spawn_blocking(move || taken.recv());
+                let mut request = Request::new(v1::VerifyReceiptsRequest { source: Some(source) });
+                request
+                    .extensions_mut()
+                    .insert(Caller::internal("reader", Role::Viewer, path).unwrap());
+                let mut checking = pin!(service.verify_receipts(request));
+                assert!(poll!(&mut checking).is_pending());
+                drop(release);
+                assert!(busy.await.unwrap().is_err());
+                let report = checking.await.unwrap().into_inner();
+                assert_eq!(report.signed_receipt_count, 0);
+            }
+        });
     }
 }

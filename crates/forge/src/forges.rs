@@ -139,6 +139,13 @@ impl Forges {
         of_kind.map(Known::own_account).collect()
     }
 
+    /// The addresses of the forges of a kind.
+    #[must_use]
+    pub fn servers(&self, kind: ForgeKind) -> Vec<String> {
+        let of_kind = self.known.iter().filter(|known| known.settings.kind == kind);
+        of_kind.map(|known| known.settings.url.clone()).collect()
+    }
+
     /// The forge of a repository as an agent's own account sees it, by the agent's id or its account.
     #[must_use]
     pub fn of_agent(&self, kind: ForgeKind, repo: &str, assignee: &str) -> Option<Arc<dyn Forge>> {

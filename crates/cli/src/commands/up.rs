@@ -25,7 +25,7 @@ use surety_common::config::{
     PlannerConfig, Webhook,
 };
 use surety_common::domain::identity::{Identity, IdentityError, Namespaces, Role};
-use surety_common::domain::signature::Service;
+use surety_common::domain::signature::{Service, instant};
 use surety_common::keys::{KeyFile, trust_key};
 use surety_common::telemetry::{self, Guard};
 use surety_common::wire::client::Transport;
@@ -121,7 +121,15 @@ impl Up {
             let path = file.get_or_insert_with(|| folder.key(service));
             let key = KeyFile::open_or_make(path)?.public();
             if own {
-                trust_key(&trusted, (service, key), chrono::Utc::now())?;
+                let now = chrono::Utc::now();
+                let until = trust_key(&trusted, (service, key), now)?;
+                if let Some(until) = until.filter(|until| *until <= now) {
+                    let (id, path, until) = (key.id(), path.display(), instant(until));
+                    let message =
+                        format!("the key {id} in {path} has ended for the {service} at {until}");
+                    let advice = "Move the key file away, and start again: another key is made.";
+                    return Err(Failure::new(Code::ValueInvalid, message, advice));
+                }
             }
         }
         if own {

@@ -30,9 +30,13 @@ impl Listed {
             | What::Checked => true,
             What::Opened | What::Closed => false,
         });
+        let mut since =
+            contract.events.iter().rev().take_while(|event| event.what != What::Decided);
+        let replanned = since.any(|event| event.what == What::Proposed);
         let is_about_it = last.is_some_and(|event| {
             let digest = contract.verdict.as_ref().map(|verdict| verdict.digest.as_str());
             event.what == What::Checked
+                && !replanned
                 && digest.is_some_and(|digest| event.detail.ends_with(digest))
         });
         match (last.map(|event| event.what), verdict) {
@@ -112,6 +116,9 @@ mod tests {
             listed.contract.note(what, "accept_check_failed at another");
             assert_eq!(listed.outcome(), "no verdict of the last work (before: accepted)");
         }
+        // The same workspace under another plan.
+        listed.contract.note(What::Checked, "accept_check_failed at d");
+        assert_eq!(listed.outcome(), "no verdict of the last work (before: accepted)");
         listed.is_served = false;
         let alone = "no verdict of the last work; no agent is connected (before: accepted)";
         assert_eq!(listed.outcome(), alone);

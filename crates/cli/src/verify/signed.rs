@@ -1,17 +1,45 @@
 //! The signature of a verdict file, by a key of the user's.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use chrono::{DateTime, Utc};
 use surety_common::clock;
-use surety_common::config::ClientConfig;
+use surety_common::config::{ClientConfig, ConfigError};
 use surety_common::domain::json::{Value, parse_stored};
-use surety_common::domain::signature::{Service, sign_document, verify_document};
-use surety_common::keys::{KeyFile, read_secret_key, read_trusted_keys, trust_key};
+use surety_common::domain::signature::{
+    PublicKey, Service, TrustedKey, instant, sign_document, verify_document,
+};
+use surety_common::keys::{KeyFile, read_secret_key, read_trusted_keys, trust_key, trust_keys};
 
 use super::VerdictFile;
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
 use crate::output::note;
+
+/// Trusts the user's key in the file of trusted keys that is set, with the times that it has in that of the data folder,
+/// which is meant where none is set. Returns when the key ends.
+fn trust_user(
+    folder: &DataFolder,
+    set: Option<&Path>,
+    public: PublicKey,
+) -> Result<Option<DateTime<Utc>>, ConfigError> {
+    let own = folder.trusted_keys();
+    let Some(set) = set else { return trust_key(&own, (Service::User, public), clock::now()) };
+    let of_user = |path: &Path| -> Result<Vec<TrustedKey>, ConfigError> {
+        let known =
+            if path.exists() { read_trusted_keys(path)?.keys().to_vec() } else { Vec::new() };
+        let is_users = |known: &TrustedKey| known.service == Service::User && known.key == public;
+        Ok(known.into_iter().filter(is_users).collect())
+    };
+    if of_user(set)?.is_empty() {
+        // What was signed before the file was set counts on.
+        let earlier = of_user(&own)?;
+        if !earlier.is_empty() {
+            trust_keys(set, &earlier)?;
+        }
+    }
+    trust_key(set, (Service::User, public), clock::now())
+}
 
 impl VerdictFile {
     /// Signs the verdict with the user's key in the data folder, which is made and trusted at the first time. Where there
@@ -40,15 +68,25 @@ impl VerdictFile {
             }
             Err(error) => return Err(error.into()),
         };
-        let trusted = set.clone().unwrap_or_else(|| folder.trusted_keys());
-        match trust_key(&trusted, (Service::User, public), clock::now()) {
+        match trust_user(&folder, set.as_deref(), public) {
             Err(error) if set.is_some() => {
                 note(&format!(
-                    "surety: the key {} of the verdict is not trusted: {error}",
+                    "surety: the key {} of the verdict is not trusted: {error}; `surety verify --still` refuses the \
+                     verdict until the operator pins this key: `surety keys export`, then `surety keys pin`",
                     public.id()
                 ));
             }
-            trusted => drop(trusted?),
+            trusted => {
+                if let Some(until) = trusted?.filter(|until| *until <= clock::now()) {
+                    note(&format!(
+                        "surety: the key {} ended at {}, so the verdict's signature does not count; move {} away, and \
+                         another key is made",
+                        public.id(),
+                        instant(until),
+                        path.display()
+                    ));
+                }
+            }
         }
         let key = read_secret_key(&path)?;
         self.signature = Some(sign_document(&key, clock::now(), &self.document()?));

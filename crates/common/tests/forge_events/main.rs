@@ -274,7 +274,7 @@ fn comment(author: &str, body: &str) -> Value {
 
 #[test]
 fn the_service_ignores_its_own_comments_only() {
-    let rules = Rules { own: vec!["surety-bot".to_owned()] };
+    let rules = Rules { own: vec!["surety-bot".to_owned()], ..Rules::default() };
     let read = |author: &str, body: &str| {
         let body = comment(author, body).to_string();
         Delivery { forge: Forge::Forgejo, event: "issue_comment", body: &body }.read(&rules)

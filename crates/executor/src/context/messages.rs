@@ -20,6 +20,8 @@ const REPORTS: usize = 10;
 /// 1 MiB, and clients of gRPC take messages of 4 MiB where they set nothing.
 const EARLIER_BYTES: usize = 4 << 10;
 const EARLIER_HEAD: usize = 1 << 10;
+/// The most bytes of a target or a parameter of a check.
+const CHECK_BYTES: usize = 500;
 
 /// What a driver decides from.
 #[derive(Debug, Clone)]
@@ -152,12 +154,24 @@ fn opening(scene: &Scene<'_>, window: &[PastTurn]) -> String {
 
 /// A check by its kind, its target and its parameters.
 fn check_line(check: &AcceptCheck) -> String {
-    let mut line = format!("{} {}", check.kind.as_str(), check.target);
+    let mut line = check.kind.as_str().to_owned();
+    if !check.target.is_empty() {
+        line.push_str(&format!(" {}", shortened(&check.target)));
+    }
     for (name, value) in &check.params {
-        let value = Value::String(value.clone()).to_compact();
+        let value = Value::String(shortened(value)).to_compact();
         line.push_str(&format!(" {name}={value}"));
     }
     line
+}
+
+/// A part of a check, which stands in every turn and may be long.
+fn shortened(text: &str) -> String {
+    if text.len() <= CHECK_BYTES {
+        return text.to_owned();
+    }
+    let head = &text[..text.floor_char_boundary(CHECK_BYTES)];
+    format!("{head} [... {} bytes in all]", text.len())
 }
 
 /// The answers that stand beside no turn of the window: to other steps, and to earlier turns and attempts.

@@ -35,7 +35,7 @@ use surety_common::clock::{self, PRIMARY_SHARD};
 use surety_common::domain::confirmation::ConfirmPolicy;
 use surety_common::domain::execution::StepProgress;
 use surety_common::domain::execution::wait_rows::WaitKind;
-use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::identity::Object;
 use surety_common::domain::run::{DriverKind, RunRecord};
 use surety_common::domain::step::StepState;
@@ -195,10 +195,7 @@ impl Participants {
                     return Ok(Leased::Step(Box::new(LeasedStep { lease, scene })));
                 }
                 Ok(None) => {}
-                Err(fault) => {
-                    untaken.put_off().await;
-                    return Err(fault);
-                }
+                Err(fault) => return Err(untaken.refused(fault).await),
             }
         }
     }
@@ -324,7 +321,14 @@ impl Untaken {
         self.lease = None;
     }
 
-    /// Gives it back and offers the wait again later: a run that cannot be read must not hold up the others.
+    /// Gives it back. Where the run cannot be read, its wait is offered again later, so that it does not hold up the others.
+    async fn refused(self, fault: Fault) -> Fault {
+        if fault.reason != Reason::Service(FaultCode::DatabaseUnavailable) {
+            self.put_off().await;
+        }
+        fault
+    }
+
     async fn put_off(mut self) {
         let Some(lease) = self.lease.take() else { return };
         let now = clock::now();

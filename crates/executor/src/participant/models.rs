@@ -2,7 +2,7 @@
 //! can have. Waits for an endpoint that does not answer are theirs alone.
 
 use super::held_wait::HeldWait;
-use super::{LeasedStep, Participants};
+use super::{LeasedStep, Participants, Untaken};
 use chrono::{DateTime, Utc};
 use std::time::Duration;
 use surety_common::clock;
@@ -15,7 +15,7 @@ use surety_common::domain::journal::Actor;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::model::{AwayEndpoint, MODEL_NAME};
 use surety_common::domain::run::RunRecord;
-use surety_common::store::{self, Commit, Outcome, Scope, Topic};
+use surety_common::store::{self, Commit, HeldLease, Outcome, Scope, Topic, WaitLease};
 use surety_common::telemetry::trace;
 use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
@@ -34,9 +34,18 @@ impl Participants {
         let Ok(Some(lease)) = timeout_at(Instant::now() + patience, next).await else {
             return Ok(None);
         };
+        let WaitLease { run_id, lease_epoch, .. } = lease;
+        let identity = MODEL_NAME.to_owned();
+        let untaken = Untaken::new(self, HeldLease { run_id, lease_epoch, identity });
         self.workshop.tools.refresh().await;
         // The wait may have ended since it was offered.
-        let scene = self.scene_of(lease).await?;
+        let scene = match self.scene_of(lease).await {
+            Ok(scene) => scene,
+            Err(fault) => return Err(untaken.refused(fault).await),
+        };
+        if scene.is_some() {
+            untaken.taken();
+        }
         Ok(scene.map(|scene| LeasedStep { lease, scene }))
     }
 

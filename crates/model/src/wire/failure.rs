@@ -185,6 +185,7 @@ impl Refusal {
                     "context length",
                     "context window",
                     "context size",
+                    "context limit",
                     "prompt is too long",
                 ]))
     }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use surety_common::clock;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::run::RunRecord;
-use surety_common::store::{self, Extended, HeldLease, Offers, Scope, Topic, WaitLease};
+use surety_common::store::{
+    self, Extended, HeldLease, Offers, Scope, StoreError, Topic, WaitLease,
+};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
@@ -70,8 +72,10 @@ pub(crate) async fn lease_from(
             Err(error) => {
                 let WaitLease { run_id, lease_epoch, .. } = lease;
                 let untaken = HeldLease { run_id, lease_epoch, identity: holder.0.clone() };
-                // It must not hold up the others; where this fails, too, the lease expires.
-                let until = (planner.now(), Some(planner.now() + UNREADABLE_FOR));
+                // A run that does not read must not hold up the others; where this fails, too, the lease expires.
+                let is_unreadable = matches!(error, StoreError::Corrupt { .. });
+                let until = is_unreadable.then(|| planner.now() + UNREADABLE_FOR);
+                let until = (planner.now(), until);
                 if let Err(error) = store::release_until(&planner.pool, &untaken, until).await {
                     tracing::warn!(%run_id, lease_epoch, %error, "waits: the plan of a run that cannot be read was not given back; its lease expires");
                 }

@@ -26,7 +26,11 @@ pub(super) async fn full_view(
     sight: Sight,
 ) -> Result<v1::GetRunResponse, Fault> {
     // Read before the rows that are checked, so that nothing is shown which the check has not seen.
-    let latest = store::latest_work(&planner.pool, id, FULL_VIEW).await;
+    let latest = match store::latest_work(&planner.pool, id, FULL_VIEW).await {
+        // Its rows would be held until they are checked.
+        Err(error @ StoreError::TooLarge { .. }) => return Err(error.into()),
+        latest => latest,
+    };
     let found = store::find_run(&planner.pool, id).await;
     let given = match &found {
         Ok(Some(record)) => verdict(planner, record).await,

@@ -118,6 +118,9 @@ pub trait EscalationPort: Send + Sync {
     /// The accounts of the service on the forges of a kind, as far as they are known.
     fn own_accounts(&self, forge: ForgeKind) -> Vec<ServiceAccount<'_>>;
 
+    /// The addresses of the forges of a kind.
+    fn servers(&self, forge: ForgeKind) -> Vec<String>;
+
     /// Whether the gate asks the forge about tasks of a repository.
     fn probe_mode(&self, forge: &str, repo: &str) -> ProbeMode;
 
@@ -201,6 +204,10 @@ impl EscalationPort for NoForge {
     }
 
     fn own_accounts(&self, _: ForgeKind) -> Vec<ServiceAccount<'_>> {
+        Vec::new()
+    }
+
+    fn servers(&self, _: ForgeKind) -> Vec<String> {
         Vec::new()
     }
 

@@ -250,6 +250,10 @@ impl EscalationPort for ForgePort {
         self.forges.own_accounts(forge)
     }
 
+    fn servers(&self, forge: ForgeKind) -> Vec<String> {
+        self.forges.servers(forge)
+    }
+
     fn clone_source(&self, forge: &str, repo: &str, agent: &str) -> Option<CloneSource> {
         self.forges.clone_source(ForgeKind::from_text(forge)?, repo, agent)
     }

@@ -30,5 +30,5 @@ pub(crate) async fn reading(planner: &Planner, forge: Forge, body: &[u8]) -> Rul
         });
         own.extend(join_all(asking).await.into_iter().flatten());
     }
-    Rules { own }
+    Rules { own, servers: planner.escalations.servers(forge) }
 }

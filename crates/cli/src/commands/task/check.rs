@@ -61,7 +61,7 @@ impl Check {
         })?;
         let body = read_text_within(&check.file, u64::try_from(MAX_DELIVERY).unwrap_or(u64::MAX))?;
         let delivery = Delivery { forge: check.forge, event: &check.event, body: &body };
-        let rules = Rules { own: check.own };
+        let rules = Rules { own: check.own, ..Rules::default() };
         match delivery.read(&rules)? {
             Reading::Ignored(reason) | Reading::Withdrawn(Withdrawal { reason, .. }) => {
                 let value = serde_json::json!({"ignored": reason.as_str()});

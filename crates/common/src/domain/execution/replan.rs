@@ -132,7 +132,7 @@ impl Draft {
             StepState::Failed => false,
         };
         let failed = step.state == StepState::Failed;
-        let hint = self.hint_of_failure(index);
+        let hint = self.hint_of_next_attempt(index);
         if !stays {
             self.step_event(graph, index, StepEvent::Replanned, "the next revision begins")?;
         }

@@ -62,7 +62,8 @@ impl Draft {
                 )
                 | None => return Err(Refusal::Meaningless),
             }
-            self.forget_attempt(index);
+            let hint = self.hint_of_next_attempt(index);
+            self.begin_attempt(index, hint);
         }
         Ok(())
     }

@@ -11,6 +11,13 @@ use crate::domain::step::StepState;
 use crate::domain::stop::StopReason;
 use std::sync::Arc;
 
+/// How the hint of a repair begins.
+const VERDICT_REFUSED: &str =
+    "The verdict on your work was refused, so this step begins again in the workspace as it is.";
+/// How the hint of an attempt begins that follows a failed one.
+const ATTEMPT_FAILED: &str =
+    "An earlier attempt of this step failed, so it begins again in the workspace as it is:";
+
 impl Draft {
     /// Accepts a validated plan: the run passes through PLANNING, and the steps without
     /// dependencies become ready.
@@ -323,7 +330,7 @@ impl Draft {
         let cause = format!("try {} of {}", self.execution.counters.replans, limits.max_replans);
         self.run_event(RunEvent::RetryStarted, cause)?;
         for index in failed {
-            let hint = self.hint_of_failure(*index);
+            let hint = self.hint_of_next_attempt(*index);
             self.step_event(graph, *index, StepEvent::Retried, "the same plan is tried again")?;
             self.begin_attempt(*index, hint);
         }
@@ -398,10 +405,7 @@ impl Draft {
         let hint = std::mem::take(&mut self.execution.counters.repair_hint);
         let hint = match hint.is_empty() {
             true => hint,
-            false => format!(
-                "The verdict on your work was refused, so this step begins again in the workspace as it is. Repair \
-                 what failed: {hint}"
-            ),
+            false => format!("{VERDICT_REFUSED} Repair what failed: {hint}"),
         };
         let done: Vec<usize> = self.execution.steps_in(StepState::Done).collect();
         // A skipped step cannot be reopened.
@@ -415,15 +419,19 @@ impl Draft {
         self.settle(graph)
     }
 
-    /// What the next attempt of a failed step is told of the one that failed; empty of a step that did not fail.
-    pub(super) fn hint_of_failure(&self, index: usize) -> String {
-        let failed = self.execution.step(index).filter(|step| step.state == StepState::Failed);
-        let reason = failed.map(|step| step.reason.as_str()).filter(|reason| !reason.is_empty());
-        reason.map_or_else(String::new, |reason| {
-            format!(
-                "An earlier attempt of this step failed, so it begins again in the workspace as it is: {reason}"
-            )
-        })
+    /// What the next attempt of a step is told: the verdict that the work repairs, and how the attempt before failed.
+    pub(super) fn hint_of_next_attempt(&self, index: usize) -> String {
+        let Some(step) = self.execution.step(index) else { return String::new() };
+        if step.state != StepState::Failed || step.reason.is_empty() {
+            return step.hint.clone();
+        }
+        let failed = format!("{ATTEMPT_FAILED} {}", step.reason);
+        // Of several failures the last one counts.
+        let verdict = step.hint.split(ATTEMPT_FAILED).next().unwrap_or_default().trim_end();
+        match verdict.starts_with(VERDICT_REFUSED) {
+            true => format!("{verdict}\n{failed}"),
+            false => failed,
+        }
     }
 
     /// Resets a step for another attempt, every turn of which is shown the hint.

@@ -157,7 +157,8 @@ mod tests {
     }
 
     fn read(forge: Forge, event: &str, payload: &Value, own: &[&str]) -> Reading {
-        let rules = Rules { own: own.iter().map(ToString::to_string).collect() };
+        let own = own.iter().map(ToString::to_string).collect();
+        let rules = Rules { own, ..Rules::default() };
         let body = payload.to_string();
         Delivery { forge, event, body: &body }.read(&rules).expect("a reading")
     }

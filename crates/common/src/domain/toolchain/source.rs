@@ -11,12 +11,15 @@ use super::withdrawal::{Withdrawal, WithdrawnFrom};
 use crate::domain::problem::Problem;
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 /// What the operator configured about events.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     /// The service's own accounts.
     pub own: Vec<OwnAccount>,
+    /// The addresses of the forges of this kind, where there are several to tell apart.
+    pub servers: Vec<String>,
 }
 
 /// A payload while it is read.
@@ -52,12 +55,19 @@ impl Source<'_> {
         self.payload.repository("/repository/full_name")
     }
 
-    /// The host of the forge, by the addresses of the repository; empty where the payload has none.
+    /// The host of the forge, by the addresses of the repository. Empty where the operator configured fewer than two forges
+    /// of the kind, and where no address is that of one of them: a forge may name itself by the address of a request, so
+    /// that the same one has several.
     fn server(&self) -> String {
+        let known: BTreeSet<String> =
+            self.rules.servers.iter().filter_map(|it| host_of(it)).collect();
+        if known.len() < 2 {
+            return String::new();
+        }
         let pointers =
             ["/repository/html_url", "/run/repository/html_url", "/repository/clone_url"];
-        let mut hosts = pointers.iter().filter_map(|it| host_of(&self.payload.address(it)));
-        hosts.next().unwrap_or_default()
+        let hosts = pointers.iter().filter_map(|it| host_of(&self.payload.address(it)));
+        hosts.into_iter().find(|host| known.contains(host)).unwrap_or_default()
     }
 
     /// A pull request, an issue, or a commit of a repository.

@@ -43,11 +43,17 @@ withheld as (
     update wait
     set withheld = changed.withheld,
         -- The end of a pause gives its time back, so it is not counted here.
-        free_ms = case when changed.withheld and not wait.withheld and wait.lease_holder is null
-                       then wait.free_ms + greatest(0, extract(epoch from change.at - wait.free_since) * 1000)::bigint
+        -- A lease that has expired ended then.
+        free_ms = case when changed.withheld and not wait.withheld
+                       then wait.free_ms
+                            + greatest(0, extract(epoch from change.at
+                                                             - greatest(wait.free_since, wait.lease_expires_at))
+                                          * 1000)::bigint
                        else wait.free_ms end,
-        step_until = case when changed.withheld and not wait.withheld and wait.lease_holder is null
-                          then wait.step_until + greatest(interval '0', change.at - wait.free_since)
+        step_until = case when changed.withheld and not wait.withheld
+                          then wait.step_until
+                               + greatest(interval '0',
+                                          change.at - greatest(wait.free_since, wait.lease_expires_at))
                           else wait.step_until + make_interval(secs => changed.rested_ms / 1000.0) end,
         free_since = case when changed.withheld then wait.free_since else change.at end
     from unnest($35::uuid[], $36::boolean[], $41::bigint[]) as changed (run_id, withheld, rested_ms)
