@@ -17,6 +17,7 @@ use surety_common::domain::source_tests::{
     Comparison, Moved, compare, compare_gone, may_have_tests, missing_documents, missing_examples,
 };
 use surety_common::domain::suppressions::{Suppressions, may_suppress};
+use surety_common::domain::tests_seen::has_search_path;
 
 /// The largest manifest and the largest source that is merged, in bytes.
 const MAX_MERGED: u64 = 8 << 20;
@@ -251,8 +252,11 @@ impl Files<'_> {
             }
             let texts = self.originals.text(path).zip(self.text(path));
             let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
-            let beside = Beside { files: self, folder };
-            let added = texts.filter(|(before, now)| only_adds(before, now, &beside));
+            let lines = || opening.exams.keys().map(String::as_str).collect();
+            let added = texts.filter(|(before, now)| {
+                let searches = has_search_path(before);
+                only_adds(before, now, &Beside { files: self, folder, lines: lines(), searches })
+            });
             if let Some((_, now)) = added {
                 let notes = vec![format!("changed {name} (sources and targets added)")];
                 found.insert(path.clone(), Merged { put: Put::Text(now), notes });
@@ -315,6 +319,10 @@ impl Files<'_> {
 struct Beside<'f> {
     files: &'f Files<'f>,
     folder: &'f str,
+    /// The lines of the checks.
+    lines: Vec<&'f str>,
+    /// Whether the makefile has a search path.
+    searches: bool,
 }
 
 impl StartFiles for Beside<'_> {
@@ -332,10 +340,19 @@ impl StartFiles for Beside<'_> {
             let path = String::from_utf8_lossy(&entry.path);
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
             let (own, extension) = name.split_once('.').unwrap_or((name, ""));
-            let is_beside =
-                folder == self.folder && (extension.is_empty() || is_copied_by_make(extension));
-            own == stem && (is_beside || is_compiled_by_make(extension))
+            let is_found = match extension {
+                "" => folder == self.folder,
+                extension if is_copied_by_make(extension) => self.searches || folder == self.folder,
+                extension => is_compiled_by_make(extension),
+            };
+            own == stem && is_found
         })
+    }
+
+    fn is_in_a_line(&self, name: &str) -> bool {
+        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let mut words = self.lines.iter().flat_map(|line| line.split(|it| !is_of_name(it)));
+        words.any(|word| word == name)
     }
 }
 

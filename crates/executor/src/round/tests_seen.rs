@@ -13,8 +13,8 @@ use std::sync::Arc;
 use surety_common::domain::check::OverlayFiles;
 use surety_common::domain::check_inputs::{
     Imports, InputKind, InputRules, TestOperand, asks_for_output_of, asks_recipes_only,
-    convention_of, has_form, imported_files, is_product, language_of, other_scripts_of_recipe,
-    scripts_of_recipe, test_operands,
+    convention_of, has_form, imported_files, is_all_tests, is_product, language_of,
+    other_scripts_of_recipe, scripts_of_recipe, test_operands,
 };
 use surety_common::domain::manifest::{Kind, Manifest};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
@@ -160,7 +160,10 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
             .filter(|target| language_of(target).is_none())
             .collect(),
         sought: by_own_rules.into_iter().filter(is_new).collect(),
-        is_lacking: is_lacking && commands.is_empty() && asks_recipes_only(line),
+        is_lacking: is_lacking
+            && commands.is_empty()
+            && asks_recipes_only(line)
+            && test_runs(line, &project).is_empty(),
     }
 }
 
@@ -178,10 +181,11 @@ fn files_of_operand(operand: &TestOperand, start: &Manifest) -> Vec<String> {
     operand.paths.iter().map(of_path).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
-/// Whether a file loads another one of the start: what tests itself is the product.
+/// Whether a file has nothing but tests and loads another one of the start: what tests itself is the product.
 fn loads_another(path: &str, start: &Manifest, project: &AsItIs<'_>) -> bool {
     let text = project.read(path).unwrap_or_default();
-    imported_files(path, &text).iter().any(|file| start.get(file.as_bytes()).is_some())
+    is_all_tests(path, &text)
+        && imported_files(path, &text).iter().any(|file| start.get(file.as_bytes()).is_some())
 }
 
 /// The recipes of a workspace as it is.

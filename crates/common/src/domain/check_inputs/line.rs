@@ -271,7 +271,17 @@ pub fn asks_for_output_of(line: &str, script: &str) -> bool {
 
 fn asks_recipe(visit: &Visit) -> bool {
     const PROGRAMS: &[&str] = &["bun", "gmake", "just", "make", "npm", "pnpm", "yarn"];
-    visit.words.first().is_some_and(|first| PROGRAMS.contains(&base_name(first)))
+    // These start programs, and bun is a runner itself.
+    const OF_OTHERS: &[&str] = &["dlx", "exec", "x"];
+    let Some((program, rest)) = visit.words.split_first() else { return false };
+    let program = base_name(program);
+    let asked = rest.iter().map(String::as_str).find(|word| !word.starts_with('-'));
+    let is_other = match (program, asked) {
+        ("bun", Some("test")) => true,
+        ("bun" | "npm" | "pnpm" | "yarn", Some(asked)) => OF_OTHERS.contains(&asked),
+        (_, _) => false,
+    };
+    PROGRAMS.contains(&program) && !is_other
 }
 
 /// Whether each command of a line asks make, just or a package manager for a recipe.

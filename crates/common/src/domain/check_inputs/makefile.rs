@@ -13,39 +13,17 @@ const MAX_BYTES: usize = 1 << 20;
 /// Extensions of sources and of what is made from them.
 const SOURCES: &[&str] = &["c", "cc", "cpp", "cxx", "h", "hh", "hpp", "m", "o", "s"];
 /// Variables that make reads itself, or that its own rules use.
-const OF_MAKE: &[&str] = &[
-    "AR",
-    "ARFLAGS",
-    "AS",
-    "ASFLAGS",
-    "CC",
-    "CFLAGS",
-    "CPP",
-    "CPPFLAGS",
-    "CXX",
-    "CXXFLAGS",
-    "FC",
-    "FFLAGS",
-    "GNUMAKEFLAGS",
-    "HOME",
-    "LD",
-    "LDFLAGS",
-    "LDLIBS",
-    "LEX",
-    "LOADLIBES",
-    "MAKE",
-    "MAKEFILES",
-    "MAKEFLAGS",
-    "MAKE_COMMAND",
-    "OUTPUT_OPTION",
-    "PATH",
-    "RM",
-    "SHELL",
-    "SUFFIXES",
-    "TMPDIR",
-    "VPATH",
-    "YACC",
-];
+const OF_MAKE: &str = "\
+    AR ARFLAGS AS ASFLAGS CC CFLAGS CO COFLAGS CPP CPPFLAGS CTANGLE CWEAVE CXX CXXFLAGS FC \
+    FFLAGS GET GNUMAKEFLAGS GPATH HOME LD LDFLAGS LDLIBS LEX LFLAGS LINT LINTFLAGS LOADLIBES \
+    M2C MAKE MAKEFILES MAKEFLAGS MAKE_COMMAND MODFLAGS OBJC OBJCFLAGS OUTPUT_OPTION PATH PC \
+    PFLAGS RFLAGS RM SHELL SUFFIXES TANGLE TARGET_ARCH TARGET_MACH TMPDIR VPATH WEAVE YACC \
+    YFLAGS";
+/// Beginnings of names of variables that programs read from their environment.
+const READ: &str = "\
+    BASH CARGO CLASSPATH DOTNET DYLD_ ENV GCONV GIT_ GO GRADLE IFS JAVA JDK LANG LC_ LD_ \
+    LIBRARY LOC MALLOC MAVEN NODE_ NPM_ NVM_ PERL PHP PNPM PYENV PYTEST PYTHON RUBY RUST \
+    SDKROOT SURETY TERM VIRTUAL_ENV XDG_";
 /// Extensions of what make makes a program from by its own rules.
 const COMPILED: &[&str] =
     &["C", "F", "S", "c", "cc", "cpp", "f", "l", "m", "mod", "o", "p", "r", "s", "y"];
@@ -63,6 +41,9 @@ pub trait StartFiles {
 
     /// Whether a file has this name, or one that make makes it from.
     fn has_stem(&self, stem: &str) -> bool;
+
+    /// Whether the line of a check has this name of a variable as a word: `STRICT=1 make test`.
+    fn is_in_a_line(&self, name: &str) -> bool;
 }
 
 /// One part of a makefile.
@@ -101,11 +82,14 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
     let words: BTreeSet<&str> = start.split(|letter: char| !is_of_word(letter)).collect();
     let (before, after) = (items(start), items(now));
     let known = Known { words, makes: Makes::of(&before), files };
+    let computes = computes_names(start);
     let is_new = |item: &Item, has_rule: bool| match item {
         Item::Variable(name, values) => {
             let name = name_of(name);
             !known.words.contains(name)
-                && !OF_MAKE.contains(&name)
+                && !OF_MAKE.split_whitespace().any(|it| it == name)
+                && !computes
+                && !files.is_in_a_line(name)
                 // `COMPILE.c` and its like are variables of make's own rules.
                 && !name.contains('.')
                 && !known.makes.includes
@@ -146,39 +130,18 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
     rest.all(|item| is_new(item, has_rule))
 }
 
+/// Whether a makefile computes names of variables, as `$(FLAGS_$(MODE))` does: then it may read any name.
+fn computes_names(text: &str) -> bool {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let is_computed = |rest: &str| rest.trim_start_matches(is_of_name).starts_with('$');
+    ["$(", "${"].iter().any(|open| text.split(open).skip(1).any(is_computed))
+}
+
 /// Whether a variable with any plain value is one of the new rules alone: programs read none of that name from their
 /// environment, where make puts it if it is there already or the start exports all.
 fn is_for_new_rules(name: &str, values: &[String], words: &BTreeSet<&str>) -> bool {
-    const READ: &[&str] = &[
-        "BASH",
-        "CARGO",
-        "CLASSPATH",
-        "DYLD_",
-        "ENV",
-        "GCONV",
-        "GIT_",
-        "GO",
-        "IFS",
-        "JAVA",
-        "JDK",
-        "LANG",
-        "LC_",
-        "LD_",
-        "LIBRARY",
-        "LOC",
-        "MALLOC",
-        "NODE_",
-        "NPM_",
-        "PERL",
-        "PHP",
-        "PYTHON",
-        "RUBY",
-        "RUST",
-        "SURETY",
-        "XDG_",
-    ];
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./+,".contains(letter);
-    let is_read = READ.iter().any(|start| name.starts_with(start)) && name != "PYTHON";
+    let is_read = READ.split_whitespace().any(|start| name.starts_with(start)) && name != "PYTHON";
     name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_' || byte.is_ascii_digit())
         && !is_read
         && !["export", ".EXPORT_ALL_VARIABLES"].iter().any(|word| words.contains(word))

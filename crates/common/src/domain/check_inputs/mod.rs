@@ -74,7 +74,7 @@ pub use line::{
     scripts_in,
 };
 pub use makefile::{StartFiles, is_compiled_by_make, is_copied_by_make, is_makefile, only_adds};
-pub use operands::{TestOperand, has_form, test_operands};
+pub use operands::{TestOperand, has_form, is_all_tests, test_operands};
 pub use overwritten::{facts_of_compared, facts_of_overwritten, overwrites, overwritten_in};
 pub use packages::{Origin, replaced_package};
 pub use reftable::Tables;

@@ -1,5 +1,6 @@
 //! The files that a line gives to a runner of tests: tests by what the line does with them, wherever they lie.
 
+use super::language::language_of;
 use super::visits::{Visits, join};
 use crate::domain::shell_line::{base_name, is_python};
 
@@ -49,8 +50,8 @@ pub fn test_operands(folder: &str, command: &str) -> Vec<TestOperand> {
             found.extend(named(&[discovered(operands)]));
             continue;
         }
-        for operand in operands.iter().filter(|word| !word.starts_with('-')) {
-            let operand = operand.split_once("::").map_or(*operand, |(file, _)| file);
+        for operand in plain(runner, operands) {
+            let operand = operand.split_once("::").map_or(operand, |(file, _)| file);
             let is_module = runner == "unittest" && !operand.contains('/');
             let paths = match is_module && !operand.ends_with(".py") {
                 true => files_of_module(operand),
@@ -87,6 +88,66 @@ fn runner<'w, 'a>(words: &'w [&'a str]) -> Option<(&'static str, &'a str, &'w [&
             Some(("javascript", "deno", rest))
         }
         name => Some((known(name)?, name, arguments)),
+    }
+}
+
+/// The operands of a runner without its options and their values.
+fn plain<'a>(runner: &str, arguments: &[&'a str]) -> Vec<&'a str> {
+    let with_value: &[&str] = match runner {
+        "pytest" | "py.test" => &[
+            "--cov",
+            "--deselect",
+            "--ignore",
+            "--ignore-glob",
+            "--rootdir",
+            "-c",
+            "-k",
+            "-m",
+            "-n",
+            "-o",
+            "-p",
+            "-r",
+        ],
+        "unittest" => &["-k"],
+        "ava" | "mocha" | "node" | "tap" => &["--import", "--require", "-r"],
+        "rspec" => &["--require", "-I", "-r"],
+        _ => &[],
+    };
+    let mut found = Vec::new();
+    let mut words = arguments.iter().copied();
+    while let Some(word) = words.next() {
+        if with_value.contains(&word) {
+            words.next();
+        } else if !word.starts_with('-') {
+            found.push(word);
+        }
+    }
+    found
+}
+
+/// Whether a file defines nothing but tests and what they use at its top level, as far as that is told.
+pub fn is_all_tests(path: &str, text: &str) -> bool {
+    match language_of(path) {
+        Some("python") => {
+            let mut decorated = false;
+            text.lines()
+                .filter(|line| line.starts_with(|it: char| it == '@' || it.is_alphabetic()))
+                .all(|line| {
+                    let was_decorated = std::mem::replace(&mut decorated, line.starts_with('@'));
+                    let name = line.strip_prefix("async ").unwrap_or(line).strip_prefix("def ");
+                    let is_one = |name: &str| {
+                        ["setUp", "tearDown", "test"].iter().any(|start| name.starts_with(start))
+                    };
+                    name.is_none_or(|name| was_decorated || is_one(name))
+                        && line.strip_prefix("class ").is_none_or(|rest| rest.contains("Test"))
+                })
+        }
+        Some("javascript") => {
+            let exports =
+                |line: &str| line.starts_with("export ") || line.contains("module.exports");
+            !text.lines().any(exports)
+        }
+        Some(_) | None => true,
     }
 }
 
@@ -170,6 +231,9 @@ mod tests {
             ("python3 qa/rules.py", &[]),
             ("cat qa/rules.py", &[]),
             ("pytest --doctest-modules calc.py", &[]),
+            ("pytest --ignore calc.py qa/rules.py", &["qa/rules.py"]),
+            ("python3 -m pytest -p calc -k sum qa/rules.py", &["qa/rules.py"]),
+            ("node --test --import ./hook.js qa/a.js", &["qa/a.js"]),
         ] {
             let found = test_operands("", line);
             let found: Vec<_> =
@@ -181,6 +245,25 @@ mod tests {
             found.first().map(|it| it.paths.as_slice()),
             Some(&["sub/qa/a.js".to_owned()][..])
         );
+    }
+
+    #[test]
+    fn a_product_with_its_tests_inside_is_not_all_tests() {
+        for (path, text, expected) in [
+            (
+                "qa/a.py",
+                "import util\n\nclass RulesTest(Base):\n    def load(self):\n        pass\n",
+                true,
+            ),
+            ("qa/a.py", "@fixture\ndef load():\n    pass\n\ndef test_a():\n    pass\n", true),
+            ("a.py", "def test_a():\n    pass\n\nasync def mean():\n    pass\n", false),
+            ("a.py", "class Mean:\n    pass\n", false),
+            ("qa/a.js", "const { mean } = require('./mean');\ntest('a', () => {});\n", true),
+            ("a.js", "export const mean = 1;\n", false),
+            ("a.js", "module.exports = { mean };\n", false),
+        ] {
+            assert_eq!(is_all_tests(path, text), expected, "{text}");
+        }
     }
 
     #[test]

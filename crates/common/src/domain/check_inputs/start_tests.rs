@@ -89,7 +89,12 @@ impl StartTests {
         (inputs, start): (&StartInputs<'_>, &Manifest),
     ) -> bool {
         let asked = || inputs.asked(line).iter().map(String::as_str).chain([line]);
-        let is_named = || asked().any(|line| names_file(line, &self.root, path));
+        // What runners find by themselves is not asked for by a recipe of the run that names it.
+        let is_found = kind == InputKind::Configuration || NO_TESTS.contains(&name_of(path));
+        let is_named = || {
+            names_file(line, &self.root, path)
+                || !is_found && asked().any(|line| names_file(line, &self.root, path))
+        };
         match kind {
             InputKind::Shadow | InputKind::Protected | InputKind::Git => false,
             InputKind::Script => true,
@@ -102,7 +107,7 @@ impl StartTests {
                     None => self.tests.is_empty() || !self.has_below(test_folder(path)),
                 };
                 let is_empty = |it: &Named| match it {
-                    Named::File => true,
+                    Named::File => !is_found,
                     // Python takes a package before the module of that name.
                     Named::Below(folder) => !self.has_below(folder) && !self.has_module(folder),
                 };

@@ -39,13 +39,20 @@ pub(super) const MAKING: &[&str] = &[
 /// Words in the names of scripts that write something out.
 const WRITING: &[&str] = &[
     "clean", "convert", "count", "doc", "dump", "export", "extract", "import", "list", "print",
-    "publish", "render", "report", "show", "stat", "summar", "sync",
+    "publish", "render", "report", "show", "stats", "summary", "sync",
 ];
 
 /// Whether a script writes out by its name what a target of this name is for.
 pub(super) fn writes_out(path: &str, target: &str) -> bool {
-    let is_one = |word: &&str| has_word(path, &[*word]) && has_word(target, &[*word]);
+    let is_one = |word: &&str| has_part(path, word) && has_part(target, word);
     !has_word(path, CHECKING) && !has_word(target, CHECKING) && WRITING.iter().any(is_one)
+}
+
+/// Whether a whole part of the name of a file is this word, or its plural: `static` has no `stat`.
+fn has_part(path: &str, word: &str) -> bool {
+    let stem = stem_of(path);
+    let mut parts = stem.split(|letter: char| !letter.is_alphanumeric());
+    parts.any(|part| part == word || part.strip_suffix('s') == Some(word))
 }
 
 /// Whether a script is a part of the check by its name or its folder.
@@ -58,7 +65,32 @@ pub(super) fn is_of_checks(path: &str) -> bool {
 
 /// Whether the name of a file has one of these words.
 pub(super) fn has_word(path: &str, words: &[&str]) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let stem = name.split_once('.').map_or(name, |(stem, _)| stem).to_ascii_lowercase();
+    let stem = stem_of(path);
     words.iter().any(|word| stem.contains(word))
+}
+
+/// The name of a file up to its first dot, in small letters.
+fn stem_of(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.split_once('.').map_or(name, |(stem, _)| stem).to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_writes_out_by_whole_words_of_its_name() {
+        for (path, target, expected) in [
+            ("scripts/report.py", "report", true),
+            ("scripts/gen-docs.sh", "docs", true),
+            ("scripts/print_stats.sh", "stats", true),
+            ("scripts/static-analysis.sh", "static", false),
+            ("scripts/docker.sh", "docker", false),
+            ("scripts/doctor.sh", "doctor", false),
+            ("scripts/report-test.py", "report", false),
+        ] {
+            assert_eq!(writes_out(path, target), expected, "{path} {target}");
+        }
+    }
 }

@@ -19,6 +19,7 @@ mod starts;
 
 pub use count::{count, plain};
 pub use counts::Counts;
+pub use recipe::has_search_path;
 pub use runner::Runner;
 pub use single::{is_single, only_command};
 pub use started::Started;

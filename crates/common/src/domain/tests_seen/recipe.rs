@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest file that is read, in bytes.
 const MAX_BYTES: usize = 1 << 20;
+/// How a makefile includes others.
+const INCLUDES: [&str; 3] = ["include ", "-include ", "sinclude "];
 /// The most lines that one recipe gives.
 const MAX_LINES: usize = 1_000;
 
@@ -54,6 +56,19 @@ pub(super) struct Made {
     pub(super) is_lacking: bool,
 }
 
+impl Made {
+    /// Takes into account what is not seen of a makefile.
+    fn hide(&mut self, text: &str, rules: &BTreeMap<String, Rule>, asked: &[String]) {
+        let hides = hides_rules(text, rules);
+        let is_sought = |name: &String| self.by_own_rules.contains(name);
+        self.is_lacking = !hides && (asked.is_empty() || asked.iter().any(is_sought));
+        // Which files its own rules find is not followed along a search path.
+        if hides || has_search_path(text) {
+            self.implicit.append(&mut self.by_own_rules);
+        }
+    }
+}
+
 /// What make does for these targets, or for the first one.
 pub(super) fn make(text: &str, targets: &[&str]) -> Made {
     if text.len() > MAX_BYTES {
@@ -71,6 +86,9 @@ pub(super) fn make(text: &str, targets: &[&str]) -> Made {
             continue;
         }
         let line = line.split('#').next().unwrap_or_default().trim();
+        if INCLUDES.iter().any(|word| line.starts_with(word)) {
+            continue;
+        }
         if let Some((name, value)) = assignment(line) {
             variables.insert(name.to_owned(), value.to_owned());
             continue;
@@ -105,8 +123,7 @@ pub(super) fn make(text: &str, targets: &[&str]) -> Made {
     }
     let asked = targets.clone();
     let mut found = made(&rules, targets);
-    found.is_lacking =
-        asked.is_empty() || asked.iter().any(|name| found.by_own_rules.contains(name));
+    found.hide(&text, &rules, &asked);
     let is_phony = |name: &String| {
         rules.get(".PHONY").is_some_and(|rule| rule.needs.iter().any(|need| need == name))
     };
@@ -121,6 +138,30 @@ pub(super) fn make(text: &str, targets: &[&str]) -> Made {
     let whole = |line: &String| expanded(line, &variables).replace("$$", "$");
     found.lines = found.lines.iter().map(whole).collect();
     found
+}
+
+/// Whether a makefile may have rules that are not seen here: in files that are included and were not read, in what it
+/// computes, and by suffixes.
+fn hides_rules(text: &str, rules: &BTreeMap<String, Rule>) -> bool {
+    const SUFFIXES: &[&str] =
+        &[".C", ".F", ".S", ".c", ".cc", ".cpp", ".f", ".mod", ".o", ".p", ".r", ".s", ".sh"];
+    let is_suffix = |name: &str| {
+        let declared = rules.get(".SUFFIXES");
+        SUFFIXES.contains(&name) || declared.is_some_and(|it| it.needs.iter().any(|it| it == name))
+    };
+    let is_of_suffix = |(name, rule): (&String, &Rule)| {
+        !rule.lines.is_empty() && (name == ".DEFAULT" || is_suffix(name))
+    };
+    let is_included = |line: &str| INCLUDES.iter().any(|word| line.trim_start().starts_with(word));
+    ["$(eval", "${eval"].iter().any(|word| text.contains(word))
+        || rules.iter().any(is_of_suffix)
+        || text.lines().any(|line| !line.starts_with('\t') && is_included(line))
+}
+
+/// Whether a makefile looks for files along a search path.
+pub fn has_search_path(text: &str) -> bool {
+    let mut words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    words.any(|word| matches!(word, "VPATH" | "vpath"))
 }
 
 /// A line of a rule with the names of its target and of what it needs, in place of the variables that stand for them.
@@ -337,6 +378,12 @@ pub(super) fn npm(text: &str, name: &str) -> Vec<String> {
     let Some(own) = script(name) else { return Vec::new() };
     let before = script(&format!("pre{name}"));
     before.into_iter().chain([own]).chain(script(&format!("post{name}"))).collect()
+}
+
+/// Whether a justfile has recipes by other names, or in other files.
+pub(super) fn just_has_more(text: &str) -> bool {
+    const WORDS: &[&str] = &["!include ", "alias ", "import ", "import? ", "mod ", "mod? "];
+    text.lines().any(|line| WORDS.iter().any(|word| line.trim_start().starts_with(word)))
 }
 
 /// The lines of these recipes of a justfile, or of its first one.

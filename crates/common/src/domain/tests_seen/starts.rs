@@ -351,8 +351,12 @@ impl Search<'_> {
                 let text = names.into_iter().find_map(|name| self.file(&deeper, name));
                 let targets: Vec<&str> =
                     arguments.iter().copied().filter(|word| !word.starts_with('-')).collect();
+                let has_more = text.as_deref().is_some_and(recipe::just_has_more);
                 let lines = text.map(|text| recipe::just(&text, &targets)).unwrap_or_default();
-                self.recipes.is_lacking |= lines.is_empty();
+                let elsewhere = ["-d", "-f", "--justfile", "--working-directory"];
+                let is_elsewhere = has_more
+                    || arguments.iter().any(|word| elsewhere.iter().any(|it| word.starts_with(it)));
+                self.recipes.is_lacking |= lines.is_empty() && !is_elsewhere;
                 for line in lines {
                     self.line(&line, &deeper);
                 }
@@ -378,7 +382,8 @@ impl Search<'_> {
         }
     }
 
-    /// A makefile with those that it includes by their names in their places.
+    /// A makefile with those that it includes by their names in their places. The lines stay of those that cannot be
+    /// read, as far as rules may be there.
     fn with_included(&self, text: &str, place: &Place, left: &mut usize) -> String {
         let mut whole = String::with_capacity(text.len());
         for line in text.lines() {
@@ -389,11 +394,22 @@ impl Search<'_> {
                 whole.push('\n');
                 continue;
             };
+            let names = names.split('#').next().unwrap_or_default();
+            // What sources include, as a compiler wrote it.
+            let is_of_sources =
+                names.trim_end().ends_with(".d") || names.trim_end().ends_with(".d)");
             for name in names.split_whitespace() {
-                let Some(rest) = left.checked_sub(1) else { break };
-                *left = rest;
-                let text = self.file(place, name).filter(|text| text.len() <= MAX_SCRIPT);
-                whole.extend(text.map(|text| self.with_included(&text, place, left)));
+                let text = left.checked_sub(1).and_then(|rest| {
+                    *left = rest;
+                    self.file(place, name)
+                });
+                if let Some(text) = text.filter(|text| text.len() <= MAX_SCRIPT) {
+                    whole.push_str(&self.with_included(&text, place, left));
+                } else if !is_of_sources {
+                    whole.push_str("include ");
+                    whole.push_str(name);
+                    whole.push('\n');
+                }
             }
         }
         whole

@@ -181,6 +181,27 @@ fn a_recipe_has_targets_that_files_may_stand_for() {
     assert!(lacking("make new") && lacking("npm run x") && !lacking("make all"));
 }
 
+#[test]
+fn a_recipe_that_cannot_be_seen_is_not_lacking() {
+    for (line, file, text, expected) in [
+        ("make new", "Makefile", "test:\n\tsh a.sh\n", true),
+        ("make new", "Makefile", "-include $(OBJS:.o=.d)\ntest:\n\tsh a.sh\n", true),
+        ("make new", "Makefile", "include $(wildcard mk/*.mk)\ntest:\n\tsh a.sh\n", false),
+        ("make new", "Makefile", "include $(TOP)/rules.mk\n", false),
+        ("make new", "Makefile", "test:\n\tsh a.sh\n$(eval $(call rule,new))\n", false),
+        ("make new", "Makefile", ".SUFFIXES: .py\n.py:\n\tcp $< $@\n", false),
+        ("make new", "Makefile", "VPATH = src\ntest:\n\tsh a.sh\n", true),
+        ("just new", "justfile", "test:\n  sh a.sh\n", true),
+        ("just new", "justfile", "alias new := test\ntest:\n  sh a.sh\n", false),
+        ("just new", "justfile", "import 'more.just'\n", false),
+    ] {
+        let found = recipes_of(line, &Files(BTreeMap::from([(file, text)])));
+        assert_eq!(found.is_lacking, expected, "{line} {text}");
+        let is_sought = file == "Makefile" && expected && !text.contains("VPATH");
+        assert_eq!(found.by_own_rules.contains("new"), is_sought, "{line} {text}");
+    }
+}
+
 fn counted(runner: Runner, output: &str) -> Option<(u64, u64, u64, u64)> {
     let run = TestRun { runners: vec![runner], may_be_silent: true, ..TestRun::default() };
     count(&run, output.as_bytes()).map(|it| (it.ran, it.failed, it.skipped, it.missing))

@@ -10,6 +10,10 @@ impl StartFiles for Files {
     fn has_stem(&self, stem: &str) -> bool {
         matches!(stem, "main" | "bench")
     }
+
+    fn is_in_a_line(&self, name: &str) -> bool {
+        name == "STRICT"
+    }
 }
 
 const START: &str = "OBJS = main.o sum.o\nCC ?= cc\n\n.PHONY: test\n\nall: app\n\napp: $(OBJS)\n\
@@ -64,6 +68,9 @@ fn what_can_change_an_old_target_is_no_addition() {
         ("CC ?= cc\n", "CC ?= cc\nLD_PRELOAD = ./shim\n"),
         ("CC ?= cc\n", "CC ?= cc\nPYTHONPATH = shims\n"),
         ("CC ?= cc\n", "CC ?= cc\nRUN := $(shell ./shim)\n"),
+        ("CC ?= cc\n", "CC ?= cc\nTARGET_ARCH = -DNDEBUG\n"),
+        ("CC ?= cc\n", "CC ?= cc\nSTRICT = 0\n"),
+        ("CC ?= cc\n", "CC ?= cc\nPYTEST_ADDOPTS = --co\n"),
         ("main.o: main.c", "main.o: util.c main.c"),
         ("main.o sum.o", "util.o main.o sum.o"),
         ("all: app", "util.o: util.c\n\nall: app"),
@@ -95,6 +102,10 @@ fn a_target_that_a_pattern_or_an_included_rule_makes_is_not_new() {
         only_adds(&start, &format!("{start}{added}"), &Files)
     };
     assert!(!with("include rules.mk\n", "RUN = ./shim.c\n"));
+    for rules in ["run:\n\t$(RUN_$(OS)) a\n", "run:\n\t${RUN_$@} a\n", "run:\n\t$($(WHICH)) a\n"] {
+        assert!(!with(rules, "RUN_LINUX = true\n"), "{rules}");
+    }
+    assert!(with("app.o: $(OBJS:.o=.c)\n\tcc $(if a,$(OBJS))\n", "RUN_LINUX = true\n"));
     let lists = format!("{START}TEST_OBJS = test_a.o sum.o\nEXTRA_OBJS =\nRUN =\n");
     for (from, to, expected) in [
         ("TEST_OBJS = test_a.o", "TEST_OBJS = test_a.o util.o", true),
