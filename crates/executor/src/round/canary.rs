@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 use surety_common::domain::canary::{
-    MAX_HOSTS, MAX_OTHERS, OwnTest, Planted, hosts, hosts_started, language_of_runner,
+    MAX_HOSTS, MAX_OTHERS, OwnTest, Planted, going_on, hosts, hosts_started, language_of_runner,
     loads_by_file, narrow, plant, plant_as_loaded, plant_one, plant_own, plant_started,
     runs_by_file,
 };
@@ -148,6 +148,11 @@ impl Round {
                 "the line took {seconds} s and cannot be narrowed to one file"
             )));
         }
+        let goes_on = || match ran.runners.as_slice() {
+            [runner] if is_alone => going_on(line, *runner),
+            _ => None,
+        };
+        let narrowed = narrowed.or_else(goes_on);
         let tests = parts.iter().flat_map(|part| Part::tests_of(part.hosts()).cloned()).collect();
         let canary = Arc::new(Canary { line: narrowed, parts, tests });
         self.memory().canaries.insert(probe.check_id.clone(), Arc::clone(&canary));
@@ -196,10 +201,12 @@ impl Round {
             let all = hosts(*runner, line, &files, &changed);
             let (first, others) = all.split_at(all.len().min(MAX_HOSTS));
             // Where each file has a program of its own, each may be another one that is ended.
-            let has_others = runs_by_file(*runner) && ran.took <= LONG_RECIPE;
-            let others = if has_others { others } else { &[] };
-            // Cargo goes on behind a program that fails where the line is another one.
+            // Cargo goes on behind a program that fails where the line is another one, for one package.
             let is_cargo = matches!(runner, Runner::CargoTest | Runner::Nextest);
+            let fits = || is_alone && narrow(line, *runner, &all).is_some();
+            let has_others =
+                runs_by_file(*runner) && ran.took <= LONG_RECIPE && (!is_cargo || fits());
+            let others = if has_others { others } else { &[] };
             let named = if is_cargo && has_others { &all } else { first };
             let shorter = || {
                 let direct = narrow(line, *runner, named);

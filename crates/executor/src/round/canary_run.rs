@@ -11,8 +11,11 @@ use super::additions::ViewOrder;
 use super::canary_memory::{Canary, Hosts, Part};
 use crate::tool::{ErrorCode, ToolError, ToolOutcome};
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use surety_common::domain::canary::{facts_of, not_run, reported};
+use surety_common::domain::canary::{
+    MAX_HOSTS, Planted, facts_of, not_run, reported, reported_at_start,
+};
 use surety_common::domain::receipt::Inputs;
 use surety_common::domain::verification::Probe;
 use uuid::Uuid;
@@ -20,6 +23,9 @@ use uuid::Uuid;
 /// Options with which a line ends at the first failure, so that it says nothing of the tests behind it.
 const AT_FIRST_FAILURE: &[&str] =
     &["--bail", "--exitfirst", "--fail-fast", "--failfast", "--maxfail", "-b", "-f", "-x"];
+
+/// What runners say where they ended at a failure.
+const AT_END: &[&str] = &["stopping after", "Bailed out"];
 
 /// What the runs of a canary reported so far.
 struct Heard {
@@ -79,6 +85,10 @@ impl Round {
             run.heard.failed.extend(failed);
         }
         let mut memory = self.memory();
+        // What is not known of the code of the round is not asked of the start.
+        if run.heard.unknown.is_some() {
+            memory.canaries.remove(&probe.check_id);
+        }
         memory.reported.insert(probe.check_id.clone(), run.heard.failed.clone());
         drop(memory);
         Ok(run.ended())
@@ -115,36 +125,28 @@ impl Round {
         let Part::OfRunners { hosts, as_loaded, is_by_file } = part else { return Ok(()) };
         let narrowed = run.narrowed().to_owned();
         let mut failed = self.hear(run, Inputs::CanaryAtStart, (hosts, &narrowed)).await?;
-        // What does not load at the start says nothing there of its runner.
-        let is_silent = |planted: &Vec<String>| {
-            let any = |known: &BTreeSet<String>| planted.iter().any(|test| known.contains(test));
-            !any(&failed) && !planted.iter().all(|test| now.contains(test))
+        let is_in_doubt = |failed: &BTreeSet<String>| failed.iter().any(|test| !now.contains(test));
+        let is_shorter = run.canary.line.as_ref().is_some_and(|line| line != run.line);
+        let may_leave_out = is_shorter && *is_by_file && !ends_early(run.line);
+        let mut mixed = Arc::clone(hosts);
+        // Where nothing is left out later, one test in doubt is enough.
+        let silent = match is_in_doubt(&failed) && !may_leave_out {
+            true => Hosts::new(),
+            false => silent_of((hosts, as_loaded), &failed, now),
         };
-        let silent: Hosts =
-            as_loaded.iter().filter(|(_, planted)| is_silent(&planted.tests)).cloned().collect();
-        let mixed: Arc<Hosts> = if silent.is_empty() {
-            Arc::clone(hosts)
-        } else {
-            let mixed: Arc<Hosts> = Arc::new(
-                hosts
-                    .iter()
-                    .map(|host| silent.iter().find(|it| it.0 == host.0).unwrap_or(host).clone())
-                    .collect(),
-            );
+        if !silent.is_empty() {
+            let of = |host| silent_host(&silent, host);
+            mixed = Arc::new(hosts.iter().map(of).collect());
             let found = self.hear(run, Inputs::CanaryAtStart, (&mixed, &narrowed)).await?;
             let own: BTreeSet<&String> = Part::tests_of(&silent).collect();
             failed.extend(found.into_iter().filter(|test| own.contains(test)));
-            mixed
-        };
-        let ends_early = run.line.split_whitespace().any(|word| {
-            AT_FIRST_FAILURE.contains(&word.split_once('=').map_or(word, |(name, _)| name))
-        });
-        let is_in_doubt = failed.iter().any(|test| !now.contains(test));
-        if is_in_doubt && run.canary.line.is_some() && *is_by_file && !ends_early {
+        }
+        if is_in_doubt(&failed) && may_leave_out {
             // The shorter line names files which the line itself may not look at.
             let line = run.line.to_owned();
             let found = self.hear(run, Inputs::CanaryAtStart, (&mixed, &line)).await?;
-            let runs = |tests: &[String]| tests.iter().any(|test| found.contains(test));
+            let ended = run.heard.outcome.as_ref().is_some_and(|ran| is_ended(&ran.output));
+            let runs = |tests: &[String]| ended || tests.iter().any(|test| found.contains(test));
             let left_out = hosts.iter().filter(|(_, planted)| !runs(&planted.tests));
             for test in left_out.flat_map(|(_, planted)| &planted.tests) {
                 failed.remove(test);
@@ -209,11 +211,63 @@ impl Round {
             BTreeSet::new()
         } else {
             let tests = Part::tests_of(hosts).map(String::as_str);
-            reported(&ran.output, tests).into_iter().map(str::to_owned).collect()
+            let found = match inputs.is_at_start() {
+                true => reported_at_start(&ran.output, tests),
+                false => reported(&ran.output, tests),
+            };
+            found.into_iter().map(str::to_owned).collect()
         };
         run.heard.outcome = Some(ran);
         Ok(failed)
     }
+}
+
+/// Whether a line says that it ends at the first failure.
+fn ends_early(line: &str) -> bool {
+    line.split_whitespace().any(|word| {
+        let name = word.split_once('=').map_or(word, |(name, _)| name);
+        // Options of one letter may stand in one word.
+        let is_cluster = word.strip_prefix('-').is_some_and(|letters| {
+            letters.chars().all(|letter| "bcflqsvx".contains(letter))
+                && letters.contains(['f', 'x'])
+        });
+        is_cluster || AT_FIRST_FAILURE.contains(&name)
+    })
+}
+
+/// Whether a runner says that it left tests out behind a failure.
+fn is_ended(output: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(output);
+    AT_END.iter().any(|mark| text.contains(mark))
+}
+
+/// The files with as much of their text as loads, of those that reported nothing at the start.
+fn silent_of(
+    (hosts, as_loaded): (&Hosts, &Hosts),
+    failed: &BTreeSet<String>,
+    now: &BTreeSet<String>,
+) -> Hosts {
+    let any =
+        |tests: &[String], known: &BTreeSet<String>| tests.iter().any(|it| known.contains(it));
+    let (first, _) = hosts.split_at(hosts.len().min(MAX_HOSTS));
+    // A line that reports nothing of a folder may not look at it.
+    let is_asked = |path: &Path| {
+        let is_near = |(other, planted): &(PathBuf, Planted)| {
+            other.parent() == path.parent() && any(&planted.tests, now)
+        };
+        first.iter().any(|(it, _)| it == path) || hosts.iter().any(is_near)
+    };
+    // What does not load at the start says nothing there of its runner.
+    let is_silent = |(path, planted): &&(PathBuf, Planted)| {
+        let all = planted.tests.iter().all(|test| now.contains(test));
+        !any(&planted.tests, failed) && !all && is_asked(path)
+    };
+    as_loaded.iter().filter(is_silent).cloned().collect()
+}
+
+/// A file as it is asked again.
+fn silent_host(silent: &Hosts, host: &(PathBuf, Planted)) -> (PathBuf, Planted) {
+    silent.iter().find(|it| it.0 == host.0).unwrap_or(host).clone()
 }
 
 fn run_of<'r>(

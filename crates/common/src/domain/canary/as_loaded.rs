@@ -4,8 +4,9 @@
 //! line makes of it shows once what fails to load is left out. What loads is loaded, so that what the product replaces at
 //! the start too is no doubt.
 
+use super::bodies::own_bodies;
 use super::plant::{Change, Planted};
-use super::replaced::in_hexadecimal;
+use super::replaced::{in_hexadecimal, replaces};
 use crate::domain::tests_seen::Runner;
 
 /// What a file in JavaScript says where it leaves tests out by itself, or ends.
@@ -87,7 +88,13 @@ pub fn plant_as_loaded(
         | Runner::Phpunit
         | Runner::Ctest => return None,
     };
-    Some(Planted { tests: planted.tests.clone(), change: Change::Whole(whole) })
+    // What the file itself replaces is replaced only where all of it loads.
+    let counted = match replaces(text) {
+        true => own_bodies(runner, path, text),
+        false => planted.tests.len(),
+    };
+    let tests = planted.tests.iter().take(counted).cloned().collect();
+    Some(Planted { tests, change: Change::Whole(whole) })
 }
 
 /// Each statement of the file is carried out by itself, and one that fails is left out. One that skips the file skips it.
@@ -175,6 +182,35 @@ mod tests {
             "{found}"
         );
         assert!(!found.contains("func TestA("), "{found}");
+    }
+
+    #[test]
+    fn what_a_file_replaces_itself_is_no_doubt() {
+        let count = |runner, path: &str, text: &str| {
+            let planted = plant(runner, path, text, "zx").unwrap();
+            let found = plant_as_loaded(runner, path, text, &planted).unwrap();
+            planted.tests.len() - found.tests.len()
+        };
+        for (runner, path, text, left_out) in [
+            (Runner::Pytest, "test_a.py", "from a import b\n", 0),
+            (Runner::Pytest, "test_a.py", "monkeypatch.setattr('a.time.sleep', b)\n", 4),
+            (Runner::Unittest, "test_a.py", "patch('time.time').start()\n", 4),
+            (Runner::Unittest, "test_a.py", "self.client.patch('/a')\ndispatch(1)\n", 0),
+            (Runner::Jest, "a.test.js", "jest.useFakeTimers();\n", 1),
+            (Runner::Vitest, "a.test.js", "vi.spyOn(Math, 'random');\n", 1),
+            (Runner::NodeTest, "test/a.js", "mock.timers.enable();\n", 2),
+            (Runner::NodeTest, "test/a.js", "Date.now = () => 0;\n", 2),
+            (Runner::Mocha, "test/a.js", "Object.freeze(a);\n", 0),
+            (Runner::CargoTest, "tests/a.rs", "mock();\n#[test]\nfn a() {}\n", 0),
+        ] {
+            assert_eq!(count(runner, path, text), left_out, "{text}");
+        }
+        let text = "jest.useFakeTimers();\n";
+        let one = super::super::plant::plant_one(Runner::Jest, "a.test.js", text, "zx").unwrap();
+        assert_eq!(
+            plant_as_loaded(Runner::Jest, "a.test.js", text, &one).unwrap().tests,
+            one.tests
+        );
     }
 
     #[test]

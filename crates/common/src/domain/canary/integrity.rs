@@ -158,7 +158,7 @@ const look = (require) => {
     }
     add('error', require('node:assert').AssertionError.prototype);
     for (const it of ['setImmediate', 'setInterval', 'setTimeout', 'queueMicrotask']) found[it] = String(globalThis[it]);
-    for (const it of ['cpuUsage', 'exit', 'hrtime', 'reallyExit', 'uptime']) found[`process.${it}`] = String(process[it]);
+    for (const it of ['cpuUsage', 'exit', 'hrtime', 'uptime']) found[`process.${it}`] = String(process[it]);
     found.now = String(performance.now);
     return found;
   };

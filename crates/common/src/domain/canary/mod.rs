@@ -30,9 +30,9 @@ pub use as_loaded::{loads_by_file, plant_as_loaded, runs_by_file};
 pub use candidates::candidates;
 pub use host::{MAX_HOSTS, MAX_OTHERS, hosts, hosts_started, is_host, mentions};
 pub use loaded::may_be_loaded;
-pub use narrow::narrow;
+pub use narrow::{going_on, narrow};
 pub use plant::{Planted, plant, plant_one, plant_started};
-pub use report::reported;
+pub use report::{reported, reported_at_start};
 pub use ruling::{
     CANARY_NOT_RUN, CanaryRuling, CanaryRun, RUNNER_PATCHED, facts_of, not_run, rule_canary,
 };

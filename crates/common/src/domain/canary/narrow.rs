@@ -83,6 +83,35 @@ pub fn narrow(line: &str, runner: Runner, hosts: &[&str]) -> Option<String> {
     }
 }
 
+/// The same line of Cargo, which goes on behind a program of tests that fails; none where it is more than that.
+pub fn going_on(line: &str, runner: Runner) -> Option<String> {
+    let name = match runner {
+        Runner::CargoTest => "test",
+        Runner::Nextest => "run",
+        Runner::Pytest
+        | Runner::Unittest
+        | Runner::GoTest
+        | Runner::NodeTest
+        | Runner::Jest
+        | Runner::Vitest
+        | Runner::Mocha
+        | Runner::Maven
+        | Runner::Gradle
+        | Runner::DotnetTest
+        | Runner::Rspec
+        | Runner::Phpunit
+        | Runner::Ctest => return None,
+    };
+    if line.contains(SHELL) || line.contains('\n') {
+        return None;
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_plain = words.first() == Some(&"cargo")
+        && words.contains(&name)
+        && !words.iter().any(|word| *word == "--" || *word == GOES_ON);
+    is_plain.then(|| format!("{} {GOES_ON}", words.join(" ")))
+}
+
 /// The words up to the program or subcommand of this name, and those after it.
 fn after<'w, 'l>(words: &'w [&'l str], name: &str) -> Option<(&'w [&'l str], &'w [&'l str])> {
     let named = |word: &&str| *word == name || word.ends_with(&format!("/{name}"));
@@ -239,6 +268,20 @@ mod tests {
         ] {
             assert_eq!(narrow(line, runner, &[host]).as_deref(), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn a_whole_line_of_cargo_goes_on_behind_a_failing_program() {
+        for (line, expected) in [
+            ("cargo test -q a", Some("cargo test -q a --no-fail-fast")),
+            ("cargo test -- --nocapture", None),
+            ("cargo test --no-fail-fast", None),
+            ("make test", None),
+            ("cargo test | tail", None),
+        ] {
+            assert_eq!(going_on(line, Runner::CargoTest).as_deref(), expected, "{line}");
+        }
+        assert_eq!(going_on("pytest", Runner::Pytest), None);
     }
 
     #[test]

@@ -36,6 +36,37 @@ const OF_C: &[(&str, &str, &str)] = &[
     ("memcmp", "int (*volatile it)(const void *, const void *, __SIZE_TYPE__)", "\"a\", \"b\", 1"),
 ];
 
+/// What a text says where it replaces something for its tests, and the same at the start of a name.
+const REPLACES: &[&str] = &[
+    "monkeypatch",
+    "Mock",
+    "mock",
+    "setattr(",
+    "sinon",
+    "spyOn",
+    "time_machine",
+    "FakeTimers",
+    "fake-timers",
+];
+const REPLACES_AT_START: &[&str] = &["freeze", "patch(", "patch.", "stub("];
+
+/// Whether a text of tests may itself replace what they rely on.
+pub(super) fn replaces(text: &str) -> bool {
+    let mut parts = OF_PYTHON.iter().chain(OF_JAVASCRIPT).flat_map(|(_, parts)| parts.iter());
+    says_replaced(text) || parts.any(|part| is_assigned(text, part))
+}
+
+/// Whether a text names a means to replace what tests rely on.
+fn says_replaced(text: &str) -> bool {
+    let starts = |word: &&str| {
+        text.match_indices(*word).any(|(at, _)| {
+            let before = text.get(..at).and_then(|front| front.chars().next_back());
+            !before.is_some_and(|letter| letter.is_alphanumeric() || "_.".contains(letter))
+        })
+    };
+    REPLACES.iter().any(|word| text.contains(word)) || REPLACES_AT_START.iter().any(starts)
+}
+
 /// The reports of a program: their names, which begin with a word, and its code for them.
 pub(super) struct Reports {
     pub(super) names: Vec<String>,
@@ -53,6 +84,9 @@ pub(super) fn reports(script: Script, code: &str, text: &str, token: &str) -> Op
         Script::Javascript => OF_JAVASCRIPT,
         Script::Shell | Script::C | Script::Cpp => return None,
     };
+    if says_replaced(code) {
+        return None;
+    }
     let kept = known
         .iter()
         .enumerate()
@@ -151,6 +185,7 @@ mod tests {
             ("time.time = lambda: 3\n", &["zx_01", "zx_02", "zx_04"]),
             ("assert time.time == x\n", &["zx_01", "zx_02", "zx_03", "zx_04"]),
             ("random.random = x\n", &["zx_01", "zx_03"]),
+            ("from unittest.mock import patch\npatch(x).start()\n", &[]),
         ] {
             assert_eq!(of(Script::Python, code), expected, "{code}");
         }

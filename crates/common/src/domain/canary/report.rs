@@ -11,6 +11,28 @@ const MARKS: &[&str] = &[
 
 /// Which of these tests the output names as failed.
 pub fn reported<'t>(output: &[u8], tests: impl Iterator<Item = &'t str>) -> BTreeSet<&'t str> {
+    named(output, tests, is_failed)
+}
+
+/// The same with the code of the start, where what is to prepare a test may fail. The tests of the canary fail by
+/// themselves, so that pytest never says of one that it has an error.
+pub fn reported_at_start<'t>(
+    output: &[u8],
+    tests: impl Iterator<Item = &'t str>,
+) -> BTreeSet<&'t str> {
+    let is_prepared = |line: &str| {
+        let is_of_pytest = line.contains("::") && !line.contains("FAIL");
+        let is_error = is_of_pytest && line.contains("ERROR");
+        !is_error && !line.contains("ERROR at setup of")
+    };
+    named(output, tests, |line| is_failed(line) && is_prepared(line))
+}
+
+fn named<'t>(
+    output: &[u8],
+    tests: impl Iterator<Item = &'t str>,
+    is_failed: impl Fn(&str) -> bool,
+) -> BTreeSet<&'t str> {
     let from = output.len().saturating_sub(MAX_BYTES);
     let text = String::from_utf8_lossy(output.get(from..).unwrap_or_default());
     let mut lines = String::new();
@@ -93,6 +115,22 @@ mod tests {
             let found = reported(line.as_bytes(), ["zx_01", "zx_02"].into_iter());
             assert_eq!(found.contains("zx_01"), failed, "{line}");
             assert!(!found.contains("zx_02"));
+        }
+    }
+
+    #[test]
+    fn a_test_that_cannot_be_prepared_at_the_start_is_not_reported() {
+        for (line, failed) in [
+            ("ERROR tests/test_a.py::Zzx::test_zx_01 - ModuleNotFoundError: a", false),
+            ("tests/test_a.py::Zzx::test_zx_01 ERROR   [ 5%]", false),
+            ("____ ERROR at setup of Zzx.test_zx_01 ____", false),
+            ("FAILED tests/test_a.py::Zzx::test_zx_01 - RuntimeError", true),
+            ("____ Zzx.test_zx_01 ____", true),
+            ("ERROR: test_zx_01 (tests.test_a.Zzx.test_zx_01)", true),
+            ("[ERROR] a.ATest.zx_01 -- Time elapsed: 0.01 s <<< FAILURE!", true),
+        ] {
+            let found = reported_at_start(line.as_bytes(), ["zx_01"].into_iter());
+            assert_eq!(found.contains("zx_01"), failed, "{line}");
         }
     }
 }

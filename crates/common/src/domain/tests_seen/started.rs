@@ -53,6 +53,10 @@ pub(super) fn file_of(
 const OVER_OTHERS: &[&str] =
     &["TextTestRunner(", "defaultTestLoader", "TestLoader(", "TestProgram("];
 
+/// Calls with which such a runner looks for tests, also in the file itself.
+const LOOKS: &[&str] =
+    &[".discover(", "loadTestsFromModule", "loadTestsFromName", "unittest.main(", "TestProgram("];
+
 /// The runner that a file starts, and whether over its own tests alone; else it looks for tests.
 pub(super) fn runner_in(path: &str, text: &str) -> Option<(Runner, bool)> {
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -67,7 +71,12 @@ pub(super) fn runner_in(path: &str, text: &str) -> Option<(Runner, bool)> {
                     .is_some_and(|names| names.split([',', ' ']).any(|name| name == "main"))
             });
             let of = |call: &str| has(&["#"], &|line| line.contains(call));
+            let looks = LOOKS.iter().any(|call| of(call)) || imports && of("main(");
             if OVER_OTHERS.iter().any(|call| of(call)) {
+                // A runner over the tests that the file names finds no others.
+                if !looks && (of("def test") || of("def runTest(")) {
+                    return None;
+                }
                 // One over its own tests finds those of its class in front of it.
                 let is_own = of("def test") && !of(".discover(");
                 return Some((Runner::Unittest, is_own));
@@ -133,6 +142,16 @@ mod tests {
                 "run.py",
                 "import unittest\nunittest.TextTestRunner().run(unittest.defaultTestLoader.discover('t'))\n",
                 Some((Runner::Unittest, false)),
+            ),
+            (
+                "a.py",
+                "def test_a(self): pass\nunittest.TextTestRunner().run(TestLoader().loadTestsFromTestCase(A))\n",
+                None,
+            ),
+            (
+                "a.py",
+                "def test_a(self): pass\nTextTestRunner().run(TestLoader().loadTestsFromModule(a))\n",
+                Some((Runner::Unittest, true)),
             ),
             ("a.mjs", "import { mock } from \"node:test\";\n", None),
             ("a.rb", "unittest.main()\n", None),
