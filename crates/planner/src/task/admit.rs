@@ -12,7 +12,7 @@ use super::arrived::Arrived;
 use super::conversation::{Cause, Chain, chain_of};
 use super::find_agent::Origin;
 use super::render::{Found, Rendered, find_any_agent, render};
-use super::repeated::{Asked, Build, asked_before, event_key, failed_before, same_review};
+use super::repeated::{Asked, Build, asked_before, event_key, failed_before, is_late, same_review};
 use super::start::{Start, start_runs};
 use super::{TaskType, Toolchain, end};
 use crate::planner::Planner;
@@ -21,7 +21,7 @@ use surety_common::crash;
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
 use surety_common::domain::toolchain::{
     CHAIN_BOUND, EntryKind, Forge, MAX_CHAIN_DEPTH, MAX_CHAIN_TASKS, Placed, SYSTEM, Subject,
-    ToolchainEvent, commit_of, is_superseded, reviewer_of, supersedes,
+    ToolchainEvent, asks_for_same_review, commit_of, reviewer_of, supersedes,
 };
 use surety_common::store::{self, Admission, Inserted, NewEntry, NewTask};
 use surety_common::telemetry;
@@ -203,7 +203,7 @@ async fn store_task(
         Asked::Now(key) => key,
     };
     let is_withdrawn = withdrawals.iter().any(|withdrawal| withdrawal.covers_late(&placed));
-    if is_withdrawn || is_superseded(&placed, known.iter().map(|task| &task.placed)) {
+    if is_withdrawn || is_late(planner, admission, (event, &placed), &known).await? {
         return Ok(without(AdmittedState::Superseded));
     }
     let chain = chain_of(planner, admission, event, &known).await?;
@@ -224,7 +224,11 @@ async fn store_task(
     if let Inserted::Existed(run_id) = admission.insert(&new).await? {
         return Ok(existed(run_id, new.assignee));
     }
-    let older = known.iter().filter(|task| task.is_open && supersedes(&placed, &task.placed));
+    // A named account without an agent takes no review from the role.
+    let is_asked = matches!(found, Found::Asked(_));
+    let ends =
+        |it: &Placed| supersedes(&placed, it) && (is_asked || !asks_for_same_review(&placed, it));
+    let older = known.iter().filter(|task| task.is_open && ends(&task.placed));
     let older: Vec<Uuid> = older.map(|task| task.run_id).chain(replaced).collect();
     if !older.is_empty() {
         admission.supersede(&older, new.run_id).await?;

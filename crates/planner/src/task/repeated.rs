@@ -1,5 +1,6 @@
 //! Requests that a forge repeats.
 
+use super::find_agent::{Origin, find_agent};
 use super::render::Found;
 use super::{TaskType, Toolchain};
 use crate::planner::Planner;
@@ -8,6 +9,7 @@ use surety_common::domain::fault::Fault;
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::toolchain::{
     Placed, ProbeMode, Role, ToolchainEvent, Withdrawal, asks_for_same_review, asks_the_same,
+    is_superseded, supersedes,
 };
 use surety_common::store::{Admission, KnownBuild, KnownTask, MadeBefore};
 use uuid::Uuid;
@@ -160,4 +162,25 @@ pub(super) async fn same_review<'k>(
         }
     }
     Ok(None)
+}
+
+/// Whether an event is out of date when it arrives. A named account takes the review from the role only where it has an agent.
+pub(super) async fn is_late(
+    planner: &Planner,
+    admission: &mut Admission,
+    (event, placed): (&ToolchainEvent, &Placed),
+    known: &[KnownTask],
+) -> Result<bool, Fault> {
+    let (named, other): (Vec<_>, Vec<_>) =
+        known.iter().map(|it| &it.placed).partition(|it| asks_for_same_review(it, placed));
+    if is_superseded(placed, other) {
+        return Ok(true);
+    }
+    for task in named.into_iter().filter(|it| supersedes(it, placed)) {
+        let agent = find_agent(planner, admission, Origin::of(event), &task.assignee).await?;
+        if agent.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -46,3 +46,29 @@ async fn a_role_that_is_asked_after_a_reviewer_was_named_gets_no_second_task(poo
     let again = take(planner, "pull_request", &pull("reopened", 3, &[])).await;
     assert_eq!(states(&again), [Created], "the review was submitted, and another one is asked for");
 }
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn a_named_account_without_an_agent_takes_no_review_from_the_role(pool: PgPool) {
+    let bench = Bench::start(&pool, &[], quick()).await;
+    let planner = &*bench.planner;
+    put(planner, "rita", &[Role::Reviewer]).await;
+    put(planner, "lead", &[Role::Coordinator]).await;
+    // The role is reviewing when a person is asked as well.
+    let role = take(planner, "pull_request", &pull("opened", 1, &[])).await;
+    assert_eq!(role[0].assignee, "rita");
+    let person = take(planner, "pull_request", &pull("review_requested", 2, &["dora"])).await;
+    assert_eq!((states(&person), person[0].assignee.as_str()), (vec![Created], "lead"));
+    assert!(!task(planner, role[0].run_id).await.is_superseded);
+    // The person is asked first, of another commit.
+    let of_next = |action, reviewers: &[&str]| {
+        let mut body = pull(action, 3, reviewers);
+        body["pull_request"]["head"]["sha"] = "1".repeat(40).into();
+        body
+    };
+    end_all(&pool).await;
+    let person = take(planner, "pull_request", &of_next("review_requested", &["dora"])).await;
+    assert_eq!((states(&person), person[0].assignee.as_str()), (vec![Created], "lead"));
+    let role = take(planner, "pull_request", &of_next("reopened", &[])).await;
+    assert_eq!((states(&role), role[0].assignee.as_str()), (vec![Created], "rita"));
+    assert!(!task(planner, person[0].run_id).await.is_superseded);
+}
