@@ -351,6 +351,15 @@ pub async fn put_mail_language(
     within(async { Ok(putting.execute(pool).await?) }).await.map(drop)
 }
 
+/// Drops the language of an agent.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn delete_mail_language(pool: &PgPool, agent: &str) -> Result<(), StoreError> {
+    let deleting = sqlx::query("delete from mail_language where agent = $1").bind(agent);
+    within(async { Ok(deleting.execute(pool).await?) }).await.map(drop)
+}
+
 async fn find_by_request(
     transaction: &mut PgTransaction<'_>,
     new: &NewMail,

@@ -89,9 +89,9 @@ pub use hook::{HookChange, StoredHook, delete_hook, list_hooks, put_hook};
 pub use identities::{Identities, import_patiently};
 pub use journal::{events, output_text, verdict, verdict_about};
 pub use mail::{
-    MailFilter, NewMail, SentMail, StoredMail, fail_overdue_mail, find_mail, list_mail,
-    mail_is_due, mail_thread, put_mail_language, read_mail, reply_mail, send_mail, takes_part,
-    unended_mail,
+    MailFilter, NewMail, SentMail, StoredMail, delete_mail_language, fail_overdue_mail, find_mail,
+    list_mail, mail_is_due, mail_thread, put_mail_language, read_mail, reply_mail, send_mail,
+    takes_part, unended_mail,
 };
 pub use migrate::{migrate, schema_version};
 pub use namespace_policy::{NewPolicy, Policies, SetPolicy, StoredPolicy, find_policy, set_policy};

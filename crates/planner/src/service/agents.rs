@@ -70,6 +70,13 @@ impl Service {
             let message = format!("no agent has the id {id:?}");
             return Err(status(Fault::new(FaultCode::AgentUnknown, message).with_field("id")));
         }
+        if let Err(fault) = self.drop_mail_language(id.trim()).await {
+            tracing::warn!(
+                agent = id, %fault,
+                "planner: the language of an agent that was removed stays in the database of its messages; register it \
+                 and remove it again once that database answers"
+            );
+        }
         tracing::info!(agent = id, by = caller.name(), "planner: an agent was removed");
         Ok(Response::new(v1::DeleteAgentResponse {}))
     }
@@ -78,6 +85,12 @@ impl Service {
     async fn keep_mail_language(&self, agent: &Agent) -> Result<(), Fault> {
         let planner = self.shards.of_namespace(MAIL_NAMESPACE).await?;
         Ok(store::put_mail_language(&planner.pool, &agent.id, agent.language).await?)
+    }
+
+    /// Drops the language of an agent that was removed.
+    async fn drop_mail_language(&self, agent: &str) -> Result<(), Fault> {
+        let planner = self.shards.of_namespace(MAIL_NAMESPACE).await?;
+        Ok(store::delete_mail_language(&planner.pool, agent).await?)
     }
 
     /// The planner with the registry, for a caller that reaches the namespace of its tasks.
