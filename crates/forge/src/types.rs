@@ -37,6 +37,8 @@ pub struct PullRequest {
     pub head_commit: String,
     /// Its branch.
     pub head_branch: String,
+    /// The repository of its branch, as owner/name: another one for a fork; none where it is gone.
+    pub head_repo: Option<String>,
     /// The branch that it changes.
     pub base_branch: String,
     /// When it was merged.

@@ -24,6 +24,13 @@ pub(crate) struct RawRef {
     #[serde(rename = "ref")]
     branch: String,
     sha: String,
+    /// Null once a fork was deleted.
+    repo: Option<RawRefRepo>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RawRefRepo {
+    full_name: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -60,6 +67,7 @@ impl From<RawPull> for PullRequest {
             author: login(raw.user),
             head_commit: raw.head.sha,
             head_branch: raw.head.branch,
+            head_repo: raw.head.repo.map(|repo| repo.full_name),
             base_branch: raw.base.branch,
             merged_at: raw.merged_at,
             created_at: raw.created_at,
@@ -381,6 +389,23 @@ mod tests {
         assert_eq!(read(date(early), Value::Null).expect("a commit"), expected(early));
         assert_eq!(read(date(early), json!({})).expect("a commit"), expected(early));
         assert!(read(Value::Null, Value::Null).is_err());
+    }
+
+    #[test]
+    fn a_pull_request_names_the_repository_of_its_branch_unless_that_is_gone() {
+        for (repo, expected) in [
+            (json!({"full_name": "team/app"}), Some("team/app")),
+            (json!({"full_name": "dora/app"}), Some("dora/app")),
+            (Value::Null, None),
+        ] {
+            let of = |repo: Value| json!({"ref": "main", "sha": "0a", "repo": repo});
+            let raw = json!({"number": 7, "title": "x", "body": null, "state": "open", "user": null,
+                "head": of(repo), "base": of(json!({"full_name": "team/app"})), "merged_at": null,
+                "created_at": "2026-01-02T03:04:05Z", "updated_at": "2026-01-02T03:04:05Z",
+                "html_url": "https://forge.example/7"});
+            let raw: RawPull = serde_json::from_value(raw).expect("a pull request");
+            assert_eq!(PullRequest::from(raw).head_repo.as_deref(), expected);
+        }
     }
 
     #[test]

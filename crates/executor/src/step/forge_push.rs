@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The branch is at the commit that the run began from, or at one that the run pushed before: the work of others is never
-//! replaced. A call that is repeated finds its commit on the branch.
+//! replaced. An issue whose branch has other work, such as that of an earlier run, gets a branch of this run. A call that is
+//! repeated finds its commit on the branch.
 
 use super::leased_run::LeasedRun;
 use super::repository_git::{self as ours, Reuse, Stop};
@@ -17,6 +18,7 @@ use surety_common::domain::receipt::Fact;
 use surety_common::domain::repository::resolve;
 use surety_common::domain::toolchain::PushBranch;
 use surety_forge::PullState;
+use uuid::Uuid;
 
 /// Pushes the work so far.
 pub(super) async fn push(run: &LeasedRun, context: &ToolContext, args: &Value) -> ToolOutcome {
@@ -33,20 +35,28 @@ async fn try_push(
     let clone = clone.ok_or_else(|| unavailable("the task has no clone of its repository"))?;
     let task = context.forge.open().await?;
     let branch = branch_of(task).await?;
-    let git = ours::git_of(run).map_err(stopped)?;
-    let reference = format!("refs/heads/{branch}");
-    let listed = git.list(clone, &["HEAD".to_owned(), reference.clone()]).await.map_err(failed)?;
-    let commit_of = |name: &str| resolve(name, &listed).map(|it| it.commit).unwrap_or_default();
-    let (old, default) = (commit_of(&reference), commit_of("HEAD"));
-    let start = ours::state_of(run.execution().await.as_ref()).map_err(stopped)?.commit;
     let is_new_branch = matches!(task.branch, Some(PushBranch::OfIssue(_)));
-    if !is_new_branch && task.number.is_none() && old == default {
+    let of_run = branch_of_run(&branch, run.spec.id);
+    let git = ours::git_of(run).map_err(stopped)?;
+    let names = ["HEAD".to_owned(), reference(&branch), reference(&of_run)];
+    let listed = git.list(clone, &names).await.map_err(failed)?;
+    let commit_of = |name: &str| resolve(name, &listed).map(|it| it.commit).unwrap_or_default();
+    let (old, default) = (commit_of(&reference(&branch)), commit_of("HEAD"));
+    let start = ours::state_of(run.execution().await.as_ref()).map_err(stopped)?.commit;
+    if !is_new_branch && old == default {
         return Err(refused(&format!(
             "{branch} is the default branch, or at its commit; open a pull request from another branch"
         )));
     }
-    let parent = parent((run, (&git, clone)), (&branch, &old), (&start, is_new_branch)).await?;
-    let committed = ours::commit(run, (&git, clone), &parent, (message, Reuse::Accepted)).await;
+    let own = commit_of(&reference(&of_run));
+    let place = (run, (&git, clone));
+    let (branch, old) = match is_new_branch {
+        true if !own.is_empty() || !is_of_run(place, &old, &start).await? => (of_run, own),
+        true | false => (branch, old),
+    };
+    let parent = parent(place, (&branch, &old), (&start, is_new_branch)).await?;
+    let committed =
+        ours::commit(run, (&git, clone), &parent, (message, Reuse::Branch(&start))).await;
     let (commit, _) = committed.map_err(failed)?;
     if commit == start {
         return Err(refused("the workspace has no change that could be pushed"));
@@ -54,7 +64,8 @@ async fn try_push(
     if commit == old {
         return Ok(done(&branch, &commit, "was there already"));
     }
-    let target = Target { reference, old, new: commit.clone(), gone: String::new() };
+    let target =
+        Target { reference: reference(&branch), old, new: commit.clone(), gone: String::new() };
     match git.push(clone, &target).await.map_err(failed)? {
         Pushed::Done => Ok(done(&branch, &commit, "pushed")),
         Pushed::Moved => Err(moved(&branch)),
@@ -63,22 +74,42 @@ async fn try_push(
 
 /// The commit that the branch has, and that the work goes on from.
 async fn parent(
-    (run, (git, clone)): (&LeasedRun, (&Git, &CloneFolder)),
+    place: (&LeasedRun, (&Git, &CloneFolder)),
     (branch, old): (&str, &str),
     (start, is_new_branch): (&str, bool),
 ) -> Result<String, ToolError> {
     match old {
         "" if is_new_branch => Ok(start.to_owned()),
-        "" => Err(refused(&format!(
-            "the repository has no branch {branch:?}: the pull request comes from a fork, or its branch is gone"
-        ))),
-        old if old == start => Ok(old.to_owned()),
-        old => {
-            let message = git.message_of(clone, old).await.map_err(failed)?;
-            let is_own = message.lines().any(|line| line == trailer(run));
-            if is_own { Ok(old.to_owned()) } else { Err(moved(branch)) }
-        }
+        "" => Err(refused(&format!("the repository has no branch {branch:?}; it is gone"))),
+        old if is_of_run(place, old, start).await? => Ok(old.to_owned()),
+        _ => Err(moved(branch)),
     }
+}
+
+/// Whether a branch with this commit has no work but that of the run: it is not there, where the run began, or at one of its
+/// commits.
+async fn is_of_run(
+    (run, (git, clone)): (&LeasedRun, (&Git, &CloneFolder)),
+    old: &str,
+    start: &str,
+) -> Result<bool, ToolError> {
+    if old.is_empty() || old == start {
+        return Ok(true);
+    }
+    let message = git.message_of(clone, old).await.map_err(failed)?;
+    Ok(message.lines().any(|line| line == trailer(run)))
+}
+
+/// The branch of an issue where the one that its event names has other work. The last digits of the run's id are random, the
+/// first ones those of a time.
+fn branch_of_run(branch: &str, run_id: Uuid) -> String {
+    let (_, _, _, id) = run_id.as_fields();
+    let [.., a, b, c, d] = id;
+    format!("{branch}-{a:02x}{b:02x}{c:02x}{d:02x}")
+}
+
+fn reference(branch: &str) -> String {
+    format!("refs/heads/{branch}")
 }
 
 /// What names the run in the message of a commit.
@@ -99,9 +130,10 @@ async fn branch_of(task: &ForgeOfTask) -> Result<String, ToolError> {
     if pull.state != PullState::Open {
         return Err(refused(&format!("pull request {number} is not open")));
     }
-    if pull.head_branch == pull.base_branch {
+    let head_repo = pull.head_repo.as_deref();
+    if !head_repo.is_some_and(|name| name.eq_ignore_ascii_case(task.repo.as_str())) {
         return Err(refused(&format!(
-            "the branch of pull request {number} has the name of the one that it changes: it comes from a fork"
+            "pull request {number} comes from a fork, and no work is pushed there; say so in the report"
         )));
     }
     Ok(pull.head_branch)
@@ -139,4 +171,15 @@ fn done(branch: &str, commit: &str, when: &str) -> ToolOutcome {
         value: format!("commit {commit} on {branch}"),
     };
     ToolOutcome::done(said.clone(), said.into_bytes(), vec![fact])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_branch_of_a_run_ends_with_the_random_digits_of_its_id() {
+        let run_id = Uuid::from_u128(0x0197_c1d2_0000_7000_8000_0000_0a1b_2c3d);
+        assert_eq!(branch_of_run("fix/5-slow-list", run_id), "fix/5-slow-list-0a1b2c3d");
+    }
 }

@@ -198,11 +198,13 @@ pub(super) fn state_of(execution: &Execution) -> Result<RepositoryState, Stop> {
 
 /// Which earlier commit with the same files is named again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reuse {
+pub(super) enum Reuse<'a> {
     /// The last one that was made here.
     Last,
     /// The head, and what was pushed to the run's ref: unfinished work gets a commit of its own once it is accepted.
     Accepted,
+    /// The head, and this start of the run: what goes to a branch of the forge is on top of that branch.
+    Branch(&'a str),
 }
 
 /// A commit of the workspace on top of the head, and the workspace that it has.
@@ -210,7 +212,7 @@ pub(super) async fn commit(
     run: &LeasedRun,
     (git, clone): (&Git, &CloneFolder),
     head: &str,
-    (message, reuse): (String, Reuse),
+    (message, reuse): (String, Reuse<'_>),
 ) -> Result<(String, Arc<Manifest>), GitFailure> {
     let now = snapshots::snapshot(run, Reach::NotIgnored).await?;
     let Some(last) = clone.committed() else {
@@ -222,6 +224,7 @@ pub(super) async fn commit(
     let is_named_again = match reuse {
         Reuse::Last => true,
         Reuse::Accepted => last.commit == head || last.commit == clone.remote().run,
+        Reuse::Branch(start) => last.commit == head || last.commit == start,
     };
     let commit = if changed.is_empty() && is_named_again {
         last.commit
