@@ -134,7 +134,8 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
 fn computes_names(text: &str) -> bool {
     let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     let is_computed = |rest: &str| rest.trim_start_matches(is_of_name).starts_with('$');
-    ["$(", "${"].iter().any(|open| text.split(open).skip(1).any(is_computed))
+    let mut opened = ["$(", "${"].iter().flat_map(|open| text.match_indices(open));
+    opened.any(|(at, open)| text.get(at + open.len()..).is_some_and(is_computed))
 }
 
 /// Whether a variable with any plain value is one of the new rules alone: programs read none of that name from their
