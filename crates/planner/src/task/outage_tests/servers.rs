@@ -35,9 +35,6 @@ async fn the_same_issue_of_two_servers_is_two_tasks(pool: PgPool) {
     assert_ne!(one[0].run_id, other[0].run_id);
     let stored = task(planner, other[0].run_id).await;
     assert_eq!(stored.subject.server, "code.example:3000");
-    // A forge may name itself by the address of a request, which no configured forge has.
-    let third = take(planner, "issues", &issue("localhost:3000", "assigned", 1)).await;
-    assert_eq!(states(&third), [Existed]);
     // What one of them withdraws stays at the other one.
     take(planner, "issues", &issue("GIT.example", "unassigned", 2)).await;
     assert!(task(planner, one[0].run_id).await.is_superseded);
