@@ -95,6 +95,46 @@ async fn the_clock_of_a_step_stands_still_from_the_end_of_a_lease_that_expired(p
     assert_eq!(late(&pool, &first, 175).await, [WAIT]);
 }
 
+/// Extends a lease until a time.
+async fn beat_until(pool: &PgPool, lease: &WaitLease, seconds: std::ops::RangeInclusive<i64>) {
+    let beats = store::WaitHeartbeats::start(pool.clone());
+    for second in seconds.step_by(5) {
+        beats.extend(vec![held(lease)], later(second)).await.unwrap();
+    }
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_late_release_leaves_the_time_behind_the_expiry_out_of_the_clock(pool: PgPool) {
+    let limited = |wait| Wait { step_index: Some(0), step_deadline_s: Some(60), ..wait };
+    waiting_as(&pool, limited).await;
+    // The lease ends at 25, no scan finds that, and its holder gives it back at 125.
+    let first = lease(&pool, 15).await;
+    assert!(store::release_wait(&pool, &held(&first), later(125)).await.unwrap());
+    let second = lease(&pool, 135).await;
+    assert_eq!(unleased(&pool, &second).await, 115, "5 before the lease, and 25 to 135");
+    beat_until(&pool, &second, 140..=185).await;
+    assert_eq!(late(&pool, &second, 184).await, Vec::<Uuid>::new());
+    assert_eq!(late(&pool, &second, 185).await, [WAIT], "its time was over at 70");
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_pause_behind_an_expiry_leaves_the_time_between_out_of_the_clock(pool: PgPool) {
+    let limited = |wait| Wait { step_index: Some(0), step_deadline_s: Some(60), ..wait };
+    let row = waiting_as(&pool, limited).await;
+    // The lease ends at 25, and no scan finds that before the pause.
+    lease(&pool, 15).await;
+    let wait = Wait::new(Uuid::from_u128(78), WaitingOn::Operator, later(125), "resume".to_owned());
+    let row = applied(&pool, at(&row, 125, |draft| draft.pause(&graph(1), wait, "paused"))).await;
+    applied(&pool, at(&row, 225, |draft| draft.resume(&graph(1), "on"))).await;
+    let kind = WaitKind::Decision;
+    store::offered_namespaces(&mut dedicated(&pool), kind, later(235)).await.unwrap();
+    let second = lease(&pool, 235).await;
+    assert_eq!(unleased(&pool, &second).await, 115, "5, 25 to 125, and 225 to 235");
+    beat_until(&pool, &second, 240..=285).await;
+    assert_eq!(late(&pool, &second, 284).await, Vec::<Uuid>::new());
+    assert_eq!(late(&pool, &second, 285).await, [WAIT], "the pause lasted 100 s");
+}
+
 #[sqlx::test(migrations = "./migrations")]
 async fn the_time_in_which_no_participant_has_leased_a_wait_is_counted(pool: PgPool) {
     waiting(&pool).await;

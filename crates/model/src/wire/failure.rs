@@ -337,6 +337,12 @@ mod tests {
                 false,
             ),
             (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000"}}"#,
+                "model_context_too_long",
+                false,
+            ),
+            (
                 529,
                 r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
                 "model_overloaded",
@@ -399,6 +405,11 @@ mod tests {
             ("max_tokens is too large", Some(50_000)),
             ("max_tokens is not supported, use max_completion_tokens", None),
             ("This model's maximum context length is 4096 tokens; max_tokens is too large", None),
+            (
+                "input length and `max_tokens` exceed context limit: 199759 + 100000 > 200000, decrease input length or \
+                 `max_tokens` and try again",
+                None,
+            ),
             ("temperature is too high", None),
         ] {
             let body = serde_json::json!({"error": {"message": said}}).to_string();

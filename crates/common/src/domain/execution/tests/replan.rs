@@ -11,6 +11,7 @@ use crate::domain::plan::{Plan, PlanStep};
 use crate::domain::step::StepState;
 use crate::domain::stop::WaitingOn;
 use chrono::{DateTime, TimeDelta, Utc};
+use std::sync::Arc;
 use uuid::Uuid;
 
 fn now() -> DateTime<Utc> {
@@ -99,4 +100,28 @@ fn a_call_under_way_and_a_question_to_a_person_stay() {
     let after = replan(&execution, &graph);
     let states: Vec<StepState> = after.step_states().collect();
     assert_eq!(states, [StepState::Waiting, StepState::Ready, StepState::Waiting]);
+}
+
+#[test]
+fn the_hint_of_a_repair_stays_with_further_attempts_and_names_the_last_failure() {
+    let (mut execution, _) = waiting();
+    let refused = "The verdict on your work was refused, so this step begins again in the workspace as it is. \
+                   Repair what failed: tests-pass";
+    let failed =
+        "An earlier attempt of this step failed, so it begins again in the workspace as it is:";
+    let mut next = |hint: &str, failure: Option<&str>| {
+        let step = Arc::make_mut(&mut execution.steps[0]);
+        step.hint = hint.to_owned();
+        step.state = if failure.is_some() { StepState::Failed } else { StepState::Waiting };
+        step.reason = failure.unwrap_or_default().to_owned();
+        Draft::new(execution.clone(), actor(), now()).hint_of_next_attempt(0)
+    };
+    assert_eq!(next("", None), "");
+    assert_eq!(next("", Some("x")), format!("{failed} x"));
+    assert_eq!(next(refused, None), refused, "the work was lost, or another plan begins it anew");
+    let once = next(refused, Some("x"));
+    assert_eq!(once, format!("{refused}\n{failed} x"));
+    assert_eq!(next(&once, Some("y")), format!("{refused}\n{failed} y"));
+    let first = next("", Some("x"));
+    assert_eq!(next(&first, Some("y")), format!("{failed} y"));
 }
