@@ -94,6 +94,8 @@ async fn a_planner_that_ends_while_it_gives_or_reminds_leaves_the_rest_to_the_ne
     let given = stage.caused_by(&waiting, 1).await?;
     let [given] = given.as_slice() else { anyhow::bail!("{given:#?}") };
     ensure!(given.assignee == OTHER, "{given:#?}");
+    // Until its run is made no clock runs, and making it starts the clock anew.
+    stage.wait_for(&given.run_id, "at work", |task| task.remind_at.is_some()).await?;
 
     planner_that_ends_at(&mut stage, "planner.before_reminder:1").await?;
     let pool = stage.deployment.database.pool().await?;
