@@ -21,7 +21,7 @@ const INTRODUCTION: &str = "\
 
 <!-- Written by `UPDATE_DOCS=1 cargo test -p surety-common --test api_page`; edits are lost. -->
 
-This page lists every call, message and enum of the gRPC package `surety.v1`, with an example of each call.
+Use this page to write a client. It lists every call, message and enum of the gRPC package `surety.v1`, with an example of each call.
 `GetServerInfo` says what a service serves. [errors.md](errors.md) lists the codes of errors.
 
 Planner, executor and acceptgate listen on `127.0.0.1:7401`, `:7402` and `:7403` unless they are configured

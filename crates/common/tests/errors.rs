@@ -15,6 +15,8 @@ const INTRODUCTION: &str = "\
 
 <!-- Written by `UPDATE_DOCS=1 cargo test -p surety-common --test errors`; edits are lost. -->
 
+Use this page to find what an error code means and what to do about it.
+
 Every gRPC error carries `google.rpc.ErrorInfo` with `domain` `surety` and one of the codes below as
 its `reason`, in upper case: `steps_empty` is `STEPS_EMPTY`, the member `ERROR_REASON_STEPS_EMPTY` of
 `surety.v1.ErrorReason`. Its metadata holds `advice` and, where a field is at fault, `field`. Where they fit,

@@ -64,7 +64,7 @@ impl Gate {
                 return Err(fault);
             }
             let pause = pauses.next();
-            tracing::warn!(%run_id, %fault, retry_in_ms = pause.as_millis(), "waiting for the gate");
+            tracing::warn!(%run_id, %fault, retry_in_ms = pause.as_millis(), "executor: waiting for the gate");
             tokio::time::sleep(pause).await;
         }
     }

@@ -11,7 +11,7 @@ const INTRODUCTION: &str = "\
 
 <!-- Written by `UPDATE_DOCS=1 cargo test -p surety-executor --test tools_page`; edits are lost. -->
 
-What every executor can do for a step. `ListTools` answers the same, with the whole JSON Schema of each
+Use this page to find the tools that every executor has, with their arguments and limits. `ListTools` answers the same, with the whole JSON Schema of each
 tool's arguments. Paths are relative to the run's workspace and cannot leave it. A call may take 20 s
 where nothing else is said, one that walks the workspace 60 s; after a timeout the next call like it gets
 twice as long, up to 160 s. The operator may set another default for commands, and a run a limit

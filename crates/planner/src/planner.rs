@@ -54,9 +54,9 @@ pub(crate) struct Keys {
     pub(crate) trust: Option<Arc<dyn TrustSource>>,
 }
 
-/// What a planner is told about its database and its process.
+/// Which database a planner serves, and from where.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct ShardIdentity {
     /// The shard index of the database.
     pub(crate) shard_index: usize,
     /// The database's name in messages.
@@ -77,12 +77,12 @@ pub(crate) struct TaskSetup {
 impl Planner {
     pub(crate) fn start(
         pool: PgPool,
-        place: Place,
+        shard: ShardIdentity,
         tasks: TaskSetup,
         keys: Keys,
         shutdown: CancellationToken,
     ) -> Self {
-        let Place { shard_index, whose, host_label } = place;
+        let ShardIdentity { shard_index, whose, host_label } = shard;
         let TaskSetup { rules, escalations } = tasks;
         let signing = keys.signing.clone();
         let waker = Waker::start(pool.clone());

@@ -460,7 +460,7 @@ fn whose(namespaces: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planner::{Keys, Place, TaskSetup};
+    use crate::planner::{Keys, ShardIdentity, TaskSetup};
     use sqlx::postgres::PgPoolOptions;
 
     fn named(namespaces: &[&str], url: &str) -> NamespaceDatabase {
@@ -473,9 +473,9 @@ mod tests {
         let primary_url = "postgres://127.0.0.1:1/primary";
         let pool = PgPoolOptions::new().connect_lazy(primary_url).unwrap();
         let (whose, host_label) = ("the primary one".into(), "here".into());
-        let place = Place { shard_index: PRIMARY_SHARD, whose, host_label };
+        let shard = ShardIdentity { shard_index: PRIMARY_SHARD, whose, host_label };
         let (tasks, keys) = (TaskSetup::for_tests(), Keys::default());
-        let primary = Planner::start(pool, place, tasks, keys, CancellationToken::new());
+        let primary = Planner::start(pool, shard, tasks, keys, CancellationToken::new());
         let databases = [
             named(&["a", "b"], "postgres://127.0.0.1:1/ab"),
             named(&["c"], primary_url),

@@ -1,7 +1,7 @@
 //! Background work in each database.
 
 use crate::depths::Depths;
-use crate::planner::{Keys, Place, Planner, TaskSetup};
+use crate::planner::{Keys, Planner, ShardIdentity, TaskSetup};
 use crate::task;
 use crate::webhook::Webhooks;
 use crate::{mail, retention, scan};
@@ -40,17 +40,17 @@ impl Upkeep {
         // Before the first run is created, so that its partition exists.
         retention::prepare(&pool, clock::now_at(shard_index), self.retention).await;
         tokio::spawn(keep_registered(self.keys.signing.clone(), pool.clone(), shutdown.clone()));
-        let place = Place { shard_index, whose, host_label: self.host_label.clone() };
+        let shard = ShardIdentity { shard_index, whose, host_label: self.host_label.clone() };
         let (tasks, keys) = (self.tasks.clone(), self.keys.clone());
-        Arc::new(Planner::start(pool, place, tasks, keys, shutdown))
+        Arc::new(Planner::start(pool, shard, tasks, keys, shutdown))
     }
 
     /// Runs until the process shuts down.
     pub(crate) async fn go_on(self, planner: Arc<Planner>) {
         let forgetting = retention::run(Arc::clone(&planner), self.retention);
-        let telling = self.webhooks.run(Arc::clone(&planner));
+        let webhooks = self.webhooks.run(Arc::clone(&planner));
         let tasks = task::upkeep::run(Arc::clone(&planner));
         let mail = mail::run(Arc::clone(&planner));
-        tokio::join!(forgetting, telling, tasks, mail, scan::run(planner, self.depths));
+        tokio::join!(forgetting, webhooks, tasks, mail, scan::run(planner, self.depths));
     }
 }

@@ -128,3 +128,36 @@ async fn run_package_over_tls(package: &str) -> Result<()> {
 async fn a_typescript_client_meets_every_outcome() -> Result<()> {
     run_client("typescript").await
 }
+
+/// What runs code in other languages: a script, its argument, and the skip that it notes itself.
+const SCRIPTS: [(&str, &str, &str); 6] = [
+    ("attestations.sh", "", "attestations: python3 is not installed\n"),
+    ("clients.sh", "python", ""),
+    ("clients.sh", "typescript", ""),
+    ("clients.sh", "python-package", ""),
+    ("stubs.sh", "python", ""),
+    ("stubs.sh", "typescript", ""),
+];
+
+#[test]
+fn what_runs_other_languages_is_skipped_without_them_and_fails_on_ci() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let found = ["/usr/bin/dirname", "/bin/dirname"].into_iter().find(|it| Path::new(it).exists());
+    std::os::unix::fs::symlink(found.context("no dirname")?, folder.path().join("dirname"))?;
+    for (script, language, note) in SCRIPTS {
+        let skips = tempfile::NamedTempFile::new()?;
+        for (ci, code) in [("", ABSENT), ("true", 1), ("1", 1)] {
+            let ended = std::process::Command::new("/bin/bash")
+                .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts").join(script))
+                .arg(language)
+                .env("PATH", folder.path())
+                .env("SURETY_TEST_SKIPS", skips.path())
+                .env("CI", ci)
+                .output()?;
+            let is_expected = ended.status.code() == Some(code);
+            ensure!(is_expected, "{script} {language}, CI={ci:?}: {ended:?}");
+        }
+        ensure!(std::fs::read_to_string(skips.path())? == note, "{script} {language}");
+    }
+    Ok(())
+}

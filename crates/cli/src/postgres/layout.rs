@@ -32,7 +32,7 @@ struct Lock(File);
 impl Drop for Lock {
     fn drop(&mut self) {
         if let Err(error) = self.0.unlock() {
-            tracing::warn!(%error, "the data folder's lock ends with this process");
+            tracing::warn!(%error, "postgres: the data folder's lock ends with this process");
         }
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures::stream::{self, Stream};
 use surety_common::wire::server::{ServeError, Server, Settings};
-use surety_common::wire::status::unimplemented;
 use surety_common::wire::v1;
 use surety_common::wire::v1::run_service_server::{RunService, RunServiceServer};
 use tokio::net::TcpListener;
@@ -79,14 +78,14 @@ impl RunService for Scripted {
         &self,
         _: Request<v1::CreateRunRequest>,
     ) -> Result<Response<v1::CreateRunResponse>, Status> {
-        Err(unimplemented("CreateRun"))
+        Err(Status::unimplemented("CreateRun"))
     }
 
     async fn fork_run(
         &self,
         _: Request<v1::ForkRunRequest>,
     ) -> Result<Response<v1::ForkRunResponse>, Status> {
-        Err(unimplemented("ForkRun"))
+        Err(Status::unimplemented("ForkRun"))
     }
 
     type GetOutputStream =
@@ -96,90 +95,90 @@ impl RunService for Scripted {
         &self,
         _: Request<v1::GetOutputRequest>,
     ) -> Result<Response<Self::GetOutputStream>, Status> {
-        Err(unimplemented("GetOutput"))
+        Err(Status::unimplemented("GetOutput"))
     }
 
     async fn list_receipts(
         &self,
         _: Request<v1::ListReceiptsRequest>,
     ) -> Result<Response<v1::ListReceiptsResponse>, Status> {
-        Err(unimplemented("ListReceipts"))
+        Err(Status::unimplemented("ListReceipts"))
     }
 
     async fn list_turns(
         &self,
         _: Request<v1::ListTurnsRequest>,
     ) -> Result<Response<v1::ListTurnsResponse>, Status> {
-        Err(unimplemented("ListTurns"))
+        Err(Status::unimplemented("ListTurns"))
     }
 
     async fn list_runs(
         &self,
         _: Request<v1::ListRunsRequest>,
     ) -> Result<Response<v1::ListRunsResponse>, Status> {
-        Err(unimplemented("ListRuns"))
+        Err(Status::unimplemented("ListRuns"))
     }
 
     async fn pause_run(
         &self,
         _: Request<v1::PauseRunRequest>,
     ) -> Result<Response<v1::PauseRunResponse>, Status> {
-        Err(unimplemented("PauseRun"))
+        Err(Status::unimplemented("PauseRun"))
     }
 
     async fn resume_run(
         &self,
         _: Request<v1::ResumeRunRequest>,
     ) -> Result<Response<v1::ResumeRunResponse>, Status> {
-        Err(unimplemented("ResumeRun"))
+        Err(Status::unimplemented("ResumeRun"))
     }
 
     async fn cancel_run(
         &self,
         _: Request<v1::CancelRunRequest>,
     ) -> Result<Response<v1::CancelRunResponse>, Status> {
-        Err(unimplemented("CancelRun"))
+        Err(Status::unimplemented("CancelRun"))
     }
 
     async fn list_waits(
         &self,
         _: Request<v1::ListWaitsRequest>,
     ) -> Result<Response<v1::ListWaitsResponse>, Status> {
-        Err(unimplemented("ListWaits"))
+        Err(Status::unimplemented("ListWaits"))
     }
 
     async fn answer_question(
         &self,
         _: Request<v1::AnswerQuestionRequest>,
     ) -> Result<Response<v1::AnswerQuestionResponse>, Status> {
-        Err(unimplemented("AnswerQuestion"))
+        Err(Status::unimplemented("AnswerQuestion"))
     }
 
     async fn resolve_confirmation(
         &self,
         _: Request<v1::ResolveConfirmationRequest>,
     ) -> Result<Response<v1::ResolveConfirmationResponse>, Status> {
-        Err(unimplemented("ResolveConfirmation"))
+        Err(Status::unimplemented("ResolveConfirmation"))
     }
 
     async fn revoke_grant(
         &self,
         _: Request<v1::RevokeGrantRequest>,
     ) -> Result<Response<v1::RevokeGrantResponse>, Status> {
-        Err(unimplemented("RevokeGrant"))
+        Err(Status::unimplemented("RevokeGrant"))
     }
 
     async fn extend_budget(
         &self,
         _: Request<v1::ExtendBudgetRequest>,
     ) -> Result<Response<v1::ExtendBudgetResponse>, Status> {
-        Err(unimplemented("ExtendBudget"))
+        Err(Status::unimplemented("ExtendBudget"))
     }
 
     async fn export_receipts(
         &self,
         _: Request<v1::ExportReceiptsRequest>,
     ) -> Result<Response<Self::ExportReceiptsStream>, Status> {
-        Err(unimplemented("ExportReceipts"))
+        Err(Status::unimplemented("ExportReceipts"))
     }
 }

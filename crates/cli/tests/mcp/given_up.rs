@@ -6,7 +6,6 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::wire::server::{Server, Settings};
-use surety_common::wire::status::unimplemented;
 use surety_common::wire::v1;
 use surety_common::wire::v1::executor_service_server::{ExecutorService, ExecutorServiceServer};
 use tokio::net::TcpListener;
@@ -62,21 +61,21 @@ impl ExecutorService for Executor {
         &self,
         _: Request<v1::ParseDecisionRequest>,
     ) -> Result<Response<v1::ParseDecisionResponse>, Status> {
-        Err(unimplemented("ParseDecision"))
+        Err(Status::unimplemented("ParseDecision"))
     }
 
     async fn submit_decision(
         &self,
         _: Request<v1::SubmitDecisionRequest>,
     ) -> Result<Response<v1::SubmitDecisionResponse>, Status> {
-        Err(unimplemented("SubmitDecision"))
+        Err(Status::unimplemented("SubmitDecision"))
     }
 
     async fn record_receipt(
         &self,
         _: Request<v1::RecordReceiptRequest>,
     ) -> Result<Response<v1::RecordReceiptResponse>, Status> {
-        Err(unimplemented("RecordReceipt"))
+        Err(Status::unimplemented("RecordReceipt"))
     }
 }
 

@@ -7,7 +7,7 @@ use super::settings::{Group, Setting, settings};
 const INTRODUCTION: &str = "\
 # Configuration
 
-Each setting has a flag and an environment variable; the flag wins. `surety up` takes the \
+Use this page to find the flag, the variable and the limits of each setting. The flag wins over the variable. `surety up` takes the \
 settings of all three services. `surety config check` prints the effective values and the source \
 of each, without secrets.
 

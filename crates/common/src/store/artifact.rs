@@ -50,7 +50,7 @@ pub async fn keep(pool: &PgPool, run_id: Uuid, artifact: Artifact<'_>) -> Result
         match within_at_most(patience, store(pool, run_id, artifact)).await {
             Err(error) if error.is_transient() => {
                 let bytes = artifact.body.len();
-                tracing::warn!(%run_id, %error, bytes, "waiting for disk space in the database to store an output");
+                tracing::warn!(%run_id, %error, bytes, "store: waiting for disk space in the database to store an output");
                 tokio::time::sleep(pauses.next().unwrap_or(ANSWER)).await;
             }
             known => return known,

@@ -281,7 +281,7 @@ impl Changes {
             Err(error) => {
                 if let Some(job) = batch.pop().and_then(|mut chain| chain.pop()) {
                     let run_id = job.commit.write.execution.run_id;
-                    tracing::error!(%run_id, %error, "the database refused a change; the run's turn is lost");
+                    tracing::error!(%run_id, %error, "store: the database refused a change; the run's turn is lost");
                     job.commit.pipeline.end();
                     reply(job.reply, Err(error));
                 }
@@ -341,7 +341,7 @@ async fn write_until_known(
             Err(error) if error.is_transient() => {
                 in_doubt = true;
                 let pause = pauses.next().unwrap_or(Duration::from_secs(2));
-                tracing::warn!(%error, changes = batch.len(), "waiting for the database to write");
+                tracing::warn!(%error, changes = batch.len(), "store: waiting for the database to write");
                 tokio::time::sleep(pause).await;
             }
             known => return known,

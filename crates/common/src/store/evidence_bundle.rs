@@ -38,7 +38,7 @@ const LARGE_AT_ONCE: usize = 2;
 
 /// One row of `bundles.sql`: the columns of the journal as arrays, one element per row.
 #[derive(FromRow)]
-struct CaseRow {
+struct BundleRow {
     #[sqlx(flatten)]
     run: RunRow,
     sequences: Vec<i64>,
@@ -58,7 +58,7 @@ struct Check<'k> {
     beside: PlansAndVerdicts,
 }
 
-impl CaseRow {
+impl BundleRow {
     /// A check of the signatures of the rows in the bundle, with the plans and the verdicts beside them.
     fn verifier<'k>(
         &self,
@@ -205,7 +205,7 @@ impl EvidenceBundles {
     ) -> Result<Option<EvidenceBundle>, StoreError> {
         let question = (run_id, self.trust.is_some());
         let Some(row) = self.beginnings.ask(question).await?.pop() else { return Ok(None) };
-        let row = CaseRow::from_row(&row)?;
+        let row = BundleRow::from_row(&row)?;
         let keys = self.trust.as_ref().map(|trust| trust.trusted());
         // Only runs in these namespaces are tasks: other runs make no further query.
         let (task, unreadable) = match is_task_namespace(row.run.namespace()) {

@@ -227,12 +227,12 @@ pub async fn import_patiently(
     match pool::patiently(import).await {
         Ok(0) => Ok(()),
         Ok(imported) => {
-            tracing::info!(imported, "tokens of the token file were stored");
+            tracing::info!(imported, "store: tokens of the token file were stored");
             Ok(())
         }
         Err(error) if error.is_denied() => {
             tracing::info!(
-                "the database role of this service stores no tokens; the planner stores those of its file"
+                "store: the database role of this service stores no tokens; the planner stores those of its file"
             );
             Ok(())
         }

@@ -43,7 +43,7 @@ pub async fn connect_with_patience(url: &str, size: PoolSize) -> Result<PgPool, 
         )
         .when(StoreError::is_transient)
         .notify(|error, delay| {
-            tracing::warn!(%error, retry_in_ms = delay.as_millis(), "waiting for the database to accept connections");
+            tracing::warn!(%error, retry_in_ms = delay.as_millis(), "store: waiting for the database to accept connections");
         })
         .await
 }

@@ -251,7 +251,7 @@ where
     read.retry(backoff())
     .when(StoreError::is_transient)
     .notify(|error, delay| {
-        tracing::warn!(%error, retry_in_ms = delay.as_millis(), "waiting for the database to read");
+        tracing::warn!(%error, retry_in_ms = delay.as_millis(), "store: waiting for the database to read");
     })
     .await
 }

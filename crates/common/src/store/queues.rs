@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_is_due_soon_while_slots_are_free_and_each_second_while_none_is() {
+    fn a_claim_is_due_soon_while_slots_are_free_and_each_second_while_none_is() {
         use Scan::{Due, Fresh, Recent};
         let queues = queues(&[("a", 0)]);
         let cases = [

@@ -382,7 +382,7 @@ fn join(span: Span, traceparent: &str) -> Span {
             span.record("trace_id", tracing::field::display(parent.trace_id));
         }
         Err(error) => {
-            tracing::warn!(parent: &span, traceparent, %error, "the stored traceparent is invalid; the work starts a separate trace")
+            tracing::warn!(parent: &span, traceparent, %error, "telemetry: the stored traceparent is invalid; the work starts a separate trace")
         }
     }
     span

@@ -104,12 +104,6 @@ pub fn with_error_info(status: Status) -> Status {
     complete
 }
 
-/// The answer to a method that the service does not implement; `rpc` is the method's name.
-pub fn unimplemented(rpc: &str) -> Status {
-    let message = format!("{rpc} is not served by this version; GetServerInfo names what is not");
-    to_status(&Fault::new(FaultCode::Unimplemented, message))
-}
-
 /// The answer of a service without a database to a call that stores state; `rpc` is its name.
 pub fn needs_database(rpc: &str) -> Status {
     let message = format!("{rpc} stores state, and this service has no database; set DATABASE_URL");

@@ -3,7 +3,6 @@
 use http::HeaderMap;
 
 const TRACEPARENT: &str = "traceparent";
-const TRACESTATE: &str = "tracestate";
 
 /// The trace and span of a call. Handlers find it in the request's extensions when the caller sent
 /// a valid one.
@@ -11,34 +10,22 @@ const TRACESTATE: &str = "tracestate";
 pub struct TraceContext {
     /// The header's text, such as `00-<32 hex digits>-<16 hex digits>-01`.
     traceparent: String,
-    /// Vendor data; empty without any.
-    tracestate: String,
 }
 
 impl TraceContext {
-    /// The context with these header values. None when the first is invalid, which the standard
-    /// treats as absent.
-    pub fn new(traceparent: &str, tracestate: &str) -> Option<Self> {
-        is_valid(traceparent).then(|| Self {
-            traceparent: traceparent.to_owned(),
-            tracestate: tracestate.to_owned(),
-        })
+    /// The context with this header value. None when it is invalid, which the standard treats as absent.
+    pub fn new(traceparent: &str) -> Option<Self> {
+        is_valid(traceparent).then(|| Self { traceparent: traceparent.to_owned() })
     }
 
     /// The context that came with a request.
     pub fn from_headers(headers: &HeaderMap) -> Option<Self> {
-        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        Self::new(text(TRACEPARENT)?, text(TRACESTATE).unwrap_or_default())
+        Self::new(headers.get(TRACEPARENT)?.to_str().ok()?)
     }
 
     /// The `traceparent` header's text.
     pub fn traceparent(&self) -> &str {
         &self.traceparent
-    }
-
-    /// The `tracestate` header's text; empty when there was none.
-    pub fn tracestate(&self) -> &str {
-        &self.tracestate
     }
 
     /// The trace's id, 32 hex digits.
@@ -78,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_valid_context_names_its_trace_and_span() {
-        let context = TraceContext::new(GOOD, "").unwrap();
+        let context = TraceContext::new(GOOD).unwrap();
         assert_eq!(context.trace_id(), "4bf92f3577b34da6a3ce929d0e0e4736");
         assert_eq!(context.span_id(), "00f067aa0ba902b7");
     }
@@ -91,7 +78,7 @@ mod tests {
         let upper = GOOD.to_uppercase();
         let version_ff = GOOD.replacen("00", "ff", 1);
         for bad in ["", "00", &zero_trace, &zero_span, &later_parts, &upper, &version_ff, "é-é"] {
-            assert_eq!(TraceContext::new(bad, ""), None, "{bad}");
+            assert_eq!(TraceContext::new(bad), None, "{bad}");
         }
     }
 
@@ -100,7 +87,6 @@ mod tests {
         let mut headers = HeaderMap::new();
         assert_eq!(TraceContext::from_headers(&headers), None);
         headers.insert(TRACEPARENT, GOOD.parse().unwrap());
-        headers.insert(TRACESTATE, "vendor=1".parse().unwrap());
-        assert_eq!(TraceContext::from_headers(&headers), TraceContext::new(GOOD, "vendor=1"));
+        assert_eq!(TraceContext::from_headers(&headers), TraceContext::new(GOOD));
     }
 }

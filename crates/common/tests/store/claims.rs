@@ -85,7 +85,7 @@ async fn the_most_urgent_then_the_oldest_are_taken_up_first_and_no_more_than_wan
 }
 
 #[sqlx::test(migrations = "./migrations")]
-async fn every_lane_is_found_by_a_process_that_knows_none(pool: PgPool) {
+async fn every_priority_queue_is_found_by_a_process_that_knows_none(pool: PgPool) {
     let mut id = 0;
     for namespace in ["a", "b", "B", "ä", "中", "a.b"] {
         for priority in [i16::MIN, -1, 0, 7, i16::MAX] {
@@ -126,7 +126,7 @@ async fn where_nothing_waits_nothing_more_is_asked_for(pool: PgPool) {
 }
 
 #[sqlx::test(migrations = "./migrations")]
-async fn a_lane_that_came_up_later_is_found_by_a_look_and_there_may_be_more_than_one_lists(
+async fn a_queue_that_came_up_later_is_found_by_a_claim_and_there_may_be_more_than_one_lists(
     pool: PgPool,
 ) {
     let mut queues = Queues::default();
@@ -371,7 +371,7 @@ async fn a_run_on_a_folder_is_claimed_and_taken_over_on_its_host_only(pool: PgPo
 }
 
 #[sqlx::test(migrations = "./migrations")]
-async fn runs_that_are_left_alone_are_no_reason_to_look(pool: PgPool) {
+async fn runs_that_are_left_alone_are_no_reason_to_claim(pool: PgPool) {
     let me = Uuid::from_u128(21);
     store::register(&mut dedicated(&pool), me, ("e", "h"), 4, now()).await.unwrap();
     leased(&pool, 1, 22).await;

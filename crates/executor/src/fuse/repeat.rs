@@ -105,6 +105,7 @@ impl RepeatCycle {
     }
 
     /// How many consecutive turns equalled the one before.
+    #[cfg(test)]
     pub fn streak(&self) -> u32 {
         self.streaks.first().copied().unwrap_or_default()
     }

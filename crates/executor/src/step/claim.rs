@@ -24,7 +24,7 @@ use uuid::Uuid;
 const AFTER_ERROR: Duration = Duration::from_millis(500);
 
 /// The pause before the next scan for queues after a recent one.
-const BEFORE_LOOK: Duration = Duration::from_millis(50);
+const BEFORE_CLAIM: Duration = Duration::from_millis(50);
 
 /// The time limit to end cancelled calls and to write runs back, if the database is available.
 const CUT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -86,7 +86,7 @@ impl Claimer {
                 // Checked first: a draining executor claims nothing.
                 biased;
                 () = self.engine.drain.cancelled() => break,
-                () = self.next_look(&mut wakeups, found) => {}
+                () = self.next_claim(&mut wakeups, found) => {}
             }
         }
         self.hand_back().await
@@ -124,7 +124,7 @@ impl Claimer {
     }
 
     /// Waits until there may be a run to claim, and then for a free slot.
-    async fn next_look(
+    async fn next_claim(
         &self,
         wakeups: &mut broadcast::Receiver<Topic>,
         found: Result<Found, StoreError>,
@@ -132,7 +132,7 @@ impl Claimer {
         match found {
             Ok(Found::More) => {}
             Ok(Found::All) => self.woken(wakeups).await,
-            Ok(Found::Unsure) => drop(timeout(BEFORE_LOOK, self.woken(wakeups)).await),
+            Ok(Found::Unsure) => drop(timeout(BEFORE_CLAIM, self.woken(wakeups)).await),
             Err(error) => {
                 tracing::warn!(%error, "claimer: a claim failed; retrying");
                 drop(timeout(AFTER_ERROR, self.woken(wakeups)).await);

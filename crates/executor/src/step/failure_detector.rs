@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_are_noticed_at_the_first_look_after_the_limit() {
+    fn the_dead_are_noticed_at_the_first_heartbeat_after_the_limit() {
         let mut detector = FailureDetector::new(INTERVAL, LIMIT);
         assert_eq!(detector.observe(moments(0), time(0), &[owner(-700)]), []);
         assert_eq!(noticed_at(&mut detector, 1000, 0), Some(11_000));

@@ -90,7 +90,9 @@ impl Heartbeat {
             ticks.tick().await;
             match self.run_once(self.engine.now()).await {
                 Ok(found) => drop(said.send_replace(found)),
-                Err(error) => tracing::warn!(%error, "the heartbeat was not written"),
+                Err(error) => {
+                    tracing::warn!(%error, "executor: the heartbeat was not written; the next one follows")
+                }
             }
         }
     }

@@ -233,7 +233,7 @@ async fn caught<T>(run: &LeasedRun, work: impl Future<Output = T>) -> Result<T, 
     AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
         let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
         let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        tracing::error!(run_id = %run.spec.id, panic = said, "the work on a run panicked");
+        tracing::error!(run_id = %run.spec.id, panic = said, "executor: the work on a run panicked; the run ends with internal_error, please report it");
         Ended::Panicked
     })
 }

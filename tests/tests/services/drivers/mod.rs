@@ -11,6 +11,7 @@ use scenarios::{Scenario, scenarios};
 use serde_json::json;
 use socket::{Mind, Participant, Says, Thinking};
 use std::sync::Arc;
+use std::time::Duration;
 use surety_common::config::{CommonConfig, ExecutorConfig, ModelDriverConfig};
 use surety_common::domain::decision::Usage;
 use surety_common::domain::run::DriverKind;
@@ -87,29 +88,10 @@ impl Executor {
     }
 }
 
-/// Creates a run that the driver over the socket decides. No call creates one yet, so it is created
-/// as a script while no executor runs, and the row is changed. So is the limit that only such a driver
-/// reaches, which CreateRun refuses.
-async fn create_driven(
-    deployment: &Deployment,
-    pool: &sqlx::PgPool,
-    mut request: v1::CreateRunRequest,
-) -> Result<Uuid> {
-    let limits = request.limits.as_mut();
-    let max_thinking_only = limits.and_then(|limits| limits.max_thinking_only.take());
-    let run_id: Uuid = deployment.create_run(request).await?.id.parse()?;
-    sqlx::query(
-        "update run
-         set driver = 'remote',
-             limits = case when $2::bigint is null then limits
-                 else (limits::jsonb || jsonb_build_object('max_thinking_only', $2::bigint))::json end
-         where id = $1",
-    )
-    .bind(run_id)
-    .bind(max_thinking_only.map(i64::from))
-    .execute(pool)
-    .await?;
-    Ok(run_id)
+/// Creates a run that a driver outside the executor decides.
+async fn create_driven(deployment: &Deployment, request: v1::CreateRunRequest) -> Result<Uuid> {
+    let request = v1::CreateRunRequest { driver: v1::Driver::Remote.into(), ..request };
+    Ok(deployment.create_run(request).await?.id.parse()?)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -128,8 +110,11 @@ async fn every_rule_for_replies_acts_for_a_driver_that_replies_later_in_raw_text
             limits: Some(limits),
             ..request(&scenario.plan, &workspace.to_string_lossy())
         };
-        let run_id = create_driven(&deployment, &pool, request).await?;
-        let says = scenario.says.iter().map(|text| Says::Text(text.clone()));
+        let run_id = create_driven(&deployment, request).await?;
+        let says = scenario.says.iter().enumerate().map(|(turn, text)| match scenario.slow_reply {
+            Some(slow) if slow == turn => Says::Late(Duration::from_secs(2), text.clone()),
+            Some(_) | None => Says::Text(text.clone()),
+        });
         mind.will_say(run_id, says.collect());
         runs.push((scenario, run_id, workspace));
     }
@@ -187,6 +172,31 @@ async fn play(
         _ => None,
     });
     ensure!(tokens.sum::<u64>() == 7 * scenario.recorded, "what the replies cost is recorded");
+    check_calls(scenario, &events)
+}
+
+/// Compares how long the commands of a scenario took, and what its scans found.
+pub(crate) fn check_calls(scenario: &Scenario, events: &[v1::Event]) -> Result<()> {
+    let receipts = |name: &'static str| {
+        events.iter().filter_map(move |event| match &event.kind {
+            Some(v1::event::Kind::Receipt(receipt)) if receipt.name == name => Some(receipt),
+            _ => None,
+        })
+    };
+    if !scenario.commands.is_empty() {
+        let commands: Vec<_> = receipts("run_command").collect();
+        ensure!(commands.len() == scenario.commands.len(), "{commands:#?}");
+        for (receipt, (least, below)) in commands.iter().zip(scenario.commands) {
+            let (start, end) =
+                (receipt.started_at.context("began")?, receipt.finished_at.context("ended")?);
+            let took = (end.seconds - start.seconds) * 1000
+                + i64::from(end.nanos - start.nanos) / 1_000_000;
+            ensure!(took >= least * 1000 && took < below * 1000, "{took} ms: {receipt:#?}");
+        }
+    }
+    for (receipt, words) in receipts("glob").zip(scenario.found) {
+        ensure!(receipt.summary.contains(words), "{receipt:#?}");
+    }
     Ok(())
 }
 
@@ -200,7 +210,7 @@ async fn while_a_driver_thinks_its_run_holds_no_slot_and_no_lease() -> Result<()
     mind.clone().serve(&socket)?;
     let workspace = folder.path().to_string_lossy().into_owned();
     let slow = plan(&[step("slow", &[], &[noop()])]);
-    let slow = create_driven(&deployment, &pool, request(&slow, &workspace)).await?;
+    let slow = create_driven(&deployment, request(&slow, &workspace)).await?;
     let done = json!({"action": "next_plan", "goal_check": "thought about it"}).to_string();
     mind.will_say(slow, vec![Says::AfterRelease(done)]);
     let executor = Executor::start(&deployment, 1).await?;

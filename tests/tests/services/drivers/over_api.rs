@@ -2,6 +2,7 @@
 
 use crate::drivers::scenarios::{Scenario, scenarios};
 use anyhow::{Context, Result, ensure};
+use std::time::Duration;
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, Agent, PERSON, Work, secret, token_file};
@@ -15,7 +16,6 @@ async fn every_rule_for_replies_acts_for_an_agent_that_submits_over_the_api() ->
     let environment = [("SURETY_TOKEN_FILE", path.as_str())];
     let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
     deployment.use_token(Token::new(&secret(PERSON))?);
-    let pool = deployment.database.pool().await?;
     let folder = tempfile::tempdir()?;
     let mut runs = Vec::new();
     for scenario in scenarios() {
@@ -26,7 +26,7 @@ async fn every_rule_for_replies_acts_for_an_agent_that_submits_over_the_api() ->
             limits: Some(limits),
             ..request(&scenario.plan, &workspace.to_string_lossy())
         };
-        let run_id = crate::drivers::create_driven(&deployment, &pool, request).await?.to_string();
+        let run_id = crate::drivers::create_driven(&deployment, request).await?.to_string();
         runs.push((scenario, run_id, workspace));
     }
     deployment.add_executor(&[]).await?;
@@ -64,6 +64,9 @@ async fn play(
         for word in told.flat_map(|(_, words)| *words) {
             ensure!(newest.text.contains(word), "turn {turn} was told {newest:?}");
         }
+        if scenario.slow_reply == Some(turn) {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
         let answer = agent.submit(&present, says).await?;
         let corrected = answer.outcome() == v1::TurnOutcome::Corrected;
         ensure!(!corrected || !answer.correction.is_empty(), "{answer:#?}");
@@ -86,5 +89,5 @@ async fn play(
     let events = deployment.events(run_id).await?;
     let turns = events.iter().filter(|event| matches!(event.kind, Some(v1::event::Kind::Turn(_))));
     ensure!(u64::try_from(turns.count())? == scenario.recorded, "each reply is one turn");
-    Ok(())
+    crate::drivers::check_calls(scenario, &events)
 }

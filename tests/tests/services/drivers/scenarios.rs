@@ -23,6 +23,12 @@ pub(crate) struct Scenario {
     pub(crate) answer: Option<&'static str>,
     /// Whom the run waits for in the end, other than a question's answer.
     pub(crate) blocks_on: Option<WaitingOn>,
+    /// Of each call of `run_command`, in order: the seconds that it takes at least, and fewer than which it takes.
+    pub(crate) commands: &'static [(i64, i64)],
+    /// What the summaries of the first receipts of the tool `glob` contain.
+    pub(crate) found: &'static [&'static str],
+    /// The reply, from 0, that the driver takes two seconds for.
+    pub(crate) slow_reply: Option<usize>,
 }
 
 fn one_step() -> Value {
@@ -43,6 +49,9 @@ fn of(name: &'static str, says: Vec<String>, ends: StopReason) -> Scenario {
         writes: false,
         answer: None,
         blocks_on: None,
+        commands: &[],
+        found: &[],
+        slow_reply: None,
     }
 }
 
@@ -67,7 +76,9 @@ fn repeated(text: &str, times: usize) -> Vec<String> {
 }
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    [decisions(), refusals(), silence(), repeats(), waits()].into_iter().flatten().collect()
+    let all =
+        [decisions(), refusals(), silence(), repeats(), interrupted_repeats(), times(), waits()];
+    all.into_iter().flatten().collect()
 }
 
 fn decisions() -> Vec<Scenario> {
@@ -219,6 +230,106 @@ fn repeats() -> Vec<Scenario> {
             limits: limits(),
             told: &[(9, &["same calls"])],
             ..of("three calls by turns", cycle(&["a", "b", "c"], 12), StopReason::RepeatCycle)
+        },
+    ]
+}
+
+/// Repetitions that are no cycle: after the reminder comes something else, the result is another one, or the todos are.
+fn interrupted_repeats() -> Vec<Scenario> {
+    let limits = || Limits { max_repeat_cycle: Some(3), ..Limits::default() };
+    let ended = |mut says: Vec<String>| {
+        says.extend([write(), next()]);
+        says
+    };
+    let count = "echo x >> count; wc -l < count";
+    let counting = call("run_command", json!({"argv": ["sh", "-c", count]}));
+    let todo =
+        |id: &str| call("todo", json!({"add": [{"id": id, "content": id, "required": false}]}));
+    let with_todos: Vec<String> =
+        ["a", "b", "c", "d", "e", "f"].iter().flat_map(|id| [search("a"), todo(id)]).collect();
+    vec![
+        Scenario {
+            limits: limits(),
+            told: &[(4, &["same calls"]), (5, &[])],
+            writes: true,
+            ..of(
+                "another call after the reminder",
+                ended([repeated(&search("a"), 4), vec![search("b")]].concat()),
+                StopReason::Accepted,
+            )
+        },
+        Scenario {
+            limits: limits(),
+            told: &[(4, &[]), (5, &[])],
+            writes: true,
+            ..of(
+                "the same call with another result",
+                ended(repeated(&counting, 6)),
+                StopReason::Accepted,
+            )
+        },
+        Scenario {
+            limits: limits(),
+            told: &[(8, &[]), (11, &[])],
+            writes: true,
+            ..of("the same call for another todo", ended(with_todos), StopReason::Accepted)
+        },
+    ]
+}
+
+/// How long a call may take, which folders a scan skips, and a driver that takes its time.
+fn times() -> Vec<Scenario> {
+    // It runs out of time until the file is there.
+    let until = "test -e out.txt || sleep 60";
+    let command = || call("run_command", json!({"argv": ["sh", "-c", until], "timeout_s": 1}));
+    let remove = call("run_command", json!({"argv": ["rm", "out.txt"]}));
+    let make =
+        "mkdir -p src node_modules/p .git/x && touch src/a.txt node_modules/p/a.txt .git/x/a.txt";
+    let make = call("run_command", json!({"argv": ["sh", "-c", make]}));
+    vec![
+        Scenario {
+            // One second, doubled twice; a success; one second again.
+            commands: &[(1, 60), (2, 60), (4, 60), (0, 60), (0, 60), (1, 8)],
+            writes: true,
+            ..of(
+                "the time of a call doubles after a timeout and a success resets it",
+                vec![
+                    command(),
+                    command(),
+                    command(),
+                    write(),
+                    command(),
+                    remove,
+                    command(),
+                    write(),
+                    next(),
+                ],
+                StopReason::Accepted,
+            )
+        },
+        Scenario {
+            found: &["1 file"],
+            writes: true,
+            ..of(
+                "a scan skips what others put there",
+                vec![make, search("**/a.txt"), write(), next()],
+                StopReason::Accepted,
+            )
+        },
+        Scenario {
+            slow_reply: Some(1),
+            writes: true,
+            ..of("a reply that takes seconds", vec![write(), next()], StopReason::Accepted)
+        },
+        Scenario {
+            slow_reply: Some(0),
+            told: &[(1, &["Reminder"])],
+            writes: true,
+            ..of(
+                "a reply that takes seconds and decides nothing",
+                vec!["Let me see.".to_owned(), write(), next()],
+                StopReason::Accepted,
+            )
         },
     ]
 }

@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::{SuppliedReply, Wait};
 use surety_common::domain::journal::Actor;
@@ -34,6 +35,8 @@ pub(crate) enum Says {
     Text(String),
     /// This text, once [`Mind::release`] was called.
     AfterRelease(String),
+    /// This text, after this time.
+    Late(Duration, String),
 }
 
 /// What the driver will say, and what it was told, by run.
@@ -96,6 +99,10 @@ impl Mind {
         let text = match says {
             None => return Ok(()),
             Some(Says::Text(text)) => text,
+            Some(Says::Late(after, text)) => {
+                tokio::time::sleep(after).await;
+                text
+            }
             Some(Says::AfterRelease(text)) => {
                 self.released.subscribe().wait_for(|released| *released).await?;
                 text
@@ -134,7 +141,7 @@ impl Participant {
                 waits.filter(|wait| wait.waiting_on == WaitingOn::Driver).min_by_key(|w| w.id);
             match wait {
                 Some(wait) => self.think(run_id, wait).await?,
-                None => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+                None => tokio::time::sleep(Duration::from_millis(10)).await,
             }
         }
     }

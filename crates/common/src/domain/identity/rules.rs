@@ -177,7 +177,7 @@ const INTRODUCTION: &str = "\
 
 <!-- Written by `UPDATE_DOCS=1 cargo test -p surety-common --test authorization`; edits are lost. -->
 
-This page says which role may make which call. The services read the same table.
+Use this page to find which role may make which call. The services read the same table.
 
 How a call is decided:
 

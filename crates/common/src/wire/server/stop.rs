@@ -20,10 +20,12 @@ pub fn on_signal() -> std::io::Result<CancellationToken> {
                 _ = interrupt.recv() => {}
             }
             if stop.is_cancelled() {
-                tracing::warn!("received a second signal; the process ends at once");
+                tracing::warn!("server: received a second signal; the process ends at once");
                 std::process::exit(130);
             }
-            tracing::info!("shutting down: running work is drained and no new work is accepted");
+            tracing::info!(
+                "server: shutting down: running work is drained and no new work is accepted"
+            );
             stop.cancel();
         }
     });

@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::fault::{Fault, FaultCode, Reason};
 use crate::domain::identity::{Identity, Namespaces, Role};
 use crate::wire::client::{self, ServiceChannel};
-use crate::wire::status::{from_status, to_status, unimplemented};
+use crate::wire::status::{from_status, to_status};
 use crate::wire::token::Token;
 use crate::wire::trace::TraceContext;
 use axum::routing::get;
@@ -64,7 +64,7 @@ impl AcceptGateService for Sample {
         &self,
         _: tonic::Request<v1::VerifyReceiptsRequest>,
     ) -> Result<Response<v1::VerifyReceiptsResponse>, Status> {
-        Err(unimplemented("VerifyReceipts"))
+        Err(to_status(&Fault::new(FaultCode::Unimplemented, "VerifyReceipts is not served")))
     }
 }
 

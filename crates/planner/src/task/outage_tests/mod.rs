@@ -19,7 +19,7 @@ mod together;
 pub(super) use third_type::Ticket;
 
 use super::{ForgePort, TaskRules};
-use crate::planner::{Keys, Place, Planner, TaskSetup};
+use crate::planner::{Keys, Planner, ShardIdentity, TaskSetup};
 use chrono::{DateTime, Utc};
 use serde_json::json;
 use sqlx::PgPool;
@@ -94,11 +94,14 @@ impl Bench {
         let rules = TaskRules::load(ToolchainConfig::default()).expect("rules");
         let escalations = Arc::new(ForgePort::new(configured, pool.clone()));
         let tasks = TaskSetup { rules: Arc::new(rules), escalations };
-        let place =
-            Place { shard_index: 0, whose: "a test".to_owned(), host_label: "here".to_owned() };
+        let shard = ShardIdentity {
+            shard_index: 0,
+            whose: "a test".to_owned(),
+            host_label: "here".to_owned(),
+        };
         let running = CancellationToken::new();
         let (keys, pool) = (Keys::default(), pool.clone());
-        let planner = Arc::new(Planner::start(pool, place, tasks, keys, running.clone()));
+        let planner = Arc::new(Planner::start(pool, shard, tasks, keys, running.clone()));
         for (id, roles) in
             [("dev", vec![Role::Developer]), ("ops", vec![Role::Infra, Role::Coordinator])]
         {
