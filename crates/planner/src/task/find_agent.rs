@@ -19,8 +19,6 @@ pub(super) struct Origin<'a> {
     pub(super) from: &'a str,
     /// Its facts.
     pub(super) context: &'a Map<String, Value>,
-    /// Whether it asks other accounts for the same.
-    pub(super) is_among_others: bool,
 }
 
 impl<'a> Origin<'a> {
@@ -31,7 +29,6 @@ impl<'a> Origin<'a> {
             action: event.action_type(),
             from: &event.from,
             context: &event.context,
-            is_among_others: event.is_among_others,
         }
     }
 }
@@ -60,27 +57,10 @@ pub(super) async fn find_agent(
     }
 }
 
-/// An agent for an issue whose account has none: one with the role developer that has room. None for an issue of several
-/// accounts, which one of them may work on.
-pub(super) async fn find_developer(
-    admission: &mut Admission,
-    origin: Origin<'_>,
-    assignee: &Assignee,
-) -> Result<Option<Assigned>, Fault> {
-    let is_issue = origin.action == ActionType::IssueAssigned && assignee.account().is_some();
-    if !is_issue || origin.is_among_others {
-        return Ok(None);
-    }
-    let developer = Assignee::Role(Role::Developer);
-    let left_out = LeftOut { are_full: true, ..LeftOut::default() };
-    Ok(admission.agent_of(origin.place.0, &developer, &left_out).await?)
-}
-
 /// The accounts that wrote what is reviewed, and their agents by the forges file.
-fn authors(planner: &Planner, Origin { place, action, from, context, .. }: Origin<'_>) -> LeftOut {
+fn authors(planner: &Planner, Origin { place, action, from, context }: Origin<'_>) -> LeftOut {
     let (forge, repo) = place;
     let accounts = authors_of(action, from, context);
     let of_file = |login: &String| planner.escalations.agent_of_account(forge, repo, login);
-    let agents = accounts.iter().filter_map(of_file).collect();
-    LeftOut { accounts, agents, are_full: false }
+    LeftOut { agents: accounts.iter().filter_map(of_file).collect(), accounts }
 }

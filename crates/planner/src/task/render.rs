@@ -1,7 +1,7 @@
 //! Who acts on an event, and what that agent is handed: in its language, with the operator's steps, and with the steps of a
 //! coordinator where it acts in place of another agent.
 
-use super::find_agent::{Origin, find_agent, find_developer};
+use super::find_agent::{Origin, find_agent};
 use super::template::unusable;
 use super::{HandedTask, Toolchain};
 use crate::planner::Planner;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 /// Who acts on an event.
 pub(super) enum Found {
-    /// The one that the event asks for, or a developer for an issue of an account without an agent.
+    /// The one that the event asks for.
     Asked(Assigned),
     /// The coordinator, in its place.
     Coordinator(Assigned),
@@ -22,16 +22,13 @@ pub(super) enum Found {
     None,
 }
 
-/// The agent that an event asks for, or else a developer for an issue, or else the coordinator.
+/// The agent that an event asks for, or else the coordinator.
 pub(super) async fn find_any_agent(
     planner: &Planner,
     admission: &mut Admission,
     (origin, assignee): (Origin<'_>, &Assignee),
 ) -> Result<Found, Fault> {
     if let Some(agent) = find_agent(planner, admission, origin, assignee).await? {
-        return Ok(Found::Asked(agent));
-    }
-    if let Some(agent) = find_developer(admission, origin, assignee).await? {
         return Ok(Found::Asked(agent));
     }
     let coordinator = Assignee::Role(Role::Coordinator);

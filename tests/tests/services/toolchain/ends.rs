@@ -2,7 +2,6 @@
 
 use super::{LOGIN, NONE_IN_S, Stage, issue, pull, reason};
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, OTHER, PERSON};
 
@@ -115,7 +114,7 @@ async fn a_request_that_the_forge_takes_back_ends_its_task_with_the_reason() -> 
     let stage = Stage::start().await?;
     let run_id = stage.assigned(7, LOGIN).await?;
     let mut taken = issue(7, "someone-else");
-    taken["action"] = json!("unassigned");
+    taken["action"] = serde_json::json!("unassigned");
     let answer = stage.submit("issues", &taken).await?;
     ensure!(answer.ignored == "unassigned" && answer.tasks.is_empty(), "{answer:#?}");
     let ended = stage.ended(&run_id).await?;
@@ -160,23 +159,6 @@ async fn agents_are_registered_once_and_unknown_ones_are_the_coordinator_s() -> 
     let task = stage.task(&unknown).await?;
     ensure!(task.assignee == OTHER && task.addressee == "account stranger", "{task:#?}");
     ensure!(task.steps[0].contains("account stranger") && task.steps.len() == 8, "{task:#?}");
-
-    // A developer with room has the issue of such an account before the coordinator, with its own steps. An issue of
-    // several accounts is not given to developers, each of whom would do the work of the other.
-    stage.put(AGENT, &[("gitea", LOGIN)], &["developer"]).await?;
-    let mut shared = issue(13, "stranger");
-    shared["issue"]["assignees"] = json!([{"login": "stranger"}, {"login": "dora"}]);
-    let shared = stage.submit("issues", &shared).await?.tasks;
-    ensure!(shared.len() == 2, "{shared:#?}");
-    for task in &shared {
-        ensure!(stage.task(&task.run_id).await?.assignee == OTHER, "{shared:#?}");
-    }
-    let task = stage.task(&stage.assigned(14, "stranger").await?).await?;
-    ensure!(task.assignee == AGENT && task.addressee == "account stranger", "{task:#?}");
-    ensure!(task.steps.len() == 6 && !task.context_json.contains("unknown_account"), "{task:#?}");
-    // It has one task at a time.
-    ensure!(stage.task(&stage.assigned(15, "stranger").await?).await?.assignee == OTHER);
-    stage.put(AGENT, &[("gitea", LOGIN)], &[]).await?;
 
     // Without a coordinator the task waits until an agent answers for the account.
     let gone = |id: &str| v1::DeleteAgentRequest { id: id.to_owned() };

@@ -1,5 +1,5 @@
 -- An agent with a role: one that has room for another task, with the fewest open tasks. The agents of the accounts in $3 and
--- those in $4 are left out: an author does not review. With $5, so are those without room.
+-- those in $4 are left out: an author does not review.
 select agent.id, agent.language
 from agent
 cross join lateral (
@@ -9,7 +9,6 @@ cross join lateral (
 ) as open
 where $1 = any(agent.roles)
   and not agent.id = any($4)
-  and not ($5 and open.tasks >= agent.concurrency)
   and not exists (
       select from agent_account
       where agent_account.agent_id = agent.id and agent_account.forge = $2 and agent_account.login = any($3))

@@ -117,8 +117,6 @@ pub struct LeftOut {
     pub accounts: Vec<String>,
     /// These agents.
     pub agents: Vec<String>,
-    /// Those that have no room for another task.
-    pub are_full: bool,
 }
 
 /// What came of storing a task.
@@ -177,7 +175,7 @@ impl Admission {
                     .await?
             }
             Assignee::Role(role) => {
-                let LeftOut { accounts, agents, are_full } = left_out;
+                let LeftOut { accounts, agents } = left_out;
                 let accounts: Vec<String> =
                     accounts.iter().map(|login| login.to_lowercase()).collect();
                 sqlx::query_as(include_str!("../sql/agent_with_role.sql"))
@@ -185,7 +183,6 @@ impl Admission {
                     .bind(forge.as_str())
                     .bind(accounts)
                     .bind(agents)
-                    .bind(are_full)
                     .fetch_optional(&mut *self.transaction)
                     .await?
             }
