@@ -30,6 +30,9 @@ use uuid::Uuid;
 /// The event and the action of a coordinator's task about a task that failed.
 const TASK_FAILED: &str = "task_failed";
 
+/// The errors with which a forge refuses a single comment for good: by the rules of the repository or of the conversation.
+const REFUSALS: [&str; 5] = ["forbidden", "not_found", "conflict", "unprocessable", "too_large"];
+
 /// What follows from a failed task.
 pub(super) struct Follow<'p> {
     planner: &'p Planner,
@@ -78,8 +81,8 @@ impl<'p> Follow<'p> {
         }
     }
 
-    /// What follows where a text was given up: the class falls to the next one. A forge that is down is a failure of the
-    /// infrastructure, so no issue is tried behind a comment then.
+    /// What follows where a text was given up: the class falls to the next one. A forge that is down, or that does not know
+    /// the service's own credential, is a failure of the infrastructure, so no issue is tried behind a comment then.
     pub(super) async fn after_given_up(
         &mut self,
         action: EscalationAction,
@@ -88,8 +91,8 @@ impl<'p> Follow<'p> {
         self.error = Some(error.message.clone());
         let failure = self.task.end.and_then(|end| end.failure);
         match (action, failure) {
-            (EscalationAction::Comment, Some((failure, _))) if !error.is_transient => {
-                self.system(failure).await
+            (EscalationAction::Comment, Some((failure, _))) if REFUSALS.contains(&error.code) => {
+                self.refused(failure, error.code).await
             }
             (EscalationAction::Comment | EscalationAction::Issue, _) => {
                 self.infrastructure(error.code).await
@@ -118,10 +121,18 @@ impl<'p> Follow<'p> {
         self.tasks.push(again);
         if !self.reaches_forge() {
             self.error = Some(self.not_configured());
-            return self.system(failure).await;
+            return self.refused(failure, NOT_CONFIGURED).await;
         }
         self.write(EscalationAction::Comment, account, (String::new(), body));
         Ok(())
+    }
+
+    /// What follows where no comment can be written. A coordinator is not told of its own task, which it has again already.
+    async fn refused(&mut self, failure: TaskFailure, why: &str) -> Result<(), Fault> {
+        match self.task.payload.action_type == TASK_FAILED {
+            true => self.infrastructure(why).await,
+            false => self.system(failure).await,
+        }
     }
 
     async fn system(&mut self, failure: TaskFailure) -> Result<(), Fault> {
