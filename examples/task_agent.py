@@ -1,8 +1,6 @@
-"""Works on tasks of the toolchain until none came for IDLE seconds: leases each, clones, changes, pushes, and reports.
-
-python task_agent.py GENERATED EXECUTOR PLANNER TOKEN_FILE IDLE REPOSITORIES; docs/toolchain.md explains each call.
-git clones REPOSITORIES/OWNER/NAME.git with its own credentials.
-"""
+"""Works on tasks of the toolchain until none came for IDLE seconds: leases each, clones, changes, pushes, and reports."""
+# python task_agent.py GENERATED EXECUTOR PLANNER TOKEN_FILE IDLE REPOSITORIES; docs/toolchain.md explains each call.
+# git clones REPOSITORIES/OWNER/NAME.git with its own credentials.
 
 import contextlib
 import json
@@ -16,29 +14,28 @@ import grpc
 
 generated, executor, planner, token_file, idle, repositories = sys.argv[1:]
 sys.path.insert(0, generated)
-from google.protobuf.duration_pb2 import Duration  # noqa: E402
 from surety.v1 import decision_pb2, executor_service_pb2 as steps, executor_service_pb2_grpc as steps_rpc  # noqa: E402
 from surety.v1 import toolchain_service_pb2 as tasks, toolchain_service_pb2_grpc as tasks_rpc  # noqa: E402
 
 driver = steps_rpc.ExecutorServiceStub(grpc.insecure_channel(executor))
 toolchain = tasks_rpc.ToolchainServiceStub(grpc.insecure_channel(planner))
 token = [("authorization", "Bearer " + open(token_file).read().strip())]
+held = []  # The lease of the task that is worked on.
 
 
+# Changes files of the clone as task.steps say; put the call of a model here. Returns what was changed.
 def change(task, context, folder):
-    """Changes files of the clone as task.steps say; put the call of a model here. Returns what was changed."""
     with open(f"{folder}/CHANGES.md", "a", encoding="utf-8") as file:
         file.write(f"- {task.action_type} {context.get('error_summary') or context.get('issue_title') or ''}\n")
     return "CHANGES.md"
 
 
+# Carries out the steps of a task, and says what was done.
 def work(task, call):
-    """Carries out the steps of a task, and says what was done."""
     context, number = json.loads(task.context_json), task.number
     is_issue = task.action_type == "issue_assigned"
     branch = f"fix/{number}-{context['brief']}" if is_issue else context.get("branch")
-    if not branch:
-        branch = call("forge_get", {"what": "pull_request"})["head_branch"]
+    branch = branch or call("forge_get", {"what": "pull_request"})["head_branch"]
     with tempfile.TemporaryDirectory() as folder:
         def git(*arguments):
             return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
@@ -55,8 +52,8 @@ def work(task, call):
     return f"Changed {changed} and pushed the branch {branch}."
 
 
+# A function that calls a tool of the run in its next turn, and returns the JSON or the text of its output.
 def caller(fence, turn):
-    """A function that calls a tool of the run in its next turn, and returns the JSON or the text of its output."""
     def call(name, arguments):
         nonlocal turn
         decision = json.dumps({"action": "continue", "tool_call": {"name": name, "arguments": arguments}})
@@ -68,17 +65,16 @@ def caller(fence, turn):
     return call
 
 
+# Keeps the lease while the work takes long: it lasts 30 s, so a heartbeat may fail.
 def beat():
-    """Keeps the lease while the work takes long: it lasts 30 s, so a heartbeat may fail."""
     while True:
         time.sleep(5)
         with contextlib.suppress(grpc.RpcError):
             driver.Heartbeat(steps.HeartbeatRequest(driver_id="task_agent.py", fences=held), metadata=token)
 
 
-held, wait = [], Duration(seconds=int(idle))
 threading.Thread(target=beat, daemon=True).start()
-asked = steps.LeaseStepRequest(driver_id="task_agent.py", namespace="_toolchain", wait=wait)
+asked = steps.LeaseStepRequest(driver_id="task_agent.py", namespace="_toolchain", wait={"seconds": int(idle)})
 while (leased := driver.LeaseStep(asked, metadata=token)).HasField("lease"):
     lease = leased.lease
     fence = steps.StepFence(run_id=lease.run_id, step_id=lease.step_id, lease_epoch=lease.lease_epoch)

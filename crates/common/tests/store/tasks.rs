@@ -338,11 +338,26 @@ async fn an_escalation_is_taken_by_one_planner_and_ends_once(pool: PgPool) {
     assert!(take(122).await.is_empty());
     let again = take(123).await;
     assert_eq!(again.iter().map(|taken| taken.attempts).collect::<Vec<_>>(), [2]);
-    let key = (failed.run_id, EscalationAction::Comment);
-    let done = EscalationEnd::Done("https://forge.example/1".to_owned());
-    assert!(store::end_escalation(&pool, key, &done, later(124)).await.unwrap());
-    assert!(!store::end_escalation(&pool, key, &done, later(125)).await.unwrap());
+    let entry = NewEntry {
+        run_id: failed.run_id,
+        kind: EntryKind::System,
+        author: "system".to_owned(),
+        body: "The comment was written.".to_owned(),
+        links: Vec::new(),
+        attachment: String::new(),
+        at: later(124),
+    };
+    let done = EscalationEnd::Done { address: "https://forge.example/1".to_owned(), entry };
+    let end = async |at: i64| {
+        let (signing, ended) = (Signing::default(), (&again[0], &done));
+        store::end_escalation(&pool, &signing, ended, later(at)).await.unwrap()
+    };
+    assert!(end(124).await);
+    assert!(!end(125).await);
     assert!(take(1000).await.is_empty());
+    // Its history says it once.
+    let entries = store::list_entries(&pool, failed.run_id, 0, 10).await.unwrap();
+    assert_eq!(entries.len(), 1, "{entries:#?}");
 }
 
 async fn journals(pool: &PgPool) -> Vec<Uuid> {

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The branch is at the commit that the run began from, or at one that the run pushed before: the work of others is never
-//! replaced. An issue whose branch has other work, such as that of an earlier run, gets a branch of this run. A call that is
+//! replaced. Where a new branch has other work, such as that of an earlier run, this run gets another one. A call that is
 //! repeated finds its commit on the branch.
 
 use super::leased_run::LeasedRun;
@@ -35,7 +35,7 @@ async fn try_push(
     let clone = clone.ok_or_else(|| unavailable("the task has no clone of its repository"))?;
     let task = context.forge.open().await?;
     let branch = branch_of(task).await?;
-    let is_new_branch = matches!(task.branch, Some(PushBranch::OfIssue(_)));
+    let is_new_branch = matches!(task.branch, Some(PushBranch::New(_)));
     let of_run = branch_of_run(&branch, run.spec.id);
     let git = ours::git_of(run).map_err(stopped)?;
     let names = ["HEAD".to_owned(), reference(&branch), reference(&of_run)];
@@ -100,7 +100,7 @@ async fn is_of_run(
     Ok(message.lines().any(|line| line == trailer(run)))
 }
 
-/// The branch of an issue where the one that its event names has other work. The last digits of the run's id are random, the
+/// The new branch of a run where the one that its event names has other work. The last digits of the run's id are random, the
 /// first ones those of a time.
 fn branch_of_run(branch: &str, run_id: Uuid) -> String {
     let (_, _, _, id) = run_id.as_fields();
@@ -120,7 +120,7 @@ fn trailer(run: &LeasedRun) -> String {
 /// The one branch that the task pushes to.
 async fn branch_of(task: &ForgeOfTask) -> Result<String, ToolError> {
     let number = match &task.branch {
-        Some(PushBranch::OfIssue(branch) | PushBranch::OfBuild(branch)) => {
+        Some(PushBranch::New(branch) | PushBranch::OfBuild(branch)) => {
             return Ok(branch.clone());
         }
         Some(PushBranch::OfPull(number)) => *number,

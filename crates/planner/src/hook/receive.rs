@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use futures::StreamExt;
 use ring::digest::{Context, SHA256};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
@@ -97,7 +98,8 @@ async fn take(
     }
     let signature = signature::read(forge, headers);
     if known.hook.is_unsigned() {
-        may_be_unsigned(hooks, peer)?;
+        let client = (peer.is_local_port, peer.address);
+        may_be_unsigned(hooks.takes_unsigned, client)?;
     } else if signature.is_none() {
         return Err(unsigned(forge));
     }
@@ -132,8 +134,12 @@ fn unsigned(forge: Forge) -> Fault {
     Fault::new(FaultCode::SignatureInvalid, message)
 }
 
-fn may_be_unsigned(hooks: &Hooks, peer: &Peer) -> Result<(), Fault> {
-    if hooks.takes_unsigned && peer.is_local_port && peer.address.is_loopback() {
+/// A delivery without a signature is taken by setting only, from this machine, on a port of loopback.
+fn may_be_unsigned(
+    takes_unsigned: bool,
+    (is_local_port, address): (bool, IpAddr),
+) -> Result<(), Fault> {
+    if takes_unsigned && is_local_port && address.is_loopback() {
         return Ok(());
     }
     let message = "the hook has no secret; give it one with `surety webhooks put --secret NAME`";
@@ -355,6 +361,28 @@ mod tests {
             shown(&headers),
             r#"{"content-type":"application/json","x-gitea-event":"push"}"#
         );
+    }
+
+    #[test]
+    fn a_delivery_without_a_signature_comes_by_setting_from_loopback_to_loopback() {
+        for (takes_unsigned, is_local_port, address, is_taken) in [
+            (true, true, "127.0.0.1", true),
+            (true, true, "::1", true),
+            (false, true, "127.0.0.1", false),
+            (true, false, "127.0.0.1", false),
+            (true, true, "192.0.2.7", false),
+            (true, true, "2001:db8::7", false),
+            (true, false, "192.0.2.7", false),
+        ] {
+            let client = (is_local_port, address.parse().expect("an address"));
+            let answer = may_be_unsigned(takes_unsigned, client);
+            let code = answer.map_err(|fault| fault.reason);
+            let wanted = match is_taken {
+                true => Ok(()),
+                false => Err(Reason::Service(FaultCode::HookUnsigned)),
+            };
+            assert_eq!(code, wanted, "{takes_unsigned} {client:?}");
+        }
     }
 
     #[tokio::test]

@@ -4,20 +4,24 @@
 //!   due --take (leased to this planner)--> port: looks for the marker, writes if there is none
 //!    ^                                       |-- written ------> done, with the address
 //!    +------------- a later time ------------|-- may work later, or the end of the rate limit
-//!                                            +-- given up -----> failed, and a task for the infrastructure
+//!                                            +-- given up -----> failed, and what follows from that
 //! ```
+//!
+//! The history of the task says what was written, or why it was given up.
 
-use super::end::{has_room, infrastructure_task, raise};
+use super::end::{count_follow_ups, raise};
 use super::escalation_port::{PortError, Posting};
+use super::follow::Follow;
 use super::start::{Start, start_runs};
 use crate::planner::Planner;
 use chrono::TimeDelta;
 use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::fault::Fault;
-use surety_common::domain::toolchain::{CHAIN_BOUND, marker};
-use surety_common::store::{self, Escalation, EscalationAction, EscalationEnd};
+use surety_common::domain::toolchain::{EntryKind, SYSTEM, marker};
+use surety_common::store::{self, Escalation, EscalationAction, EscalationEnd, NewEntry};
 use surety_common::telemetry;
+use surety_forge::ForgeErrorCode;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -64,15 +68,18 @@ async fn attempt(planner: &Planner, escalation: &Escalation) -> Result<(), Fault
     };
     let written = timeout(ATTEMPT_TIME, writing).await.unwrap_or_else(|_| {
         let message = "the forge did not answer in time".to_owned();
-        Err(PortError { is_transient: true, message, not_before: None })
+        let code = ForgeErrorCode::Unreachable.as_str();
+        Err(PortError { code, is_transient: true, message, not_before: None })
     });
-    let key = (*run_id, wanted.action);
+    let signing = &planner.keys.signing;
     let action = wanted.action.as_str();
     let now = planner.now();
     match written {
         Ok(address) => {
             crash::point("planner.before_escalation_receipt");
-            store::end_escalation(&planner.pool, key, &EscalationEnd::Done(address), now).await?;
+            let entry = entry(planner, escalation, Ok(&address));
+            let done = EscalationEnd::Done { address, entry };
+            store::end_escalation(&planner.pool, signing, (escalation, &done), now).await?;
             crash::point("planner.after_escalation_receipt");
             telemetry::count_escalation(action, "done");
             Ok(())
@@ -84,39 +91,67 @@ async fn attempt(planner: &Planner, escalation: &Escalation) -> Result<(), Fault
             // A forge that names the end of its rate limit is not asked before, so that no attempt is wasted.
             let named = error.not_before.map(|at| at.min(now + LONGEST_PAUSE));
             let at = (now + TimeDelta::seconds(pause)).max(named.unwrap_or(now));
-            let again = EscalationEnd::Again(error.message, at);
-            store::end_escalation(&planner.pool, key, &again, now).await?;
+            let again = EscalationEnd::Again { error: error.message, at };
+            store::end_escalation(&planner.pool, signing, (escalation, &again), now).await?;
             Ok(())
         }
         Err(error) => {
-            tracing::warn!(%run_id, %error, action, "planner: an escalation cannot be written; the infrastructure is told");
+            tracing::warn!(%run_id, %error, action, "planner: an escalation cannot be written; the next one in their order follows");
             telemetry::count_escalation(action, "failed");
-            give_up(planner, escalation, error.message).await
+            give_up(planner, escalation, error).await
         }
     }
 }
 
-/// Gives an escalation up: the class falls through to the infrastructure.
-async fn give_up(planner: &Planner, escalation: &Escalation, why: String) -> Result<(), Fault> {
-    let key = (escalation.run_id, escalation.wanted.action);
-    let now = planner.now();
-    let task = store::find_task(&planner.pool, escalation.run_id).await?;
-    let has_room = task.as_ref().is_some_and(|task| has_room(task, 0));
-    let infra = match task.as_ref().filter(|_| has_room) {
-        Some(task) => infrastructure_task(planner, task, "forge_api_unreachable").await?,
-        None => None,
+/// Gives an escalation up, and stores what follows from that.
+async fn give_up(
+    planner: &Planner,
+    escalation: &Escalation,
+    error: PortError,
+) -> Result<(), Fault> {
+    let Some(task) = store::find_task(&planner.pool, escalation.run_id).await? else {
+        return Ok(());
     };
-    let start = infra.as_ref().map(Start::from);
-    let failed = EscalationEnd::Failed(why, infra.map(Box::new));
-    if !store::end_escalation(&planner.pool, key, &failed, now).await? {
+    let mut follow = Follow::of(planner, &task);
+    follow.after_given_up(escalation.wanted.action, &error).await?;
+    let Follow { escalations, tasks, alert, .. } = follow;
+    let started: Vec<_> = tasks.iter().map(Start::from).collect();
+    let entry = entry(planner, escalation, Err(&error));
+    let failed = EscalationEnd::Failed { error: error.message, escalations, tasks, entry };
+    let signing = &planner.keys.signing;
+    let ending =
+        store::end_escalation(&planner.pool, signing, (escalation, &failed), planner.now());
+    if !ending.await? {
         return Ok(());
     }
-    match (start, &task) {
-        (Some(start), _) => start_runs(planner, vec![start]).await,
-        (None, Some(task)) => {
-            raise(task, if has_room { "no_infra" } else { CHAIN_BOUND });
-            Ok(())
-        }
-        (None, None) => Ok(()),
+    if let EscalationEnd::Failed { escalations, tasks, .. } = &failed {
+        count_follow_ups(escalations, tasks);
+    }
+    if let Some(alert) = alert {
+        raise(&task, alert);
+    }
+    start_runs(planner, started).await
+}
+
+/// What the history of the task says about a text: its address, or why it was given up.
+fn entry(
+    planner: &Planner,
+    escalation: &Escalation,
+    written: Result<&str, &PortError>,
+) -> NewEntry {
+    let body = match (escalation.wanted.action, written) {
+        (EscalationAction::Comment, Ok(address)) => format!("The comment was written: {address}"),
+        (EscalationAction::Issue, Ok(address)) => format!("The issue was opened: {address}"),
+        (EscalationAction::Comment, Err(error)) => format!("The comment was given up: {error}"),
+        (EscalationAction::Issue, Err(error)) => format!("The issue was given up: {error}"),
+    };
+    NewEntry {
+        run_id: escalation.run_id,
+        kind: EntryKind::System,
+        author: SYSTEM.to_owned(),
+        body,
+        links: written.into_iter().filter(|it| !it.is_empty()).map(str::to_owned).collect(),
+        attachment: String::new(),
+        at: planner.now(),
     }
 }

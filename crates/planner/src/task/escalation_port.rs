@@ -25,6 +25,14 @@ pub struct Posting {
     pub marker: String,
 }
 
+/// The code where the configuration has no forge for a repository.
+pub(super) const NOT_CONFIGURED: &str = "forge_not_configured";
+
+/// What is said of a repository that the configuration has no forge for.
+pub(super) fn not_configured(forge: &str, repo: &str) -> String {
+    format!("no forge is configured for {repo} on {forge}")
+}
+
 /// The pull request that a commit is the newest of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullOfCommit {
@@ -40,6 +48,8 @@ pub struct PullOfCommit {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PortError {
+    /// The kind of failure, as a stable name.
+    pub code: &'static str,
     /// Whether the same call may succeed later.
     pub is_transient: bool,
     /// What happened, without a credential.
@@ -50,8 +60,8 @@ pub struct PortError {
 
 impl PortError {
     /// No later call succeeds.
-    pub(super) const fn lasting(message: String) -> Self {
-        Self { is_transient: false, message, not_before: None }
+    pub(super) const fn lasting(code: &'static str, message: String) -> Self {
+        Self { code, is_transient: false, message, not_before: None }
     }
 }
 
@@ -137,8 +147,9 @@ pub trait EscalationPort: Send + Sync {
 pub struct NoForge;
 
 impl NoForge {
-    fn refused() -> PortError {
-        PortError::lasting("no client is configured for the forge".to_owned())
+    fn refused(posting: &Posting) -> PortError {
+        let Posting { forge, subject, .. } = posting;
+        PortError::lasting(NOT_CONFIGURED, not_configured(forge, &subject.repo))
     }
 }
 
@@ -151,12 +162,15 @@ impl EscalationPort for NoForge {
         ProbeMode::Off
     }
 
-    fn comment_once<'a>(&'a self, _: &'a Posting) -> BoxFuture<'a, Result<String, PortError>> {
-        Box::pin(std::future::ready(Err(Self::refused())))
+    fn comment_once<'a>(
+        &'a self,
+        posting: &'a Posting,
+    ) -> BoxFuture<'a, Result<String, PortError>> {
+        Box::pin(std::future::ready(Err(Self::refused(posting))))
     }
 
-    fn issue_once<'a>(&'a self, _: &'a Posting) -> BoxFuture<'a, Result<String, PortError>> {
-        Box::pin(std::future::ready(Err(Self::refused())))
+    fn issue_once<'a>(&'a self, posting: &'a Posting) -> BoxFuture<'a, Result<String, PortError>> {
+        Box::pin(std::future::ready(Err(Self::refused(posting))))
     }
 
     fn changed_files<'a>(

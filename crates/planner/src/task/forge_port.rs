@@ -1,6 +1,8 @@
 //! Writes on the forges of the configuration, and asks them about tasks.
 
-use super::escalation_port::{EscalationPort, PortError, Posting, PullOfCommit};
+use super::escalation_port::{
+    EscalationPort, NOT_CONFIGURED, PortError, Posting, PullOfCommit, not_configured,
+};
 use chrono::{DateTime, TimeDelta, Utc};
 use futures::future::BoxFuture;
 use sqlx::PgPool;
@@ -12,8 +14,8 @@ use surety_common::domain::toolchain::{
 use surety_common::store::{self, StoredTask};
 use surety_forge::once::{Marked, comment_once, issue_once};
 use surety_forge::{
-    CloneSource, Forge, ForgeError, Forges, NewIssue, PullRequest, PullState, RepoName, Review,
-    ReviewState, ServiceAccount,
+    CloneSource, Forge, ForgeError, ForgeErrorCode, Forges, NewIssue, PullRequest, PullState,
+    RepoName, Review, ReviewState, ServiceAccount,
 };
 
 /// No escalation is attempted for longer: nothing with its mark is older.
@@ -39,9 +41,8 @@ impl ForgePort {
 
     fn of(&self, posting: &Posting) -> Result<(Arc<dyn Forge>, RepoName), PortError> {
         let Posting { forge, subject, .. } = posting;
-        self.service(forge, &subject.repo).ok_or_else(|| {
-            PortError::lasting(format!("no client is configured for {} on {forge}", subject.repo))
-        })
+        self.service(forge, &subject.repo)
+            .ok_or_else(|| PortError::lasting(NOT_CONFIGURED, not_configured(forge, &subject.repo)))
     }
 }
 
@@ -87,7 +88,8 @@ fn marked(posting: &Posting) -> Marked {
 impl From<ForgeError> for PortError {
     fn from(error: ForgeError) -> Self {
         let (message, not_before) = (error.to_string(), error.until);
-        Self { is_transient: error.code.is_outage(), message, not_before }
+        let (code, is_transient) = (error.code.as_str(), error.code.is_outage());
+        Self { code, is_transient, message, not_before }
     }
 }
 
@@ -109,7 +111,8 @@ impl EscalationPort for ForgePort {
         Box::pin(async move {
             let (forge, repo) = self.of(posting)?;
             let number = posting.subject.number.ok_or_else(|| {
-                PortError::lasting("the task is about no pull request and no issue".to_owned())
+                let message = "the task is about no pull request and no issue".to_owned();
+                PortError::lasting(ForgeErrorCode::Unprocessable.as_str(), message)
             })?;
             let text = match posting.account.as_str() {
                 "" => posting.body.clone(),

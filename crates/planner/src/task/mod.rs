@@ -14,6 +14,7 @@ mod escalate;
 mod escalation_port;
 mod failure_text;
 mod find_agent;
+mod follow;
 mod forge_port;
 mod mail;
 mod open_gauge;

@@ -2,7 +2,7 @@
 
 use super::open_gauge::OpenGauge;
 use super::start::{Start, start_runs};
-use super::{end, escalate, report};
+use super::{end, escalate, follow, report};
 use crate::planner::Planner;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -168,7 +168,7 @@ async fn remind(planner: &Planner, task: &StoredTask) -> Result<(), Fault> {
             None => Ok(()),
         };
     }
-    let language = end::language_of(planner, &task.assignee).await?;
+    let language = follow::language_of(planner, &task.assignee).await?;
     let entry = NewEntry {
         run_id,
         kind: EntryKind::System,

@@ -2,6 +2,7 @@
 //! exit codes, and the stable codes of what it refuses.
 
 mod agents;
+mod connect;
 mod mail;
 mod tasks;
 mod webhooks;

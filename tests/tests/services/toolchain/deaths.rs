@@ -36,8 +36,9 @@ async fn a_planner_that_ends_leaves_no_task_and_no_follow_up_out_and_makes_none_
         stage.deployment.planner.wait_for_exit().await?;
         stage.deployment.replace_planner().await?;
         stage.ended(&run_id).await?;
-        let caused = stage.caused_by(&run_id, 2).await?;
-        ensure!(caused.len() == 2, "{point}: {caused:#?}");
+        // The task again, and that nothing can be written: to the coordinator and to the infrastructure.
+        let caused = stage.caused_by(&run_id, 3).await?;
+        ensure!(caused.len() == 3, "{point}: {caused:#?}");
         let next = caused.iter().find(|task| task.action_type == "issue_assigned");
         run_id.clone_from(&next.context("the task again")?.run_id);
     }

@@ -15,6 +15,15 @@ pub(super) async fn done_without_a_report(stage: &Stage, run_id: &str) -> Result
     stage.ended(run_id).await
 }
 
+/// What happens on the toolchain is told on the forge and by tasks: never by mail.
+pub(super) async fn no_mail(stage: &Stage) -> Result<()> {
+    let pool = stage.deployment.database.pool().await?;
+    let sent: i64 = sqlx::query_scalar("select count(*) from mail").fetch_one(&pool).await?;
+    pool.close().await;
+    ensure!(sent == 0, "{sent} messages were sent");
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_task_without_a_report_comes_back_and_the_third_failure_is_the_coordinator_s()
 -> Result<()> {
@@ -25,13 +34,16 @@ async fn a_task_without_a_report_comes_back_and_the_third_failure_is_the_coordin
         let failed = done_without_a_report(&stage, &run_id).await?;
         let why = (failed.outcome.as_str(), failed.failure.as_str(), failed.failure_class.as_str());
         ensure!(why == ("failed", "no_action", "business"), "{failed:#?}");
-        // No forge is configured, so the comment cannot be written: the infrastructure is told.
-        let caused = stage.caused_by(&run_id, 2).await?;
-        let [infra, again] = caused.as_slice() else { anyhow::bail!("{caused:#?}") };
-        ensure!(
-            infra.action_type == "infrastructure_failure" && infra.assignee == OTHER,
-            "{infra:#?}"
-        );
+        // No forge is configured: no comment can be written, so the coordinator is told, and no issue, so the
+        // infrastructure is.
+        let caused = stage.caused_by(&run_id, 3).await?;
+        let [infra, again, coordinator] = caused.as_slice() else { anyhow::bail!("{caused:#?}") };
+        for (told, action) in [(infra, "infrastructure_failure"), (coordinator, "task_failed")] {
+            ensure!(told.action_type == action && told.assignee == OTHER, "{told:#?}");
+            let error = "no forge is configured for team/app on gitea";
+            ensure!(told.context_json.contains(error), "{told:#?}");
+        }
+        ensure!(infra.context_json.contains("forge_not_configured"), "{infra:#?}");
         ensure!(again.action_type == "issue_assigned" && again.assignee == AGENT, "{again:#?}");
         ensure!(again.depth == depth && again.chain_id == chain, "{again:#?}");
         let handed = stage.handed(&again.run_id).await?;
@@ -71,5 +83,6 @@ async fn a_task_without_a_report_comes_back_and_the_third_failure_is_the_coordin
     agent.submit(&work, &done).await?;
     let ended = stage.ended(&infra.run_id).await?;
     ensure!(ended.outcome == "accepted", "{ended:#?}");
+    no_mail(&stage).await?;
     stage.deployment.finish().await
 }

@@ -1,7 +1,7 @@
 //! The issue for the coordinator: opened once, for the account of the coordinator, and no event of it becomes a task.
 
 use super::LOGIN;
-use super::failures::done_without_a_report;
+use super::failures::{done_without_a_report, no_mail};
 use super::forge::{OnForge, REPO};
 use crate::toolchain_intake::sender::SECRETS;
 use anyhow::{Context, Result, ensure};
@@ -91,6 +91,10 @@ async fn the_third_failure_opens_one_issue_for_the_coordinators_account() -> Res
     ensure!(tasks.len() == 4, "{tasks:#?}");
     let coordinator = tasks.iter().find(|task| task.action_type == "task_failed");
     ensure!(coordinator.is_some_and(|task| task.assignee == OTHER), "{tasks:#?}");
+    // The history of the failed task has the address, too.
+    let said = on.stage.history(&run_id).await?;
+    ensure!(said.last() == Some(&format!("The issue was opened: {address}")), "{said:#?}");
     pool.close().await;
+    no_mail(&on.stage).await?;
     on.stage.deployment.finish().await
 }

@@ -65,6 +65,10 @@ async fn a_planner_that_is_killed_around_a_comment_leaves_one_comment_and_its_re
         ensure!(bodies.len() == 1 && bodies[0].contains(&mark), "{point}: {bodies:#?}");
         let caused = on.stage.caused_by(&run_id, 1).await?;
         ensure!(caused.len() == 1, "{point}: {caused:#?}");
+        let said = on.stage.history(&run_id).await?;
+        let receipts = said.iter().filter(|it| it.starts_with("The comment was"));
+        let receipts: Vec<&String> = receipts.collect();
+        ensure!(receipts == [&format!("The comment was written: {address}")], "{point}: {said:#?}");
     }
     pool.close().await;
     on.stage.deployment.finish().await

@@ -53,7 +53,7 @@ impl Stage {
         deployment.use_token(Token::new(&secret(PERSON))?);
         deployment.add_executor(&[]).await?;
         let stage = Self { deployment, _tokens: tokens };
-        stage.put(AGENT, &[("gitea", LOGIN)], &["developer"]).await?;
+        stage.put(AGENT, &[("gitea", LOGIN)], &[]).await?;
         stage.put(OTHER, &[], &["coordinator", "infra"]).await?;
         Ok(stage)
     }
@@ -161,6 +161,14 @@ impl Stage {
                 Ok(_) | Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
             }
         }
+    }
+
+    /// What the history of a task says.
+    pub(crate) async fn history(&self, run_id: &str) -> Result<Vec<String>> {
+        let run_id = run_id.to_owned();
+        let request = v1::ListTaskEntriesRequest { run_id, ..Default::default() };
+        let listed = self.tasks(PERSON)?.list_task_entries(request).await?.into_inner();
+        Ok(listed.entries.into_iter().map(|entry| entry.body).collect())
     }
 
     pub(crate) async fn ended(&self, run_id: &str) -> Result<v1::Task> {

@@ -371,6 +371,18 @@ impl Work {
     }
 }
 
+/// The lines of the program that say something.
+const MAX_LINES: usize = 66;
+
+#[test]
+fn the_program_stays_short_enough_to_be_read_at_once() -> Result<()> {
+    let program = std::fs::read_to_string(root().join("examples/task_agent.py"))?;
+    let lines = program.lines().map(str::trim);
+    let count = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).count();
+    ensure!(count <= MAX_LINES, "examples/task_agent.py has {count} lines");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_and_a_program_do_what_signed_deliveries_ask_for() -> Result<()> {
     let at = Work::start(Script::function(act)).await?;

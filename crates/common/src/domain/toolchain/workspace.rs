@@ -4,8 +4,11 @@ use super::action::EventType;
 use super::subject::Subject;
 use super::task::TaskPayload;
 
-/// The revision whose clone is the workspace of a task: the head of its pull request, else the branch of its build, and
-/// for an issue the repository's own branch. None for a task that asks for no change of code.
+/// The digits of a commit in the name of a branch.
+const COMMIT_DIGITS: usize = 12;
+
+/// The revision whose clone is the workspace of a task: the head of its pull request, else the branch of its build, the
+/// deployed commit, and for an issue the repository's own branch. None for a task that asks for no change of code.
 pub fn workspace_revision(payload: &TaskPayload, subject: &Subject) -> Option<String> {
     let of_pull = subject.number.filter(|_| subject.is_pull_request);
     // The three forges keep this reference for each pull request, for those from forks too.
@@ -22,14 +25,19 @@ pub fn workspace_revision(payload: &TaskPayload, subject: &Subject) -> Option<St
             }
         }),
         EventType::IssueAssigned => Some("HEAD".to_owned()),
+        EventType::DeploymentFailed => deployed_commit(payload).map(str::to_owned),
         EventType::ReviewApproved
         | EventType::ReviewRequested
         | EventType::CommitsPushed
-        | EventType::DeploymentFailed
         | EventType::Mention
         | EventType::PullRequestMerged
         | EventType::InfrastructureFailure => None,
     }
+}
+
+/// The commit that was deployed. Its branch may have moved since, and a tag can be deployed, too.
+fn deployed_commit(payload: &TaskPayload) -> Option<&str> {
+    payload.context.get("commit_sha")?.as_str().filter(|commit| !commit.is_empty())
 }
 
 /// The one branch that a task pushes its work to.
@@ -39,16 +47,22 @@ pub enum PushBranch {
     OfPull(u64),
     /// That of a build.
     OfBuild(String),
-    /// A new one, for an issue.
-    OfIssue(String),
+    /// A new one, for an issue or a deployment.
+    New(String),
 }
 
 /// The branch that a task pushes its work to; none for a task that asks for no change of code.
 pub fn push_branch(payload: &TaskPayload, subject: &Subject) -> Option<PushBranch> {
     let revision = workspace_revision(payload, subject)?;
-    if EventType::from_text(&payload.event_type)? == EventType::IssueAssigned {
+    let event = EventType::from_text(&payload.event_type)?;
+    if event == EventType::IssueAssigned {
         let brief = payload.context.get("brief")?.as_str()?;
-        return Some(PushBranch::OfIssue(format!("fix/{}-{brief}", subject.number?)));
+        return Some(PushBranch::New(format!("fix/{}-{brief}", subject.number?)));
+    }
+    // What is deployed is mostly the default branch, to which no task pushes.
+    if event == EventType::DeploymentFailed {
+        let commit: String = deployed_commit(payload)?.chars().take(COMMIT_DIGITS).collect();
+        return Some(PushBranch::New(format!("fix/deployment-{commit}")));
     }
     let pull = revision.strip_prefix("refs/pull/").and_then(|rest| rest.strip_suffix("/head"));
     match pull.and_then(|number| number.parse().ok()) {
@@ -61,6 +75,8 @@ pub fn push_branch(payload: &TaskPayload, subject: &Subject) -> Option<PushBranc
 mod tests {
     use super::*;
     use serde_json::{Map, json};
+
+    const COMMIT: &str = "c308eeb1271af1f4d072cf79e2b4681f2eb88fbb";
 
     #[test]
     fn only_tasks_that_change_code_have_a_clone() {
@@ -86,6 +102,7 @@ mod tests {
             ("ci_failed", "#9", None, false, Some("refs/pull/9/head")),
             ("ci_failed", "", None, false, None),
             ("issue_assigned", "", Some(7), false, Some("HEAD")),
+            ("deployment_failed", "", None, false, None),
             ("review_approved", "", Some(7), true, None),
             ("review_requested", "x", Some(7), true, None),
             ("mention", "", Some(7), false, None),
@@ -121,8 +138,12 @@ mod tests {
         let forgejo = payload("ci_failed", json!({"branch": "#9"}));
         assert_eq!(push_branch(&forgejo, &subject(None, false)), Some(PushBranch::OfPull(9)));
         let issue = payload("issue_assigned", json!({"brief": "slow-list"}));
-        let of_issue = Some(PushBranch::OfIssue("fix/5-slow-list".to_owned()));
+        let of_issue = Some(PushBranch::New("fix/5-slow-list".to_owned()));
         assert_eq!(push_branch(&issue, &subject(Some(5), false)), of_issue);
+        let deployment = payload("deployment_failed", json!({"commit_sha": COMMIT}));
+        let of_deployment = Some(PushBranch::New("fix/deployment-c308eeb1271a".to_owned()));
+        assert_eq!(push_branch(&deployment, &subject(None, false)), of_deployment);
+        assert_eq!(workspace_revision(&deployment, &subject(None, false)).as_deref(), Some(COMMIT));
         let review = payload("review_requested", json!({}));
         assert_eq!(push_branch(&review, &subject(Some(7), true)), None);
     }

@@ -8,7 +8,7 @@ use crate::store::Signing;
 use crate::store::StoreError;
 use crate::store::pool::within;
 use chrono::{DateTime, Utc};
-use sqlx::PgPool;
+use sqlx::{PgPool, PgTransaction};
 use uuid::Uuid;
 
 /// What is written on a forge.
@@ -93,26 +93,9 @@ pub async fn end_task(
         if first.is_none() {
             return Ok(false);
         }
-        for escalation in &ended.escalations {
-            let NewEscalation { action, forge, subject, account, title, body } = escalation;
-            sqlx::query(include_str!("../sql/insert_escalation.sql"))
-                .bind(ended.run_id)
-                .bind(action.as_str())
-                .bind(ended.chain_id)
-                .bind(forge)
-                .bind(&subject.repo)
-                .bind(subject.number.map(to_number).transpose()?)
-                .bind(subject.is_pull_request)
-                .bind(account)
-                .bind(title)
-                .bind(body)
-                .bind(ended.at)
-                .execute(&mut *transaction)
-                .await?;
-        }
-        for task in &ended.tasks {
-            insert_task(&mut transaction, task).await?;
-        }
+        let of_task = (ended.run_id, ended.chain_id);
+        let following = (&*ended.escalations, &*ended.tasks);
+        insert_following(&mut transaction, of_task, following, ended.at).await?;
         if let Some(entry) = &ended.entry {
             insert_entry(&mut transaction, signing, entry).await?;
         }
@@ -122,6 +105,36 @@ pub async fn end_task(
         Ok(true)
     })
     .await
+}
+
+/// Stores what follows from the failure of a task: what is written on a forge, and tasks.
+async fn insert_following(
+    transaction: &mut PgTransaction<'_>,
+    (run_id, chain_id): (Uuid, Uuid),
+    (escalations, tasks): (&[NewEscalation], &[NewTask]),
+    at: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    for escalation in escalations {
+        let NewEscalation { action, forge, subject, account, title, body } = escalation;
+        sqlx::query(include_str!("../sql/insert_escalation.sql"))
+            .bind(run_id)
+            .bind(action.as_str())
+            .bind(chain_id)
+            .bind(forge)
+            .bind(&subject.repo)
+            .bind(subject.number.map(to_number).transpose()?)
+            .bind(subject.is_pull_request)
+            .bind(account)
+            .bind(title)
+            .bind(body)
+            .bind(at)
+            .execute(&mut **transaction)
+            .await?;
+    }
+    for task in tasks {
+        insert_task(transaction, task).await?;
+    }
+    Ok(())
 }
 
 /// Something to be written on a forge, as a planner took it.
@@ -204,34 +217,57 @@ pub async fn take_escalations(
 /// What came of an attempt to write on a forge.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EscalationEnd {
-    /// It is written, at this address.
-    Done(String),
-    /// It is attempted again at a time.
-    Again(String, DateTime<Utc>),
-    /// It is given up, and this task follows, unless the chain is at its bounds.
-    Failed(String, Option<Box<NewTask>>),
+    /// It is written.
+    Done {
+        /// Where.
+        address: String,
+        /// What the history of the task says about it.
+        entry: NewEntry,
+    },
+    /// It is attempted again.
+    Again {
+        /// Why it was not written.
+        error: String,
+        /// When.
+        at: DateTime<Utc>,
+    },
+    /// It is given up.
+    Failed {
+        /// Why.
+        error: String,
+        /// What is written in its place.
+        escalations: Vec<NewEscalation>,
+        /// The tasks that follow.
+        tasks: Vec<NewTask>,
+        /// What the history of the task says about it.
+        entry: NewEntry,
+    },
 }
 
-/// Ends an attempt, in one transaction with the task that follows from it. Returns false where it had ended.
+/// Ends an attempt, in one transaction with what follows from it and the entry in the history of the task. Returns false, and
+/// stores nothing, where it had ended.
 ///
 /// # Errors
 /// [`StoreError`]
 pub async fn end_escalation(
     pool: &PgPool,
-    (run_id, action): (Uuid, EscalationAction),
-    end: &EscalationEnd,
+    signing: &Signing,
+    (escalation, end): (&Escalation, &EscalationEnd),
     now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
-    let (state, address, error, again_at, task) = match end {
-        EscalationEnd::Done(address) => ("done", address.as_str(), "", None, None),
-        EscalationEnd::Again(error, at) => ("due", "", error.as_str(), Some(*at), None),
-        EscalationEnd::Failed(error, task) => ("failed", "", error.as_str(), None, task.as_deref()),
+    let Escalation { run_id, chain_id, wanted, .. } = escalation;
+    let (state, address, error, again_at, entry) = match end {
+        EscalationEnd::Done { address, entry } => ("done", address.as_str(), "", None, Some(entry)),
+        EscalationEnd::Again { error, at } => ("due", "", error.as_str(), Some(*at), None),
+        EscalationEnd::Failed { error, entry, .. } => {
+            ("failed", "", error.as_str(), None, Some(entry))
+        }
     };
     within(async {
         let mut transaction = pool.begin().await?;
         let ended: Option<Uuid> = sqlx::query_scalar(include_str!("../sql/end_escalation.sql"))
             .bind(run_id)
-            .bind(action.as_str())
+            .bind(wanted.action.as_str())
             .bind(state)
             .bind(address)
             .bind(error)
@@ -242,8 +278,12 @@ pub async fn end_escalation(
         if ended.is_none() {
             return Ok(false);
         }
-        if let Some(task) = task {
-            insert_task(&mut transaction, task).await?;
+        if let EscalationEnd::Failed { escalations, tasks, .. } = end {
+            let following = (&**escalations, &**tasks);
+            insert_following(&mut transaction, (*run_id, *chain_id), following, now).await?;
+        }
+        if let Some(entry) = entry {
+            insert_entry(&mut transaction, signing, entry).await?;
         }
         transaction.commit().await?;
         Ok(true)

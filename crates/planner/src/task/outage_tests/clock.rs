@@ -1,8 +1,8 @@
 //! The forge decides whether the assignee's own part holds, and is asked again.
 
 use super::super::admit;
-use super::super::end::infrastructure_task;
 use super::super::ensure_started;
+use super::super::follow::{failed_context, infrastructure_task};
 use super::super::upkeep::{Asking, round};
 use super::{Bench, quick};
 use sqlx::PgPool;
@@ -63,7 +63,8 @@ async fn a_task_of_the_infrastructure_which_needs_no_report_is_not_reminded_of_o
     let admitted = admit(planner, "1", &events).await.expect("admitted");
     let run_id = admitted.tasks[0].run_id.expect("a task");
     let failed = store::find_task(&pool, run_id).await.expect("a row").expect("a task");
-    let infra = infrastructure_task(planner, &failed, "forge_api_unreachable").await;
+    let context = failed_context(&failed, "forge_api_unreachable");
+    let infra = infrastructure_task(planner, &failed, context).await;
     let infra = infra.expect("no outage").expect("an agent");
     let mut admission = Admission::begin(&pool, []).await.expect("a transaction");
     admission.insert(&infra).await.expect("a row");

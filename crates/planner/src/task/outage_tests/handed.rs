@@ -1,7 +1,7 @@
 //! What assignees are handed that no forge asks for: the tasks that follow from a failure, and messages.
 
 use super::super::admit;
-use super::super::end::infrastructure_task;
+use super::super::follow::{failed_context, infrastructure_task};
 use super::super::template::OPTIONAL_WORDS;
 use super::posting::ends_late;
 use super::{Bench, quick};
@@ -75,7 +75,8 @@ async fn the_coordinator_and_the_infrastructure_are_handed_what_was_read_and_app
         let text = fixed(&format!("{}\n\n{}", written.0, written.1), run_id, caused);
         insta::assert_snapshot!(format!("{language}__issue"), text);
 
-        let infra = infrastructure_task(planner, &failed, "forge_api_unreachable").await;
+        let context = failed_context(&failed, "forge_api_unreachable");
+        let infra = infrastructure_task(planner, &failed, context).await;
         let infra = infra.expect("no outage").expect("an agent");
         let text = fixed(&infra.instructions, run_id, infra.run_id);
         insta::assert_snapshot!(format!("{language}__infrastructure_failure"), text);

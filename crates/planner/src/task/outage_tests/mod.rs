@@ -138,6 +138,15 @@ impl OneForge {
         })
     }
 
+    /// The texts of the issues that the service's account opened.
+    fn issues(&self) -> Vec<String> {
+        self.double.change(|state| {
+            let issues = state.repo(&self.repo).map(|repo| repo.issues.clone());
+            let own = issues.unwrap_or_default().into_values().filter(|it| it.author == "surety");
+            own.map(|it| it.body).collect()
+        })
+    }
+
     fn arrived(&self, route: &str) -> usize {
         self.double.calls().iter().filter(|call| call.route == route).count()
     }

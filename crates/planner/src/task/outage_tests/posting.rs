@@ -1,5 +1,5 @@
-//! A comment about a failed task: written once, later where the forge fails, and told to the infrastructure where it
-//! cannot be written.
+//! A comment about a failed task: written once, later where the forge fails, and told to the coordinator where the forge
+//! refuses it, to the infrastructure where the forge is down.
 
 use super::super::escalate::escalate;
 use super::super::{admit, end};
@@ -12,7 +12,9 @@ use std::time::Duration;
 use surety_common::domain::execution::Graph;
 use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::stop::StopReason;
-use surety_common::domain::toolchain::{FailureClass, Subject, TaskFailure, TaskOutcome, marker};
+use surety_common::domain::toolchain::{
+    Agent, FailureClass, Role, Subject, TaskFailure, TaskOutcome, marker,
+};
 use surety_common::store::{self, EndedTask, EscalationAction, NewEscalation};
 use surety_e2e::forge::Failure;
 use tokio::time::{Instant, sleep};
@@ -29,9 +31,29 @@ struct Row {
 }
 
 async fn row(pool: &PgPool, run_id: Uuid) -> Row {
-    let statement =
-        "select state, attempts, next_attempt_at, address, error from escalation where run_id = $1";
-    sqlx::query_as(statement).bind(run_id).fetch_one(pool).await.expect("an escalation")
+    row_of(pool, run_id, EscalationAction::Comment).await
+}
+
+async fn row_of(pool: &PgPool, run_id: Uuid, action: EscalationAction) -> Row {
+    let statement = "select state, attempts, next_attempt_at, address, error from escalation \
+                     where run_id = $1 and action = $2";
+    let finding = sqlx::query_as(statement).bind(run_id).bind(action.as_str());
+    finding.fetch_one(pool).await.expect("an escalation")
+}
+
+/// What the history of a task says.
+async fn history(pool: &PgPool, run_id: Uuid) -> Vec<String> {
+    let entries = store::list_entries(pool, run_id, 0, 100).await.expect("entries");
+    entries.into_iter().map(|row| row.entry.body).collect()
+}
+
+/// A fact of the only task with an action that follows from one.
+async fn fact(planner: &Planner, run_id: Uuid, (action, key): (&str, &str)) -> String {
+    let caused = caused(planner, run_id).await;
+    let found: Vec<_> = caused.iter().filter(|(_, found)| found == action).collect();
+    let [(run_id, _)] = found.as_slice() else { panic!("{action}: {caused:?}") };
+    let task = store::find_task(&planner.pool, *run_id).await.expect("a row").expect("a task");
+    task.payload.context[key].as_str().unwrap_or_default().to_owned()
 }
 
 /// As if the time of the next attempt had come.
@@ -132,6 +154,8 @@ async fn a_comment_is_written_once_however_its_call_fails(pool: PgPool) {
         let done = written(planner, one, run_id).await;
         assert!(!done.address.is_empty(), "{done:?}");
         is_the_one_comment(one, run_id);
+        let said = format!("The comment was written: {}", done.address);
+        assert_eq!(history(&planner.pool, run_id).await, [said], "{:?}", one.failure);
         assert!(caused(planner, run_id).await.is_empty(), "{:?}", one.failure);
     });
     join_all(attempts).await;
@@ -157,27 +181,85 @@ async fn nothing_is_written_while_earlier_comments_cannot_be_looked_for(pool: Pg
 }
 
 #[sqlx::test(migrations = "../common/migrations")]
-async fn a_comment_that_cannot_be_written_is_told_to_the_infrastructure_once(pool: PgPool) {
-    let lasting =
-        [Failure::Status(403), Failure::Status(404), Failure::Status(409), Failure::Status(422)];
-    let failures = [&lasting[..], &[Failure::Status(500), Failure::Limited(90)]].concat();
-    let bench = Bench::start(&pool, &failures, quick()).await;
+async fn a_comment_that_the_forge_refuses_becomes_one_issue_and_one_task_of_the_coordinator(
+    pool: PgPool,
+) {
+    let failures = [
+        (Failure::Status(403), "forbidden"),
+        (Failure::Status(404), "not_found"),
+        (Failure::Status(409), "conflict"),
+        (Failure::Status(422), "unprocessable"),
+    ];
+    let bench = Bench::start(&pool, &failures.clone().map(|(failure, _)| failure), quick()).await;
     let planner = &*bench.planner;
-    for one in &bench.forges[..lasting.len()] {
+    for (one, (_, code)) in bench.forges.iter().zip(&failures) {
         let run_id = failed(planner, one).await;
         one.fails("add_comment", 100);
+        escalate(planner, run_id).await.expect("an attempt");
+        let ended = row(&pool, run_id).await;
+        assert_eq!((ended.state.as_str(), ended.attempts), ("failed", 1), "{ended:?}");
+        let error = fact(planner, run_id, ("task_failed", "error")).await;
+        assert!(error.contains(code), "{code}: {error}");
+        assert_eq!(fact(planner, run_id, ("task_failed", "reason")).await, "no_action");
         for _ in 0..2 {
             make_due(&pool, run_id).await;
             escalate(planner, run_id).await.expect("an attempt");
         }
-        let ended = row(&pool, run_id).await;
-        assert_eq!((ended.state.as_str(), ended.attempts), ("failed", 1), "{ended:?}");
-        is_told_once(planner, run_id).await;
-        assert!(one.comments().is_empty());
+        let issue = row_of(&pool, run_id, EscalationAction::Issue).await;
+        assert_eq!((issue.state.as_str(), issue.attempts), ("done", 1), "{issue:?}");
+        let issues = one.issues();
+        let [text] = issues.as_slice() else { panic!("{code}: {issues:#?}") };
+        assert!(text.contains(&marker(run_id)) && text.contains("no_action"), "{text}");
+        assert!(one.comments().is_empty(), "{code}");
+        assert_eq!(caused(planner, run_id).await.len(), 1, "{code}: the infrastructure works");
+        let said = history(&pool, run_id).await;
+        let [comment, issue] = said.as_slice() else { panic!("{said:?}") };
+        assert!(comment.starts_with("The comment was given up: forge "), "{comment}");
+        assert!(comment.contains(code), "{comment}");
+        assert!(issue.starts_with("The issue was opened: http"), "{issue}");
     }
-    let [down, limited] = &bench.forges[lasting.len()..] else { panic!("two forges") };
+}
 
-    // A forge that stays down has five attempts.
+#[sqlx::test(migrations = "../common/migrations")]
+async fn a_refused_issue_and_a_comment_for_no_coordinator_are_told_to_the_infrastructure(
+    pool: PgPool,
+) {
+    let bench = Bench::start(&pool, &[Failure::Status(403), Failure::Status(403)], quick()).await;
+    let planner = &*bench.planner;
+    let [refused, alone] = bench.forges.as_slice() else { panic!("two forges") };
+    let run_id = failed(planner, refused).await;
+    refused.fails("add_comment", 100);
+    escalate(planner, run_id).await.expect("an attempt");
+    refused.fails("create_issue", 100);
+    escalate(planner, run_id).await.expect("an attempt");
+    let issue = row_of(&pool, run_id, EscalationAction::Issue).await;
+    assert_eq!((issue.state.as_str(), issue.attempts), ("failed", 1), "{issue:?}");
+    // The error is the real one: the forge can be reached.
+    assert_eq!(fact(planner, run_id, ("infrastructure_failure", "reason")).await, "forbidden");
+    let error = fact(planner, run_id, ("infrastructure_failure", "error")).await;
+    assert!(error.contains("create_issue: forbidden"), "{error}");
+    assert_eq!(caused(planner, run_id).await.len(), 2);
+
+    let found = store::find_agent(&pool, "ops").await.expect("a row").expect("an agent");
+    let agent = Agent { roles: vec![Role::Infra], ..found };
+    store::put_agent(&pool, &agent, "test", planner.now()).await.expect("an agent");
+    let run_id = failed(planner, alone).await;
+    alone.fails("add_comment", 100);
+    escalate(planner, run_id).await.expect("an attempt");
+    assert_eq!(fact(planner, run_id, ("infrastructure_failure", "reason")).await, "no_coordinator");
+    let error = fact(planner, run_id, ("infrastructure_failure", "error")).await;
+    assert!(error.contains("forbidden"), "{error}");
+    assert_eq!(caused(planner, run_id).await.len(), 1);
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn a_forge_that_stays_down_is_told_to_the_infrastructure_once(pool: PgPool) {
+    let failures = [Failure::Status(500), Failure::Limited(90)];
+    let bench = Bench::start(&pool, &failures, quick()).await;
+    let planner = &*bench.planner;
+    let [down, limited] = bench.forges.as_slice() else { panic!("two forges") };
+
+    // It has five attempts.
     let run_id = failed(planner, down).await;
     down.fails("*", 1000);
     for attempt in 1..=5 {
@@ -187,6 +269,7 @@ async fn a_comment_that_cannot_be_written_is_told_to_the_infrastructure_once(poo
     }
     let ended = row(&pool, run_id).await;
     assert_eq!((ended.state.as_str(), ended.attempts), ("failed", 5), "{ended:?}");
+    assert_eq!(fact(planner, run_id, ("infrastructure_failure", "reason")).await, "unreachable");
     let infra = is_told_once(planner, run_id).await;
     the_infrastructure_makes_no_task(planner, infra).await;
 
