@@ -14,6 +14,7 @@ mod ask;
 mod attempts;
 mod breaker;
 mod call;
+mod charge;
 mod chat;
 mod client;
 mod context;
@@ -28,6 +29,7 @@ mod participant;
 mod prices;
 mod probe;
 mod profile;
+mod reserved;
 mod retry;
 mod tokens;
 mod usage;
@@ -40,11 +42,11 @@ pub use endpoint::Health;
 pub use endpoints::Endpoints;
 pub use error::{Blame, ChatError, Phase};
 pub use length::Length;
-pub use part::Reserved;
 pub use participant::{Draining, Held, Supplier, Waiting, retry_at, serve, waits_for};
 pub use profile::{
     Api, MaxTokensField, ModelUse, Price, Profile, ProfileError, Profiles, SchemaMode,
 };
+pub use reserved::Reserved;
 pub use surety_common::domain::messages::{Message, Role};
 pub use tokens::{Tokenizer, count_messages};
 pub use usage::TokenUsage;

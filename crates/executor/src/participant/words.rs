@@ -106,7 +106,7 @@ impl Words {
                 reply.text.push_str(text);
                 reply.is_new = true;
             }
-            ReplyPart::Restart => reply.text.clear(),
+            ReplyPart::Restart(_) => reply.text.clear(),
             ReplyPart::Text(_) | ReplyPart::Reasoning(_) => return,
         }
         drop(replies);
@@ -163,6 +163,7 @@ fn value_of(object: &str, key: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surety_common::domain::decision::Usage;
 
     #[test]
     fn words_are_those_for_people_as_far_as_they_arrived() {
@@ -189,7 +190,7 @@ mod tests {
         let held = HeldWait { run_id: Uuid::nil(), wait_id, lease_epoch: 3 };
         let words = replying.words(held);
         words.take(ReplyPart::Text("one"));
-        words.take(ReplyPart::Restart);
+        words.take(ReplyPart::Restart(Usage::default()));
         words.take(ReplyPart::Reasoning("hm"));
         assert!(replying.reports().is_empty(), "nothing arrived since");
         words.take(ReplyPart::Text("two"));

@@ -8,4 +8,6 @@ pub(crate) mod sse;
 mod strict;
 mod types;
 
-pub(crate) use types::{Arrived, Broken, Counted, End, Level, Prepared, Told};
+pub(crate) use types::{
+    Arrived, Broken, Counted, End, FUNCTION_MEANING, Level, Prepared, Received, Told,
+};

@@ -152,10 +152,11 @@ impl PlanLoop {
             }
             Next::Answer(Answer::Away(away)) => self.away(leased, away).await,
             Next::Answer(Answer::TooLong(too_long)) => {
-                let (lease, abort) = (&leased.lease, too_long.abort());
+                let (lease, used) = (&leased.lease, too_long.used);
+                let end = (too_long.abort(), used);
                 let ids = (lease.wait_id, lease.lease_epoch);
                 let change =
-                    |graph: &Graph, draft: &mut Draft| draft.model_gives_up(graph, ids, abort);
+                    |graph: &Graph, draft: &mut Draft| draft.model_gives_up(graph, ids, end);
                 change_held(leased, change).await.map(drop)
             }
             // A reservation was answered before: here it is none.
@@ -179,22 +180,23 @@ impl PlanLoop {
         Ok(change_held(leased, change).await?.flatten())
     }
 
-    /// Makes the run wait for the endpoint. One that does already is offered again later; its reason changes where that
-    /// is news.
+    /// Makes the run wait for the endpoint. One that does already is offered again later; it changes where that is news,
+    /// or has a charge.
     async fn away(&self, leased: &Leased, away: Away) -> Result<(), Fault> {
         let Leased { planner, lease, record } = leased;
         let now = planner.now();
         let wait = record.execution.own_wait().filter(|wait| wait.id == lease.wait_id);
         let before = wait.and_then(|wait| wait.model.as_deref()?.away.as_ref());
-        let Waiting { away, is_news } = waits_for(away, before, self.model_wait, now);
-        if !is_news {
+        let Waiting { away, is_news, used } = waits_for(away, before, self.model_wait, now);
+        if !is_news && used.is_zero() {
             let times = (now, Some(away.retry_at));
             store::release_until(&planner.pool, &leased.held(), times).await?;
             return Ok(());
         }
         let ids = (lease.wait_id, lease.lease_epoch);
-        let change =
-            |graph: &Graph, draft: &mut Draft| draft.model_away(graph, ids, Uuid::now_v7(), away);
+        let change = |graph: &Graph, draft: &mut Draft| {
+            draft.model_away(graph, ids, Uuid::now_v7(), (away, used))
+        };
         change_held(leased, change).await.map(drop)
     }
 }
