@@ -31,6 +31,7 @@ mod probe;
 mod profile;
 mod reserved;
 mod retry;
+mod spoken;
 mod tokens;
 mod usage;
 mod wire;
@@ -47,6 +48,7 @@ pub use profile::{
     Api, MaxTokensField, ModelUse, Price, Profile, ProfileError, Profiles, SchemaMode,
 };
 pub use reserved::Reserved;
+pub use spoken::{Shown, Spoken};
 pub use surety_common::domain::messages::{Message, Role};
 pub use tokens::{Tokenizer, count_messages};
 pub use usage::TokenUsage;
