@@ -2,6 +2,7 @@
 
 use super::{Bench, anthropic, request};
 use anyhow::Result;
+use std::time::Duration;
 use surety_common::domain::decision::Usage;
 use surety_e2e::model_server::{Reply, Script, Settings};
 use surety_model::{
@@ -62,7 +63,9 @@ async fn what_an_endpoint_counts_at_the_beginning_of_a_stream_is_not_all_of_a_re
 
 #[tokio::test]
 async fn a_reply_that_is_not_streamed_may_have_had_all_its_tokens() -> Result<()> {
-    let script = Script::list([Reply::text("a long text").cut_after(20), Reply::text("whole")]);
+    // The part before the break is on its way when the connection breaks.
+    let broken = Reply::text("a long text").cut_after(20).every(Duration::from_millis(50));
+    let script = Script::list([broken, Reply::text("whole")]);
     let bench = Bench::start(Settings::default(), script, |profile| {
         profile.stream = false;
         profile.max_output_tokens = 300;
