@@ -1,12 +1,13 @@
 //! One question of a run to a model: the conversation, bounded by the model's context, and what became of it.
 
 use crate::attempts::LONGEST_PAUSE;
-use crate::chat::{ChatModel, ChatReply, ChatRequest, OnPart, ReplySchema};
+use crate::chat::{ChatModel, ChatReply, ChatRequest, OnPart, ReplyPart, ReplySchema};
 use crate::context::{Bounded, ContextTooLong, bound};
 use crate::error::{Blame, ChatError, Phase};
 use crate::length::Length;
-use crate::part::{Reserved, limit_of_reply};
+use crate::part::limit_of_reply;
 use crate::profile::{Api, Profile};
+use crate::reserved::Reserved;
 use crate::usage::TokenUsage;
 use std::time::Duration;
 use surety_common::config::Prompt;
@@ -51,8 +52,8 @@ pub struct Question<'a> {
 pub struct Said {
     /// The text; its beginning where its token limit cut it, or it is too large.
     pub text: String,
-    /// What it cost; none where the endpoint says nothing of it.
-    pub usage: Option<Usage>,
+    /// What it cost, with the tries that broke off before.
+    pub usage: Usage,
     /// The `traceparent` of the call's span; empty when nothing is exported.
     pub trace_parent: String,
     /// Which model said it.
@@ -87,6 +88,8 @@ pub struct Away {
     pub retry_after: Option<Duration>,
     /// Whether the words say what an operator has to correct.
     pub is_correctable: bool,
+    /// What tries used that broke off.
+    pub used: Usage,
 }
 
 /// Why no request can be sent, now or later.
@@ -96,13 +99,15 @@ pub struct TooLong {
     pub profile: String,
     /// What does not fit.
     pub why: String,
+    /// What tries used that broke off.
+    pub used: Usage,
 }
 
 impl TooLong {
     /// The end of the run, with what to do.
     #[must_use]
     pub fn abort(self) -> Abort {
-        let Self { profile, why } = self;
+        let Self { profile, why, used: _ } = self;
         Abort {
             code: TOO_LONG.to_owned(),
             user_message: format!(
@@ -126,7 +131,7 @@ pub(crate) fn advice(profile: &str) -> String {
 
 /// Asks a model; `on_part` is told of the parts of its reply as they arrive. A cut reply and a refusal are replies, which
 /// the run answers. A prompt that the endpoint finds too long is sent again with half of it. Every other error makes the
-/// run wait.
+/// run wait. Every answer has what was used for it, tries that broke off included.
 pub async fn ask(
     model: &dyn ChatModel,
     question: &Question<'_>,
@@ -154,27 +159,42 @@ pub async fn ask(
         prompt: &prompt.name,
     };
     let span = telemetry::chat_span(service, &chat, &spec.trace_parent);
-    let too_long = |why: String| {
+    let too_long = |why: String, used: Usage| {
         span.record("error.type", TOO_LONG);
-        Answer::TooLong(TooLong { profile: profile.name.clone(), why })
+        Answer::TooLong(TooLong { profile: profile.name.clone(), why, used })
     };
     let mut fitting = Fitting::of(profile, model.length());
+    let (mut in_vain, mut refused) = (Usage::default(), None);
     loop {
-        let (request, tokens) = match request(profile, question, &fitting) {
-            Ok(Request::Ready(request, tokens)) => (request, tokens),
-            Ok(Request::Short(need)) => return Answer::Short(need),
-            Err(error) => return too_long(fitting.refused.unwrap_or_else(|| error.to_string())),
+        let left = Question { reserved: question.reserved.without(in_vain), ..*question };
+        let (request, tokens) = match (request(profile, &left, &fitting), refused.take()) {
+            (Ok(Request::Ready(request, tokens)), _) => (request, tokens),
+            // What was used is charged before more is reserved.
+            (Ok(Request::Short(_)), Some(error)) if !in_vain.is_zero() => {
+                return of_error(error, (made, in_vain), &span);
+            }
+            (Ok(Request::Short(need)), _) => return Answer::Short(need),
+            (Err(error), _) => {
+                return too_long(fitting.refused.unwrap_or_else(|| error.to_string()), in_vain);
+            }
         };
-        let replied = model.reply(&request, on_part, cancel).instrument(span.clone()).await;
+        let mut counting = |part: ReplyPart<'_>| {
+            if let ReplyPart::Restart(used) = part {
+                in_vain = in_vain.plus(used);
+            }
+            on_part(part);
+        };
+        let replied = model.reply(&request, &mut counting, cancel).instrument(span.clone()).await;
         match replied {
-            Ok(reply) => return Answer::Said(said(reply, made, &span)),
-            Err(ChatError::ContextTooLong { said, .. }) => {
+            Ok(reply) => return Answer::Said(said(reply, (made, in_vain), &span)),
+            Err(ChatError::ContextTooLong { endpoint, said }) => {
                 let asked = request.max_output_tokens.unwrap_or(profile.max_output_tokens);
                 if !fitting.shorten((tokens, u64::from(asked)), said.clone()) {
-                    return too_long(said);
+                    return too_long(said, in_vain);
                 }
+                refused = Some(ChatError::ContextTooLong { endpoint, said });
             }
-            Err(error) => return of_error(error, made, &span),
+            Err(error) => return of_error(error, (made, in_vain), &span),
         }
     }
 }
@@ -276,7 +296,7 @@ fn request(
 ) -> Result<Request, ContextTooLong> {
     let Question { messages, schema, reserved, .. } = *question;
     let Bounded { messages, tokens, .. } = fitting.bound(messages, profile)?;
-    let limit = match limit_of_reply(profile, &messages, reserved) {
+    let limit = match limit_of_reply(profile, (&messages, schema), reserved) {
         Ok(limit) => limit.min(fitting.output_for(tokens)),
         Err(need) => return Ok(Request::Short(need)),
     };
@@ -285,11 +305,12 @@ fn request(
         schema: schema.cloned(),
         max_output_tokens: Some(u32::try_from(limit).unwrap_or(u32::MAX)),
         temperature: None,
+        reserved,
     };
     Ok(Request::Ready(request, tokens))
 }
 
-fn said(reply: ChatReply, made: ModelReply, span: &Span) -> Said {
+fn said(reply: ChatReply, (made, in_vain): (ModelReply, Usage), span: &Span) -> Said {
     let ChatReply { text, reasoning, usage, cost_micros, model, .. } = reply;
     record_usage(span, usage);
     span.record("gen_ai.response.model", model.as_str());
@@ -299,28 +320,30 @@ fn said(reply: ChatReply, made: ModelReply, span: &Span) -> Said {
     let cut = text.len() > MAX_TEXT_BYTES;
     Said {
         text: if cut { shortened(&text) } else { storable(&text) },
-        usage: Some(used(usage, cost_micros)),
+        usage: usage.charged(cost_micros).plus(in_vain),
         trace_parent: telemetry::trace_parent(span),
         model: ModelReply { model, cut, ..made },
     }
 }
 
-fn of_error(error: ChatError, made: ModelReply, span: &Span) -> Answer {
+fn of_error(error: ChatError, (made, in_vain): (ModelReply, Usage), span: &Span) -> Answer {
     span.record("error.type", error.code());
     let trace_parent = telemetry::trace_parent(span);
     match error {
         ChatError::ReplyCut { text, usage, cost_micros, .. } => {
             record_usage(span, usage);
-            let usage = Some(used(usage, cost_micros));
+            let usage = usage.charged(cost_micros).plus(in_vain);
             let model = ModelReply { cut: true, ..made };
             Answer::Said(Said { text: shortened(&text), usage, trace_parent, model })
         }
         // It is a text without a plan or a decision, which has a limit of its own.
-        ChatError::Refused { said, .. } => {
+        ChatError::Refused { said, usage, cost_micros, .. } => {
+            record_usage(span, usage);
+            let usage = usage.charged(cost_micros).plus(in_vain);
             let text = format!("The model refused to reply. {}", shortened(&said));
-            Answer::Said(Said { text, usage: None, trace_parent, model: made })
+            Answer::Said(Said { text, usage, trace_parent, model: made })
         }
-        ChatError::Timeout { phase: Phase::Queue, .. } => Answer::Busy,
+        ChatError::Timeout { phase: Phase::Queue, .. } if in_vain.is_zero() => Answer::Busy,
         error @ (ChatError::Unauthorized { .. }
         | ChatError::ModelUnknown { .. }
         | ChatError::Timeout { .. }
@@ -340,7 +363,8 @@ fn of_error(error: ChatError, made: ModelReply, span: &Span) -> Answer {
             let why = format!("{code}: {}", shortened(&error.to_string()));
             let is_correctable = error.blame() == Blame::Configuration
                 || matches!(error, ChatError::BadRequest { .. });
-            Answer::Away(Away { profile: made.endpoint, code, why, retry_after, is_correctable })
+            let (profile, used) = (made.endpoint, in_vain);
+            Answer::Away(Away { profile, code, why, retry_after, is_correctable, used })
         }
     }
 }
@@ -348,10 +372,6 @@ fn of_error(error: ChatError, made: ModelReply, span: &Span) -> Answer {
 fn record_usage(span: &Span, usage: TokenUsage) {
     span.record("gen_ai.usage.input_tokens", usage.input);
     span.record("gen_ai.usage.output_tokens", usage.output);
-}
-
-fn used(usage: TokenUsage, cost_micros: u64) -> Usage {
-    Usage { tokens: usage.input.saturating_add(usage.output), cost_micros }
 }
 
 /// A text that the database can store.

@@ -9,16 +9,19 @@
 //! ```
 
 use crate::call::Failed;
+use crate::charge::Sent;
 use crate::chat::{ChatReply, ChatRequest, OnPart, ReplyPart};
 use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::error::{ChatError, Phase};
-use crate::profile::{Api, Price, SchemaMode};
+use crate::part::limit_of_reply;
+use crate::profile::{Api, SchemaMode};
 use crate::retry::{pause, pauses};
 use crate::tokens::count_messages;
 use crate::usage::TokenUsage;
-use crate::wire::{Arrived, Counted, End, Level, Prepared};
+use crate::wire::{Arrived, End, Level, Prepared, Received};
 use std::time::{Duration, Instant};
+use surety_common::domain::decision::Usage;
 use surety_common::domain::messages::{Normal, normalize};
 use surety_common::telemetry::{self, ModelUsage};
 use tokio::time::{Instant as Clock, sleep, timeout_at};
@@ -94,6 +97,8 @@ pub(crate) struct Attempts<'a> {
     retries: u32,
     /// The most tokens of the reply that are asked for.
     most_output: u32,
+    /// What tries used that broke off.
+    in_vain: Usage,
 }
 
 impl<'a> Attempts<'a> {
@@ -115,6 +120,7 @@ impl<'a> Attempts<'a> {
                 let known = client.endpoint().most_output(&client.profile.model);
                 known.map_or(asked, |known| asked.min(known))
             },
+            in_vain: Usage::default(),
         }
     }
 
@@ -124,7 +130,7 @@ impl<'a> Attempts<'a> {
         let mut last: Option<ChatError> = None;
         loop {
             let failed = match self.once().await {
-                Ok(arrived) => return self.conclude(arrived),
+                Ok(received) => return self.conclude(received),
                 Err(failed) => failed,
             };
             telemetry::count_model_failure(self.client.labels(), failed.error.code());
@@ -133,6 +139,10 @@ impl<'a> Attempts<'a> {
                 return Err(last);
             }
             let is_last_try = self.retries >= self.client.profile.retries;
+            if !self.has_budget() {
+                // The caller charges what was used, and reserves anew.
+                return Err(self.charged(failed.error));
+            }
             if self.asks_for_less(&failed) || self.levels.goes_on(&failed, is_last_try) {
                 continue;
             }
@@ -141,7 +151,7 @@ impl<'a> Attempts<'a> {
             let is_late = asked.is_some_and(|asked| asked > LONGEST_PAUSE)
                 || self.deadline.is_some_and(|deadline| Clock::now() + pause >= deadline);
             if is_last_try || is_late || !is_retryable(&failed) {
-                return Err(failed.error);
+                return Err(self.charged(failed.error));
             }
             self.retries += 1;
             tracing::warn!(
@@ -153,6 +163,55 @@ impl<'a> Attempts<'a> {
             );
             last = Some(failed.error);
             sleep(pause).await;
+        }
+    }
+
+    /// Whether what is reserved suffices for another try, beside those that broke off. The reply may have to be shorter.
+    fn has_budget(&mut self) -> bool {
+        if self.in_vain.is_zero() {
+            return true;
+        }
+        let prompt = (self.normal.messages.as_slice(), self.request.schema.as_ref());
+        let left = self.request.reserved.without(self.in_vain);
+        let Ok(limit) = limit_of_reply(&self.client.profile, prompt, left) else { return false };
+        self.most_output = self.most_output.min(u32::try_from(limit).unwrap_or(u32::MAX));
+        true
+    }
+
+    fn sent(&self) -> Sent<'_> {
+        Sent {
+            profile: &self.client.profile,
+            messages: &self.normal.messages,
+            schema: self.request.schema.as_ref(),
+            most_output: self.most_output,
+        }
+    }
+
+    /// An error with what the prompt used that the endpoint refused by its words.
+    fn charged(&self, error: ChatError) -> ChatError {
+        let ChatError::Refused { endpoint, said, .. } = error else { return error };
+        let (usage, cost_micros) = self.sent().prompt_only();
+        self.count(usage, cost_micros);
+        ChatError::Refused { endpoint, said, usage, cost_micros }
+    }
+
+    fn count(&self, usage: TokenUsage, cost_micros: u64) {
+        let TokenUsage { input, cached_input, output, .. } = usage;
+        let counted = ModelUsage { input, cached_input, output, cost_micros };
+        telemetry::count_model_usage(self.client.labels(), counted);
+    }
+
+    /// Charges a try that broke off, and says that what arrived of it is void.
+    fn gave_nothing(&mut self, failed: &Failed, received: &Received, was_told: bool) {
+        let of_error = (&failed.error, failed.refusal.is_some());
+        let used = self.sent().used_in_vain(received, of_error);
+        if let Some((usage, cost_micros)) = used {
+            self.count(usage, cost_micros);
+        }
+        let used = used.map(|(usage, cost_micros)| usage.charged(cost_micros)).unwrap_or_default();
+        self.in_vain = self.in_vain.plus(used);
+        if was_told || !used.is_zero() {
+            (self.on_part)(ReplyPart::Restart(used));
         }
     }
 
@@ -178,7 +237,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// One request, in a slot of the endpoint.
-    async fn once(&mut self) -> Result<Arrived, Failed> {
+    async fn once(&mut self) -> Result<Received, Failed> {
         let client = self.client;
         let late = |phase| client.late(phase, client.profile.total_timeout);
         // A busy endpoint is not a slow one: the time in the queue does not count for the reply.
@@ -216,20 +275,23 @@ impl<'a> Attempts<'a> {
             was_told = true;
             on_part(part);
         };
-        let found = match timeout_at(deadline, client.call(&asked, &mut told)).await {
+        let mut received = Received::default();
+        let calling = client.call(&asked, &mut told, &mut received);
+        let found = match timeout_at(deadline, calling).await {
             Ok(found) => found,
             Err(_) => Err(late(Phase::Total)),
         };
-        if found.is_err() && was_told {
-            (self.on_part)(ReplyPart::Restart);
+        let asked_for = u64::from(asked.max_output_tokens);
+        if let Err(failed) = &found {
+            self.gave_nothing(failed, &received, was_told);
         }
         let length = || {
             let prompt = count_messages(client.profile.tokenizer, &self.normal.messages);
-            prompt.saturating_add(u64::from(asked.max_output_tokens))
+            prompt.saturating_add(asked_for)
         };
         let (endpoint, model) = (client.endpoint(), &client.profile.model);
         match found.as_ref().map_err(|failed| &failed.error) {
-            Ok(_) => {
+            Ok(()) => {
                 endpoint.answered(model);
                 if endpoint.length(model).is_some() {
                     endpoint.was_taken(model, length());
@@ -240,29 +302,30 @@ impl<'a> Attempts<'a> {
         }
         admitted.leave(found.as_ref().err());
         client.endpoint().show_breaker();
-        found
+        found.map(|()| received)
     }
 
-    fn conclude(self, arrived: Arrived) -> Result<ChatReply, ChatError> {
+    fn conclude(self, received: Received) -> Result<ChatReply, ChatError> {
+        let (usage, cost_micros) = self.sent().used(&received);
+        self.count(usage, cost_micros);
         let Self { client, normal, levels, retries, .. } = self;
         if levels.is_remembered && levels.known != Some(levels.present()) {
             client.endpoint().remember(&client.profile.model, levels.present());
         }
         let endpoint = client.endpoint().name.clone();
-        let (usage, cost_micros) = usage(client, &normal, &arrived);
-        let TokenUsage { input, cached_input, output, .. } = usage;
-        let counted = ModelUsage { input, cached_input, output, cost_micros };
-        telemetry::count_model_usage(client.labels(), counted);
-        let text = arrived.said().to_owned();
-        match arrived.end {
-            Some(End::Refused(said)) => Err(ChatError::Refused { endpoint, said }),
+        let text = received.arrived.said().to_owned();
+        let Arrived { end, reasoning, model, .. } = received.arrived;
+        match end {
+            Some(End::Refused(said)) => {
+                Err(ChatError::Refused { endpoint, said, usage, cost_micros })
+            }
             Some(End::Cut) => Err(ChatError::ReplyCut { endpoint, text, usage, cost_micros }),
             Some(End::Whole) | None => Ok(ChatReply {
                 text,
-                reasoning: Some(arrived.reasoning).filter(|thought| !thought.is_empty()),
+                reasoning: Some(reasoning).filter(|thought| !thought.is_empty()),
                 usage,
                 cost_micros,
-                model: arrived.model.unwrap_or_else(|| client.profile.model.clone()),
+                model: model.unwrap_or_else(|| client.profile.model.clone()),
                 endpoint,
                 messages_normalized: normal.changed,
                 retries,
@@ -361,63 +424,5 @@ impl Drop for Admitted<'_> {
         if !self.is_reported {
             self.endpoint.breaker().abandoned(Instant::now());
         }
-    }
-}
-
-/// What the endpoint counted, or upper bounds, and what it costs in millionths.
-fn usage(client: &Client, normal: &Normal, arrived: &Arrived) -> (TokenUsage, u64) {
-    let Counted { input, output, cached, cache_writes } = arrived.usage;
-    let tokenizer = client.profile.tokenizer;
-    let said = || {
-        [&arrived.text, &arrived.arguments, &arrived.reasoning]
-            .iter()
-            .map(|text| tokenizer.count(text))
-            .fold(0, u64::saturating_add)
-    };
-    let usage = TokenUsage {
-        input: input.unwrap_or_else(|| count_messages(tokenizer, &normal.messages)),
-        output: output.unwrap_or_else(said),
-        cached_input: cached,
-        is_estimate: input.is_none() || output.is_none(),
-    };
-    let cost = client.profile.price.map_or(0, |price| cost(price, usage, cache_writes));
-    (usage, cost)
-}
-
-/// The cost in millionths, rounded up.
-fn cost(price: Price, usage: TokenUsage, cache_writes: u64) -> u64 {
-    cost_nanos(price, usage, cache_writes).div_ceil(1000)
-}
-
-/// The cost in thousandths of a millionth.
-pub(crate) fn cost_nanos(price: Price, usage: TokenUsage, cache_writes: u64) -> u64 {
-    let plain = usage.input.saturating_sub(usage.cached_input).saturating_sub(cache_writes);
-    let parts = [
-        (plain, price.input_nanos),
-        (usage.cached_input, price.cached_input_nanos),
-        (cache_writes, price.cache_write_nanos),
-        (usage.output, price.output_nanos),
-    ];
-    let nanos = parts.iter().map(|(tokens, nanos)| tokens.saturating_mul(*nanos));
-    nanos.fold(0, u64::saturating_add)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cost_is_rounded_up_and_cached_tokens_have_their_own_price() {
-        let price = Price {
-            input_nanos: 3000,
-            cached_input_nanos: 300,
-            cache_write_nanos: 3750,
-            output_nanos: 15_000,
-        };
-        let usage = TokenUsage { input: 1000, output: 10, cached_input: 600, is_estimate: false };
-        // 300 * 3 + 600 * 0.3 + 100 * 3.75 + 10 * 15 = 1605 millionths.
-        assert_eq!(cost(price, usage, 100), 1605);
-        let one = TokenUsage { input: 1, output: 0, cached_input: 1, is_estimate: false };
-        assert_eq!(cost(price, one, 0), 1);
     }
 }

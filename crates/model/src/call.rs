@@ -7,7 +7,7 @@ use crate::retry::retry_after;
 use crate::wire::failure::{self, Refusal};
 use crate::wire::form::{self, take_event, take_whole};
 use crate::wire::sse::{Event, EventReader};
-use crate::wire::{Arrived, Broken, End, Prepared, Told};
+use crate::wire::{Arrived, Broken, End, Prepared, Received, Told};
 use chrono::Utc;
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
@@ -47,12 +47,13 @@ struct Clocks {
 }
 
 impl Client {
-    /// Sends a request and reads its answer.
+    /// Sends a request and reads its answer into `received`, which has a part of it where the answer breaks off.
     pub(crate) async fn call(
         &self,
         asked: &Prepared<'_>,
         told: Told<'_>,
-    ) -> Result<Arrived, Failed> {
+        received: &mut Received,
+    ) -> Result<(), Failed> {
         let body = serde_json::to_vec(&form::body(asked))
             .map_err(|error| self.bad(format!("the request cannot be written as JSON: {error}")))?;
         // A reply that is not streamed begins when it is whole.
@@ -79,45 +80,48 @@ impl Client {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = kind.unwrap_or_default().to_ascii_lowercase();
         let mut clean = Clean::new(self, told);
-        let arrived = if kind.starts_with("text/event-stream") {
-            self.stream(response, &mut clocks, &mut clean).await?
+        if kind.starts_with("text/event-stream") {
+            self.stream(response, &mut clocks, (&mut clean, &mut *received)).await?;
         } else if kind.starts_with("application/json") {
+            received.has_begun = true;
             let body = self.reply_body(response, &mut clocks).await?;
-            self.whole(&body, &mut clean)?
+            self.whole(&body, &mut clean, &mut received.arrived)?;
         } else if kind.is_empty() || UNSAID.iter().any(|unsaid| kind.starts_with(unsaid)) {
             let body = self.reply_body(response, &mut clocks).await?;
-            self.whole_or_events(&kind, &body, &mut clean)?
+            self.whole_or_events(&kind, &body, (&mut clean, &mut *received))?;
         } else {
             return Err(self.bad(format!("its content type is {:?}", failure::shown(&kind))));
-        };
+        }
         clean.finish();
-        Ok(self.redacted(arrived))
+        self.redact(&mut received.arrived);
+        Ok(())
     }
 
     async fn stream(
         &self,
         mut response: Response,
         clocks: &mut Clocks,
-        clean: &mut Clean<'_>,
-    ) -> Result<Arrived, Failed> {
-        let (mut reader, mut arrived) = (EventReader::default(), Arrived::default());
+        (clean, received): (&mut Clean<'_>, &mut Received),
+    ) -> Result<(), Failed> {
+        let mut reader = EventReader::default();
+        let Received { arrived, has_begun } = received;
         loop {
             let chunk = match self.chunk(&mut response, clocks).await {
                 Ok(Some(chunk)) => chunk,
                 // The end was said already: what follows could only repeat it.
-                Ok(None) | Err(_) if arrived.end.is_some() => return Ok(arrived),
+                Ok(None) | Err(_) if arrived.end.is_some() => return Ok(()),
                 Ok(None) => return Err(self.cut()),
                 Err(failed) => return Err(failed),
             };
+            *has_begun = true;
             for event in reader.push(&chunk).map_err(|why| self.bad(why.to_owned()))? {
-                let taken = take_event(self.profile.api, &event, &mut arrived, &mut |part| {
-                    clean.take(part)
-                });
+                let taken =
+                    take_event(self.profile.api, &event, arrived, &mut |part| clean.take(part));
                 taken.map_err(|broken| self.broken(broken))?;
                 if is_last(&event) && arrived.end.is_some() {
                     // Without its end the body would close the connection.
                     drop(timeout(END_GRACE, response.chunk()).await);
-                    return Ok(arrived);
+                    return Ok(());
                 }
                 if arrived.len() > MAX_REPLY {
                     return Err(self.bad("the reply has more than 16 MiB".to_owned()));
@@ -126,11 +130,14 @@ impl Client {
         }
     }
 
-    fn whole(&self, body: &[u8], clean: &mut Clean<'_>) -> Result<Arrived, Failed> {
-        let mut arrived = Arrived::default();
-        let taken = take_whole(self.profile.api, body, &mut arrived, &mut |part| clean.take(part));
-        taken.map_err(|broken| self.broken(broken))?;
-        Ok(arrived)
+    fn whole(
+        &self,
+        body: &[u8],
+        clean: &mut Clean<'_>,
+        arrived: &mut Arrived,
+    ) -> Result<(), Failed> {
+        let taken = take_whole(self.profile.api, body, arrived, &mut |part| clean.take(part));
+        taken.map_err(|broken| self.broken(broken))
     }
 
     /// A reply whose header does not say whether it is a stream.
@@ -138,22 +145,24 @@ impl Client {
         &self,
         kind: &str,
         body: &[u8],
-        clean: &mut Clean<'_>,
-    ) -> Result<Arrived, Failed> {
+        (clean, received): (&mut Clean<'_>, &mut Received),
+    ) -> Result<(), Failed> {
+        let Received { arrived, has_begun } = received;
         if body.trim_ascii_start().starts_with(b"{") {
-            return self.whole(body, clean);
+            *has_begun = true;
+            return self.whole(body, clean, arrived);
         }
-        let (mut reader, mut arrived) = (EventReader::default(), Arrived::default());
+        let mut reader = EventReader::default();
         let events = reader.push(body).map_err(|why| self.bad(why.to_owned()))?;
         if events.is_empty() {
             return Err(self.bad(format!("its content type is {:?}", failure::shown(kind))));
         }
+        *has_begun = true;
         for event in events {
-            let taken =
-                take_event(self.profile.api, &event, &mut arrived, &mut |part| clean.take(part));
+            let taken = take_event(self.profile.api, &event, arrived, &mut |part| clean.take(part));
             taken.map_err(|broken| self.broken(broken))?;
         }
-        if arrived.end.is_none() { Err(self.cut()) } else { Ok(arrived) }
+        if arrived.end.is_none() { Err(self.cut()) } else { Ok(()) }
     }
 
     async fn reply_body(&self, response: Response, clocks: &mut Clocks) -> Result<Vec<u8>, Failed> {
@@ -282,9 +291,9 @@ impl Client {
         failure::shown(&words)
     }
 
-    /// A reply without the keys: what an endpoint repeats must not reach a journal.
-    fn redacted(&self, mut arrived: Arrived) -> Arrived {
-        let Arrived { text, arguments, reasoning, model, usage: _, end } = &mut arrived;
+    /// Takes the keys out of a reply: what an endpoint repeats must not reach a journal.
+    fn redact(&self, arrived: &mut Arrived) {
+        let Arrived { text, arguments, reasoning, model, usage: _, end } = arrived;
         for text in [text, arguments, reasoning] {
             self.redactor.redact(text);
         }
@@ -294,7 +303,6 @@ impl Client {
         if let Some(End::Refused(said)) = end {
             self.redactor.redact(said);
         }
-        arrived
     }
 }
 
@@ -326,7 +334,7 @@ impl<'a> Clean<'a> {
                 let piece = self.reasoning.push(piece.as_bytes());
                 self.tell(&piece, true);
             }
-            ReplyPart::Restart => (self.told)(ReplyPart::Restart),
+            ReplyPart::Restart(used) => (self.told)(ReplyPart::Restart(used)),
         }
     }
 

@@ -3,9 +3,11 @@
 use crate::error::ChatError;
 use crate::length::Length;
 use crate::profile::Profile;
+use crate::reserved::Reserved;
 use crate::usage::TokenUsage;
 use futures::future::BoxFuture;
 use serde_json::Value;
+use surety_common::domain::decision::Usage;
 use surety_common::domain::messages::Message;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +22,8 @@ pub struct ChatRequest {
     pub max_output_tokens: Option<u32>,
     /// The temperature; none for the profile's.
     pub temperature: Option<f64>,
+    /// What the run's budgets have reserved: all tries together use no more.
+    pub reserved: Reserved,
 }
 
 /// The form of a reply.
@@ -38,7 +42,7 @@ pub struct ChatReply {
     pub text: String,
     /// What the model thought, where the endpoint tells it apart.
     pub reasoning: Option<String>,
-    /// The tokens of the try that was answered.
+    /// The tokens of the try that was answered. Those of tries that broke off come with [`ReplyPart::Restart`].
     pub usage: TokenUsage,
     /// What they cost by the price table, in millionths of its currency; 0 without a price.
     pub cost_micros: u64,
@@ -59,8 +63,8 @@ pub enum ReplyPart<'a> {
     Text(&'a str),
     /// More of the thinking.
     Reasoning(&'a str),
-    /// The connection broke and the request is sent again: what arrived before is void.
-    Restart,
+    /// The try broke off: what arrived before is void. It is charged with this all the same.
+    Restart(Usage),
 }
 
 /// Takes the parts of a reply. It must not block.

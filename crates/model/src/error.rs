@@ -98,6 +98,10 @@ pub enum ChatError {
         endpoint: String,
         /// What it said.
         said: String,
+        /// What it cost.
+        usage: TokenUsage,
+        /// The same by the price table, in millionths.
+        cost_micros: u64,
     },
     /// The endpoint was too slow.
     #[error("the endpoint {endpoint} was too slow: the time for {} is {limit:?}", phase.as_str())]

@@ -1,8 +1,9 @@
 //! The part of a run's budgets that a request may use: its prompt, and what is left of it for the reply.
 
-use crate::attempts::cost_nanos;
+use crate::charge::{cost_nanos, count_prompt};
+use crate::chat::ReplySchema;
 use crate::profile::{Price, Profile};
-use crate::tokens::estimate_messages;
+use crate::reserved::Reserved;
 use crate::usage::TokenUsage;
 use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::budget::ReplyNeed;
@@ -13,40 +14,17 @@ const FEWEST_TOKENS: u64 = 512;
 /// A reply that may have fewer tokens is likely to be cut, so that more is asked for where the budget has it.
 const USUAL_TOKENS: u64 = 2048;
 
-/// What the budgets of a run have reserved for a prompt and its reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Reserved {
-    /// Of the budget of tokens; none without one.
-    pub tokens: Option<u64>,
-    /// Of the budget of cost, in millionths; none without one.
-    pub cost_micros: Option<u64>,
-    /// Whether the budgets have nothing more for it.
-    pub is_most: bool,
-}
-
-impl Reserved {
-    /// With all that the budgets have for it.
-    #[must_use]
-    pub fn raised(self, part: Usage) -> Self {
-        Self {
-            tokens: self.tokens.map(|_| part.tokens),
-            cost_micros: self.cost_micros.map(|_| part.cost_micros),
-            is_most: true,
-        }
-    }
-}
-
-/// The most tokens of the reply to a prompt.
+/// The most tokens of the reply to a prompt, which has as many as it can have: a call stays inside what is reserved.
 ///
 /// # Errors
 /// What is reserved is too little: what is needed.
 pub(crate) fn limit_of_reply(
     profile: &Profile,
-    messages: &[Message],
+    (messages, schema): (&[Message], Option<&ReplySchema>),
     reserved: Reserved,
 ) -> Result<u64, ReplyNeed> {
     let most = u64::from(profile.max_output_tokens);
-    let prompt = estimate_messages(profile.tokenizer, messages);
+    let prompt = count_prompt(profile, messages, schema);
     let Reserved { tokens, cost_micros, is_most } = reserved;
     let by_tokens = tokens.map_or(most, |tokens| tokens.saturating_sub(prompt));
     let by_cost = match (cost_micros, profile.price) {
@@ -88,11 +66,12 @@ fn nanos_of(price: Price, prompt: u64, output: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use surety_common::domain::messages::Role;
 
-    /// A prompt of about 4000 tokens.
+    /// A prompt of at most 4000 tokens.
     fn prompt() -> Vec<Message> {
-        vec![Message::new(Role::System, "x".repeat(3 * 4000 - 3 * 16))]
+        vec![Message::new(Role::System, "x".repeat(4000 - 16))]
     }
 
     fn profile(price: Option<Price>) -> Profile {
@@ -112,10 +91,33 @@ mod tests {
             (Some(100), false, Err((4512, 12_192))),
         ] {
             let reserved = Reserved { tokens, is_most, cost_micros: None };
-            let found = limit_of_reply(&profile, &prompt(), reserved);
+            let found = limit_of_reply(&profile, (&prompt(), None), reserved);
             let found = found.map_err(|need| (need.least.tokens, need.most.tokens));
             assert_eq!(found, limit, "{tokens:?}");
         }
+    }
+
+    #[test]
+    fn no_call_uses_more_than_is_reserved_however_few_bytes_a_token_has() {
+        let schema = ReplySchema { name: "decision".to_owned(), schema: json!({"type": "object"}) };
+        let digits = "7f3a90c1".repeat(2000);
+        for schema in [None, Some(&schema)] {
+            let messages = [Message::new(Role::User, digits.clone())];
+            let profile = profile(None);
+            let reserved = Reserved { tokens: Some(20_000), is_most: true, ..Reserved::default() };
+            let limit = limit_of_reply(&profile, (&messages, schema), reserved).expect("a reply");
+            // A tokenizer that knows no such text makes a token of each byte.
+            let form =
+                schema.map_or(0, |schema| schema.schema.to_string().len() + schema.name.len());
+            let most = u64::try_from(digits.len() + form).expect("a length") + limit;
+            assert!(most < 20_000, "{most}");
+        }
+        let left = Reserved { tokens: Some(9000), cost_micros: Some(10), is_most: false };
+        let used = Usage { tokens: 8000, cost_micros: 20 };
+        let expected = Reserved { tokens: Some(1000), cost_micros: Some(0), is_most: true };
+        assert_eq!(left.without(used), expected);
+        assert_eq!(left.without(Usage::default()), left);
+        assert_eq!(Reserved::default().without(used).tokens, None);
     }
 
     #[test]
@@ -125,7 +127,7 @@ mod tests {
             let profile = profile(Some(price));
             let asked = |cost_micros: u64| {
                 let reserved = Reserved { cost_micros: Some(cost_micros), ..Reserved::default() };
-                limit_of_reply(&profile, &prompt(), Reserved { is_most: true, ..reserved })
+                limit_of_reply(&profile, (&prompt(), None), Reserved { is_most: true, ..reserved })
             };
             let need = asked(0).expect_err("nothing is reserved");
             for part in [need.least, need.most] {
@@ -146,7 +148,7 @@ mod tests {
             (Some(Price::default()), 1, Ok(8192)),
         ] {
             let reserved = Reserved { cost_micros: Some(micros), ..Reserved::default() };
-            let found = limit_of_reply(&profile(price), &prompt(), reserved);
+            let found = limit_of_reply(&profile(price), (&prompt(), None), reserved);
             let found = found.map_err(|need| (need.least.cost_micros, need.most.cost_micros));
             assert_eq!(found, limit, "{micros}");
         }

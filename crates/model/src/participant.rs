@@ -11,6 +11,7 @@ use crate::ask::Away;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
 use std::time::Duration;
+use surety_common::domain::decision::Usage;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::model::AwayEndpoint;
 use surety_common::telemetry;
@@ -139,6 +140,8 @@ pub struct Waiting {
     pub away: AwayEndpoint,
     /// Whether it says something else than the wait before.
     pub is_news: bool,
+    /// What the run is charged with: what tries used that broke off.
+    pub used: Usage,
 }
 
 /// The wait of a run for an endpoint that does not answer at `now`, `before` where it waits already. The longer that
@@ -151,7 +154,7 @@ pub fn waits_for(
     now: DateTime<Utc>,
 ) -> Waiting {
     let is_news = before.is_none_or(|before| says_else(&away, before));
-    let Away { profile, code, why, retry_after, .. } = away;
+    let Away { profile, code, why, retry_after, used, .. } = away;
     if before.is_none() {
         telemetry::count_model_wait(&profile, code);
     }
@@ -161,7 +164,7 @@ pub fn waits_for(
     let asked = retry_after.and_then(|after| TimeDelta::from_std(after).ok());
     let asked = asked.and_then(|after| now.checked_add_signed(after));
     let retry_at = retry_at(since, now).max(asked.unwrap_or(now));
-    Waiting { away: AwayEndpoint { endpoint: profile, why, since, until, retry_at }, is_news }
+    Waiting { away: AwayEndpoint { endpoint: profile, why, since, until, retry_at }, is_news, used }
 }
 
 /// Whether a failure is another one than that of the wait before. The breaker only repeats what it was opened by, and
@@ -202,6 +205,7 @@ mod tests {
                 why: String::new(),
                 retry_after: Some(Duration::from_secs(asked_s)),
                 is_correctable: false,
+                used: Usage::default(),
             };
             let waits = waits_for(away, None, Duration::from_secs(3600), now);
             assert_eq!(waits.away.retry_at - now, TimeDelta::milliseconds(pause_ms));
@@ -217,6 +221,7 @@ mod tests {
             why: format!("{code}: {words}"),
             retry_after: None,
             is_correctable,
+            used: Usage::default(),
         };
         let first = waits_for(away("model_unreachable", "refused", false), None, hour, now).away;
         let later = now + TimeDelta::seconds(9);

@@ -62,21 +62,7 @@ impl Tokenizer {
     }
 }
 
-/// The bytes of a token of usual text, few for code and for most languages.
-const BYTES_PER_TOKEN: u64 = 3;
-
-/// About how many tokens a prompt has: what a budget reserves for it. [`count_messages`] is the bound for a context,
-/// which for [`Tokenizer::Bytes`] is several times as much.
-#[must_use]
-pub(crate) fn estimate_messages(tokenizer: Tokenizer, messages: &[Message]) -> u64 {
-    let of_text = |text: &str| match tokenizer {
-        Tokenizer::Bytes => tokenizer.count(text).div_ceil(BYTES_PER_TOKEN),
-        Tokenizer::O200k | Tokenizer::Cl100k => tokenizer.count(text),
-    };
-    messages.iter().map(|message| of_text(&message.text).saturating_add(PER_MESSAGE)).sum()
-}
-
-/// The tokens of a prompt, its roles and separators included.
+/// The tokens of a conversation, its roles and separators included.
 #[must_use]
 pub fn count_messages(tokenizer: Tokenizer, messages: &[Message]) -> u64 {
     messages.iter().map(|message| tokenizer.count(&message.text).saturating_add(PER_MESSAGE)).sum()

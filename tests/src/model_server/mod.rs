@@ -11,6 +11,7 @@
 mod anthropic;
 mod openai;
 mod reply;
+mod schema;
 mod serve;
 mod strict;
 

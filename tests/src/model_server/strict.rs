@@ -1,7 +1,8 @@
 //! Reads requests, and refuses what the real servers refuse.
 
 use super::reply::tokens;
-use super::{Asked, Form, Offers, Settings};
+use super::schema::{anthropic_schema, openai_schema};
+use super::{Asked, Form, Settings};
 use serde_json::{Map, Value};
 
 /// A refused request: the status, the code and the message.
@@ -11,7 +12,7 @@ pub(super) struct Refusal {
     pub(super) message: String,
 }
 
-type Read<T> = Result<T, Refusal>;
+pub(super) type Read<T> = Result<T, Refusal>;
 
 const OPENAI_FIELDS: [&str; 13] = [
     "model",
@@ -80,8 +81,27 @@ pub(super) fn read(form: Form, body: &Value, settings: &Settings) -> Read<Asked>
         max_tokens: max_tokens(form, fields)?,
         body: body.clone(),
     };
+    if form == Form::OpenAi {
+        go_together(fields)?;
+    }
     within_context(&asked, settings)?;
     Ok(asked)
+}
+
+/// Fields that OpenAI takes only beside others.
+fn go_together(fields: &Map<String, Value>) -> Read<()> {
+    let streams = fields.get("stream") == Some(&Value::Bool(true));
+    if fields.contains_key("stream_options") && !streams {
+        let message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
+        return refuse(400, "invalid_request_error", message);
+    }
+    for key in ["tool_choice", "parallel_tool_calls"] {
+        if fields.contains_key(key) && !fields.contains_key("tools") {
+            let message = format!("'{key}' is only allowed when 'tools' are specified.");
+            return refuse(400, "invalid_request_error", message);
+        }
+    }
+    Ok(())
 }
 
 fn text(fields: &Map<String, Value>, key: &str) -> Read<String> {
@@ -217,59 +237,4 @@ fn alternate(messages: &[(String, String)]) -> Read<()> {
         return refuse(400, "invalid_request_error", "the last message is not the user's");
     }
     Ok(())
-}
-
-type Schema = Option<(Option<String>, Value)>;
-
-fn openai_schema(fields: &Map<String, Value>, offers: Offers) -> Read<Schema> {
-    if let Some(format) = fields.get("response_format") {
-        if let Offers::Functions(status) | Offers::Nothing(status) = offers {
-            return refuse(status, "unsupported", "response_format is not supported");
-        }
-        let schema = format.get("json_schema").and_then(|it| it.get("schema"));
-        let is_schema = format.get("type").and_then(Value::as_str) == Some("json_schema");
-        return match schema {
-            Some(schema) if is_schema && schema.is_object() => Ok(Some((None, schema.clone()))),
-            Some(_) | None => refuse(400, "invalid_value", "response_format has no json_schema"),
-        };
-    }
-    let function = |tool: &Value| tool.get("function").cloned();
-    let chosen = |choice: &Value| choice.pointer("/function/name").cloned();
-    forced(fields, offers, (function, chosen, "parameters"))
-}
-
-fn anthropic_schema(fields: &Map<String, Value>, offers: Offers) -> Read<Schema> {
-    let tool = |tool: &Value| Some(tool.clone());
-    let chosen = |choice: &Value| choice.get("name").cloned();
-    forced(fields, offers, (tool, chosen, "input_schema"))
-}
-
-/// Reads a part of a value.
-type Part = fn(&Value) -> Option<Value>;
-
-/// One function, which the reply has to call.
-fn forced(
-    fields: &Map<String, Value>,
-    offers: Offers,
-    (function, chosen, schema): (Part, Part, &'static str),
-) -> Read<Schema> {
-    let Some(tools) = fields.get("tools") else {
-        return Ok(None);
-    };
-    if let Offers::Nothing(status) = offers {
-        return refuse(status, "unsupported", "tools are not supported");
-    }
-    let only = tools.as_array().filter(|tools| tools.len() == 1).and_then(|tools| tools.first());
-    let Some(function) = only.and_then(function) else {
-        return refuse(400, "invalid_value", "not one function");
-    };
-    let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
-    let choice = fields.get("tool_choice").and_then(chosen);
-    if name.is_empty() || choice.as_ref().and_then(Value::as_str) != Some(name) {
-        return refuse(400, "invalid_value", "tool_choice names another function");
-    }
-    match function.get(schema).filter(|schema| schema.is_object()) {
-        Some(schema) => Ok(Some((Some(name.to_owned()), schema.clone()))),
-        None => refuse(400, "invalid_value", format!("the function has no {schema}")),
-    }
 }

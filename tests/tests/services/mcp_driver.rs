@@ -25,10 +25,21 @@ struct Mcp {
     input: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
     next_id: i64,
+    /// The notifications that came since the last answer.
+    notified: Vec<Value>,
 }
 
 impl Mcp {
     async fn start(deployment: &Deployment, token: &NamedTempFile) -> Result<Self> {
+        Self::start_with(deployment, token, json!({})).await
+    }
+
+    /// As [`Self::start`], for a client with capabilities.
+    async fn start_with(
+        deployment: &Deployment,
+        token: &NamedTempFile,
+        capabilities: Value,
+    ) -> Result<Self> {
         let executor = deployment.executors.first().context("an executor")?.url();
         let mut command = Command::new(binary("surety")?);
         command.args(["mcp", "--drive", &executor, "--url", &deployment.planner.url()]);
@@ -37,8 +48,8 @@ impl Mcp {
         let mut child = command.spawn()?;
         let input = child.stdin.take();
         let lines = BufReader::new(child.stdout.take().context("an output")?).lines();
-        let mut mcp = Self { child, input, lines, next_id: 1 };
-        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {},
+        let mut mcp = Self { child, input, lines, next_id: 1, notified: Vec::new() };
+        let params = json!({"protocolVersion": "2025-06-18", "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"}});
         mcp.request("initialize", params).await?;
         mcp.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
@@ -50,14 +61,35 @@ impl Mcp {
         Ok(input.write_all(format!("{message}\n").as_bytes()).await?)
     }
 
-    async fn request(&mut self, method: &str, params: Value) -> Result<Value> {
+    async fn receive(&mut self) -> Result<Value> {
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await??;
+        Ok(serde_json::from_str(&line.context("the server ended")?)?)
+    }
+
+    /// Sends a request, and says its id.
+    async fn begin(&mut self, method: &str, params: Value) -> Result<i64> {
         let id = self.next_id;
         self.next_id += 1;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await?;
-        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await??;
-        let answer: Value = serde_json::from_str(&line.context("the server ended")?)?;
-        ensure!(answer["id"] == id && answer.get("error").is_none(), "{method}: {answer}");
-        Ok(answer["result"].clone())
+        Ok(id)
+    }
+
+    async fn answer(&mut self, id: i64) -> Result<Value> {
+        self.notified.clear();
+        loop {
+            let message = self.receive().await?;
+            if message.get("id").is_none() {
+                self.notified.push(message);
+                continue;
+            }
+            ensure!(message["id"] == id && message.get("error").is_none(), "{message}");
+            return Ok(message["result"].clone());
+        }
+    }
+
+    async fn request(&mut self, method: &str, params: Value) -> Result<Value> {
+        let id = self.begin(method, params).await?;
+        self.answer(id).await.with_context(|| method.to_owned())
     }
 
     /// The value of a tool's result, and whether it is an error.
@@ -361,5 +393,75 @@ async fn each_session_over_http_has_leases_of_its_own_and_gives_them_back() -> R
     let (done, _) = server.call(&third, "surety_decide", decision).await?;
     ensure!(done["outcome"] == "step_done", "{done}");
     deployment.wait_for_end(&run_ids[0]).await?;
+    deployment.finish().await
+}
+
+/// A decision that lasts until a file is there.
+fn until_there(name: &str) -> Value {
+    let line = format!("until test -e {name}; do sleep 0.05; done");
+    call("run_command", json!({"argv": ["sh", "-c", line]}))
+}
+
+#[tokio::test]
+async fn a_long_decision_tells_that_it_goes_on_and_is_a_task_where_the_client_takes_tasks()
+-> Result<()> {
+    let tokens = token_file()?;
+    let path = tokens.path().to_string_lossy().into_owned();
+    let environment = [("SURETY_TOKEN_FILE", path.as_str())];
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    deployment.use_token(Token::new(&secret(PERSON))?);
+    deployment.add_executor(&[]).await?;
+    let folder = tempfile::tempdir()?;
+    let plan = plan(&[json!({"id": "s", "description": "wait for two files"})]);
+    let driver = v1::Driver::Remote.into();
+    let created =
+        v1::CreateRunRequest { driver, ..request(&plan, &folder.path().to_string_lossy()) };
+    let run_id = deployment.create_run(created).await?.id;
+    let wanted = json!({"run_id": run_id, "wait_seconds": 30});
+
+    let mut mcp = Mcp::start(&deployment, &token_of(AGENT)?).await?;
+    let (leased, _) = mcp.call("surety_lease", wanted.clone()).await?;
+    ensure!(leased["leased"] == true, "{leased}");
+    let params = json!({"name": "surety_decide", "arguments": {"decision": until_there("one")},
+        "_meta": {"progressToken": "p"}});
+    let id = mcp.begin("tools/call", params).await?;
+    for value in [1.0, 2.0] {
+        let told = mcp.receive().await?;
+        ensure!(told["method"] == "notifications/progress", "{told}");
+        ensure!(told["params"]["progressToken"] == "p" && told["params"]["progress"] == value);
+        ensure!(told["params"]["message"] == "the executor works on the decision", "{told}");
+    }
+    std::fs::write(folder.path().join("one"), "")?;
+    let decided = mcp.answer(id).await?["structuredContent"].clone();
+    ensure!(decided["outcome"] == "applied", "{decided}");
+    mcp.end().await?;
+
+    let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut mcp = Mcp::start_with(&deployment, &token_of(AGENT)?, tasks).await?;
+    let (leased, _) = mcp.call("surety_lease", wanted).await?;
+    ensure!(leased["leased"] == true, "{leased}");
+    let params = json!({"name": "surety_decide", "arguments": {"decision": until_there("two")}});
+    let made = mcp.request("tools/call", params).await?;
+    let task = json!({"taskId": made["taskId"]});
+    let (second, is_error) = mcp.call("surety_lease", json!({"wait_seconds": 0})).await?;
+    ensure!(is_error && second["error"]["code"] == "round_running", "{second}");
+    ensure!(mcp.request("tasks/get", task.clone()).await?["status"] == "working");
+    std::fs::write(folder.path().join("two"), "")?;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let ended = loop {
+        let found = mcp.request("tasks/get", task.clone()).await?;
+        if found["status"] != "working" {
+            break found;
+        }
+        ensure!(tokio::time::Instant::now() < deadline, "{found}");
+    };
+    let decided = &ended["result"]["structuredContent"];
+    ensure!(ended["status"] == "completed" && decided["outcome"] == "applied", "{ended}");
+    let params = json!({"name": "surety_decide", "arguments": {"decision": next_plan()}});
+    let made = mcp.request("tools/call", params).await?;
+    ensure!(made["taskId"].is_string(), "{made}");
+    let run = deployment.wait_for_end(&run_id).await?;
+    ensure!(run.state() == v1::RunState::Done, "{run:#?}");
+    mcp.end().await?;
     deployment.finish().await
 }

@@ -159,6 +159,7 @@ fn tree(view: &RunView, width: usize, now: DateTime<Utc>) -> Vec<(Line, bool)> {
     };
     let root = format!("{}{revision}", one_line(&view.title));
     let mut lines = vec![(line(Style::Strong, root.trim_start()), false)];
+    lines.extend(speech(&view.planned(), width).map(|line| (line, true)));
     for branch in branches(&view.steps) {
         let is_at_work = branch.step.is_at_work();
         lines.push((step_line(&branch, now), is_at_work));
@@ -211,9 +212,7 @@ fn details(view: &RunView, step: &StepView, width: usize) -> Vec<Line> {
         Some(wait) if wait.kind() == v1::WaitKind::Decision => one_line(&wait.progress),
         Some(_) | None => step.speech.clone(),
     };
-    let said = wrapped(&words, width.saturating_sub(2));
-    let surplus = said.len().saturating_sub(SPEECH_LINES);
-    lines.extend(said.into_iter().skip(surplus).map(|it| line(Style::Plain, format!("> {it}"))));
+    lines.extend(speech(&words, width));
     if let Some(wait) = reported.filter(|wait| wait.kind() == v1::WaitKind::Tool) {
         let percent = wait.progress_percent.map(|it| format!("{it} %  ")).unwrap_or_default();
         lines.push(line(Style::Plain, format!("worker  {percent}{}", one_line(&wait.progress))));
@@ -222,6 +221,13 @@ fn details(view: &RunView, step: &StepView, width: usize) -> Vec<Line> {
         lines.push(line(Style::Faint, one_line(&step.last)));
     }
     lines
+}
+
+/// The last lines of words that arrive.
+fn speech(words: &str, width: usize) -> impl Iterator<Item = Line> + use<> {
+    let said = wrapped(words, width.saturating_sub(2));
+    let surplus = said.len().saturating_sub(SPEECH_LINES);
+    said.into_iter().skip(surplus).map(|it| line(Style::Plain, format!("> {it}")))
 }
 
 /// At most `room` lines of the tree: those about steps at work, else the last ones.

@@ -162,17 +162,23 @@ impl RunView {
         self.waits.iter().find(|wait| wait.step_id == step_id && !wait.progress.is_empty())
     }
 
+    /// The words of a model while it plans; empty without any.
+    #[must_use]
+    pub(super) fn planned(&self) -> String {
+        let plans = |wait: &&v1::Wait| wait.kind() == v1::WaitKind::Plan;
+        self.waits.iter().find(plans).map(|wait| one_line(&wait.progress)).unwrap_or_default()
+    }
+
     /// Whether a model of the service replies, or a worker has a call.
     #[must_use]
     pub(super) fn hears_reports(&self) -> bool {
         self.waits.iter().any(|wait| match wait.kind() {
             v1::WaitKind::Tool => true,
-            v1::WaitKind::Decision => self.run.driver() == v1::Driver::Model,
+            v1::WaitKind::Decision | v1::WaitKind::Plan => self.run.driver() == v1::Driver::Model,
             v1::WaitKind::Unspecified
             | v1::WaitKind::Question
             | v1::WaitKind::Confirmation
             | v1::WaitKind::Acceptance
-            | v1::WaitKind::Plan
             | v1::WaitKind::Resume
             | v1::WaitKind::Timer
             | v1::WaitKind::Workspace

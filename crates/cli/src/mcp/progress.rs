@@ -1,4 +1,4 @@
-//! Tells a client how far a round is, where it asked for that.
+//! Tells a client how far a round is, or that another long call goes on, where it asked for that.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use surety_executor::round::Begun;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-/// How often a long check is said to be at work.
+/// How often a long check, or another long call, is said to be at work.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Notifications about one round. They end with it.
+/// Notifications about one call. They end with it.
 #[derive(Debug)]
 pub(super) struct Progress {
     sending: JoinHandle<()>,
@@ -24,13 +24,34 @@ impl Drop for Progress {
 }
 
 impl Progress {
-    /// Begins to tell; the sender is for the round.
-    pub(super) fn tell(
-        peer: Peer<RoleServer>,
-        token: ProgressToken,
+    /// Begins to tell of a round; the sender is for the round.
+    pub(super) fn of_round(
+        (peer, token): (Peer<RoleServer>, ProgressToken),
     ) -> (Self, UnboundedSender<Begun>) {
         let (sender, receiver) = unbounded_channel();
         (Self { sending: tokio::spawn(follow(peer, token, receiver)) }, sender)
+    }
+
+    /// Tells that a call goes on, of which is known only what it does.
+    pub(super) fn of_wait(
+        (peer, token): (Peer<RoleServer>, ProgressToken),
+        does: &'static str,
+    ) -> Self {
+        Self { sending: tokio::spawn(wait(peer, token, does)) }
+    }
+}
+
+async fn wait(peer: Peer<RoleServer>, token: ProgressToken, does: &'static str) {
+    let mut ticks = tokio::time::interval(EVERY);
+    let mut value = 0.0;
+    loop {
+        // The first one comes at once: a call that is answered by then is not told of.
+        ticks.tick().await;
+        let said = ProgressNotificationParam::new(token.clone(), value).with_message(does);
+        if value > 0.0 && peer.notify_progress(said).await.is_err() {
+            return;
+        }
+        value += 1.0;
     }
 }
 

@@ -8,12 +8,12 @@ use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, GetTaskParams,
     GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool as ListedTool, ToolAnnotations,
-    UpdateTaskParams,
+    PaginatedRequestParams, ProgressToken, ServerCapabilities, ServerConfig, Tool as ListedTool,
+    ToolAnnotations, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
-use rmcp::{ErrorData, RoleServer};
+use rmcp::{ErrorData, Peer, RoleServer};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -21,10 +21,15 @@ use super::answers::{answer_of, answered};
 use super::arguments::Call;
 use super::ask::ask;
 use super::driver::Driver;
-use super::observer::Observer;
+use super::observer::{Answer, Observer};
 use super::progress::Progress;
 use super::tools::{DRIVER_INSTRUCTIONS, INSTRUCTIONS, Tool};
+use crate::failure::Failure;
 
+/// What long calls of a driving agent do, for its user.
+const LEASES_PLAN: &str = "no plan is wanted yet";
+const LEASES_STEP: &str = "no step needs a decision yet";
+const DECIDES: &str = "the executor works on the decision";
 /// How long the result of a task is kept.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -173,35 +178,39 @@ fn unknown(role: &Role, name: &str) -> ErrorData {
     )
 }
 
-/// A round, as the answer of a call or as a task where the client takes tasks.
-async fn judge(
+/// Where a client is told how far a call is, if it asked for that.
+type Told = Option<(Peer<RoleServer>, ProgressToken)>;
+
+/// A call that may take long: its answer, or a task where the client takes tasks. The work ends early when the token that
+/// it is given is cancelled.
+async fn long<W>(
     tasks: TaskManager,
-    observer: Arc<Observer>,
-    writes: bool,
+    status: &'static str,
     context: RequestContext<RoleServer>,
-) -> CallToolResponse {
+    work: impl FnOnce(Told, CancellationToken) -> W,
+) -> CallToolResponse
+where
+    W: Future<Output = Result<Answer, Failure>> + Send + 'static,
+{
     let takes_tasks =
         context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks());
-    let told = context.meta.get_progress_token();
-    let told = told.map(|token| Progress::tell(context.peer.clone(), token));
+    let told = told(&context);
     if !takes_tasks {
-        let (_progress, listener) = told.unzip();
-        return answered(observer.judge(writes, &context.ct, listener).await).into();
+        return answered(work(told, context.ct).await).into();
     }
     let kept = u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX);
-    let options = TaskOptions::new().with_ttl_ms(kept).with_status_message("the checks are run");
+    let options = TaskOptions::new().with_ttl_ms(kept).with_status_message(status);
+    let cancel = CancellationToken::new();
+    let working = work(told, cancel.clone());
     let task = tasks.spawn(options, |task| {
         Box::pin(async move {
-            let (_progress, listener) = told.unzip();
-            let cancel = CancellationToken::new();
-            let judged = observer.judge(writes, &cancel, listener);
-            tokio::pin!(judged);
+            tokio::pin!(working);
             tokio::select! {
-                judged = &mut judged => Ok(answered(judged)),
+                ended = &mut working => Ok(answered(ended)),
                 () = task.cancelled() => {
                     cancel.cancel();
-                    // The round kills its commands before it ends.
-                    match judged.await {
+                    // A round kills its commands before it ends.
+                    match working.await {
                         Ok(answer) => Ok(answer_of(answer)),
                         Err(_) => Err(TaskExit::Cancelled),
                     }
@@ -210,6 +219,10 @@ async fn judge(
         })
     });
     CreateTaskResult::new(task).into()
+}
+
+fn told(context: &RequestContext<RoleServer>) -> Told {
+    context.meta.get_progress_token().map(|token| (context.peer.clone(), token))
 }
 
 fn listed(tool: Tool) -> ListedTool {
@@ -235,12 +248,7 @@ impl ServerHandler for Server {
     }
 
     fn get_info(&self) -> ServerConfig {
-        let capabilities = match &self.role {
-            Role::Observed(_) => {
-                ServerCapabilities::builder().enable_tools().enable_tasks().build()
-            }
-            Role::Driving(_) => ServerCapabilities::builder().enable_tools().build(),
-        };
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tasks().build();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("surety", env!("CARGO_PKG_VERSION")))
             .with_instructions(match &self.role {
@@ -275,21 +283,35 @@ impl ServerHandler for Server {
             (Role::Observed(observer), Call::Report(reported)) => observer.report(reported),
             (Role::Observed(observer), Call::Judge(writes)) => {
                 let (tasks, observer) = (self.tasks.clone(), Arc::clone(observer));
-                return Ok(judge(tasks, observer, writes, context).await);
+                let work = move |told: Told, cancel: CancellationToken| async move {
+                    let (_progress, listener) = told.map(Progress::of_round).unzip();
+                    observer.judge(writes, &cancel, listener).await
+                };
+                return Ok(long(tasks, "the checks are run", context, work).await);
             }
             (Role::Observed(observer), Call::Ask(asked)) => {
                 let retry = (request.input_responses, request.request_state);
                 return ask(observer, asked, retry, &context).await;
             }
             (Role::Driving(driver), Call::LeasePlan(lease)) => {
+                let _progress = told(&context).map(|told| Progress::of_wait(told, LEASES_PLAN));
                 driver.lease_plan(lease, &context.ct).await
             }
             (Role::Driving(driver), Call::SubmitPlan(submitted)) => {
                 driver.submit_plan(submitted, &context.ct).await
             }
-            (Role::Driving(driver), Call::Lease(lease)) => driver.lease(lease, &context.ct).await,
+            (Role::Driving(driver), Call::Lease(lease)) => {
+                let _progress = told(&context).map(|told| Progress::of_wait(told, LEASES_STEP));
+                driver.lease(lease, &context.ct).await
+            }
             (Role::Driving(driver), Call::Decide(made)) => {
-                driver.decide(made, self.is_anyones(), &context.ct).await
+                let (tasks, driver) = (self.tasks.clone(), Arc::clone(driver));
+                let is_anyones = self.is_anyones();
+                let work = move |told: Told, cancel: CancellationToken| async move {
+                    let _progress = told.map(|told| Progress::of_wait(told, DECIDES));
+                    driver.decide(made, is_anyones, &cancel).await
+                };
+                return Ok(long(tasks, DECIDES, context, work).await);
             }
             (Role::Driving(driver), Call::Release(release)) => {
                 driver.release(release, self.is_anyones()).await

@@ -229,3 +229,35 @@ fn the_end_of_the_last_session_without_a_verdict_stands_in_the_lists() {
         assert!(Instant::now() < deadline, "the end is not said: {:#?}", listed());
     }
 }
+
+#[test]
+fn a_round_is_a_task_over_http_which_further_requests_ask_for() {
+    let quick = "verify: [{id: quick, kind: command_success, target: \"true\"}]\n";
+    let home = Home::with(&[(".surety/checks.yaml", quick)]);
+    let server = Server::start(&home, &[]);
+    let mut opening = initialize();
+    opening["params"]["capabilities"] =
+        json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let opened = server.post(&[], &opening);
+    let extensions = &opened.message()["result"]["capabilities"]["extensions"];
+    assert!(extensions["io.modelcontextprotocol/tasks"].is_object(), "{opened:#?}");
+    let session = opened.session();
+    let headers = [("Mcp-Session-Id", session.as_str())];
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(server.post(&headers, &ready).status, 202);
+    let made = server.post(&headers, &call("surety_verdict")).message()["result"].clone();
+    assert_eq!(made["status"], "working", "{made}");
+    let params = json!({"taskId": made["taskId"]});
+    let get = json!({"jsonrpc": "2.0", "id": 3, "method": "tasks/get", "params": params});
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let ended = loop {
+        let found = server.post(&headers, &get).message()["result"].clone();
+        if found["status"] != "working" {
+            break found;
+        }
+        assert!(Instant::now() < deadline, "{found}");
+    };
+    assert_eq!(ended["status"], "completed", "{ended}");
+    assert_eq!(ended["result"]["structuredContent"]["accepted"], true, "{ended}");
+    assert!(home.verdict_file().exists());
+}

@@ -71,10 +71,13 @@ pub fn messages(scene: &Scene<'_>) -> Normal {
         messages.push(Message::new(Role::User, came_to));
     }
     let told = window.last().is_some_and(|turn| turn.correction == scene.notice);
-    if !scene.notice.is_empty() && !told {
-        messages.push(Message::new(Role::User, marked(scene.notice)));
+    let notice = (!scene.notice.is_empty() && !told).then(|| marked(scene.notice));
+    if let Some(last) = messages.last_mut() {
+        for part in notice.into_iter().chain([scene.left.text()]) {
+            last.text.push_str("\n\n");
+            last.text.push_str(&part);
+        }
     }
-    messages.push(Message::new(Role::User, scene.left.text()));
     normalize(&messages)
 }
 

@@ -19,7 +19,7 @@ use surety_common::wire::caller::Caller;
 use surety_model::ReplyPart;
 use surety_model::{
     Answer, Draining, Endpoints, Held, ModelUse, Question, ReplySchema, Reserved, Said, Supplier,
-    Waiting, ask, retry_at, serve, waits_for,
+    ask, retry_at, serve, waits_for,
 };
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -169,14 +169,15 @@ impl Driver {
                 Ok(Follows::Nothing)
             }
             Answer::TooLong(too_long) => {
-                participants.model_gives_up(held, too_long.abort()).await?;
+                let used = too_long.used;
+                participants.model_gives_up(held, (too_long.abort(), used)).await?;
                 Ok(Follows::Nothing)
             }
             Answer::Away(away) => {
                 let wait = progress.wait.as_deref().and_then(|wait| wait.model.as_deref());
                 let before = wait.and_then(|model| model.away.as_ref());
-                let Waiting { away, is_news } = waits_for(away, before, *model_wait, clock::now());
-                participants.model_away(held, (away, is_news)).await?;
+                let waiting = waits_for(away, before, *model_wait, clock::now());
+                participants.model_away(held, waiting).await?;
                 Ok(Follows::Nothing)
             }
         }
@@ -239,7 +240,7 @@ fn submission(held: HeldWait, scene: &StepScene, said: Said) -> Submission {
         lease_epoch: held.lease_epoch,
         turn: scene.progress().rounds.saturating_add(1),
         text,
-        usage,
+        usage: Some(usage),
         trace_parent,
         model: Some(Box::new(model)),
     }

@@ -13,10 +13,11 @@ use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::journal::Actor;
 use surety_common::domain::machine::Refusal;
-use surety_common::domain::model::{AwayEndpoint, MODEL_NAME};
+use surety_common::domain::model::MODEL_NAME;
 use surety_common::domain::run::RunRecord;
 use surety_common::store::{self, Commit, HeldLease, Outcome, Scope, Topic, WaitLease};
 use surety_common::telemetry::trace;
+use surety_model::Waiting;
 use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
 
@@ -86,24 +87,24 @@ impl Participants {
     }
 
     /// Makes the wait of a leased decision wait for the model's endpoint, which does not answer. A wait that does
-    /// already is offered again at `retry_at`; its reason changes where that is news.
+    /// already is offered again at its `retry_at`; it changes where that is news, or has a charge.
     ///
     /// # Errors
     /// `database_unavailable`.
     pub(crate) async fn model_away(
         &self,
         held: HeldWait,
-        (away, is_news): (AwayEndpoint, bool),
+        Waiting { away, is_news, used }: Waiting,
     ) -> Result<(), Fault> {
         let (next, retry_at) = (Uuid::now_v7(), away.retry_at);
         let change = |record: &RunRecord, draft: &mut Draft| {
             let wait = record.execution.waits().find(|wait| wait.id == held.wait_id);
             let model = wait.and_then(|wait| wait.model.as_deref());
-            if model.is_none() || !is_news {
+            if model.is_none() || !is_news && used.is_zero() {
                 return Ok(());
             }
             let ids = (held.wait_id, held.lease_epoch);
-            draft.model_away(&graph_of(record), ids, next, away.clone())
+            draft.model_away(&graph_of(record), ids, next, (away.clone(), used))
         };
         match self.change_held(held, change).await? {
             Changed::Stored(()) | Changed::Over => Ok(()),
@@ -115,10 +116,14 @@ impl Participants {
     ///
     /// # Errors
     /// `database_unavailable`.
-    pub(crate) async fn model_gives_up(&self, held: HeldWait, abort: Abort) -> Result<(), Fault> {
+    pub(crate) async fn model_gives_up(
+        &self,
+        held: HeldWait,
+        (abort, used): (Abort, Usage),
+    ) -> Result<(), Fault> {
         let ids = (held.wait_id, held.lease_epoch);
         let change = |record: &RunRecord, draft: &mut Draft| {
-            draft.model_gives_up(&graph_of(record), ids, abort.clone())
+            draft.model_gives_up(&graph_of(record), ids, (abort.clone(), used))
         };
         self.change_held(held, change).await.map(drop)
     }

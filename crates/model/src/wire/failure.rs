@@ -3,6 +3,7 @@
 use super::types::Broken;
 use crate::error::ChatError;
 use crate::profile::Profile;
+use crate::usage::TokenUsage;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -102,7 +103,9 @@ impl Refusal {
             return ChatError::ModelUnknown { endpoint, profile, model, said };
         }
         if self.is_filtered() {
-            return ChatError::Refused { endpoint, said };
+            // What it used is added where the prompt is known.
+            let usage = TokenUsage::default();
+            return ChatError::Refused { endpoint, said, usage, cost_micros: 0 };
         }
         let retry_after = self.retry_after;
         match status {

@@ -5,6 +5,9 @@ pub(crate) mod failure;
 pub(crate) mod form;
 pub(crate) mod openai;
 pub(crate) mod sse;
+mod strict;
 mod types;
 
-pub(crate) use types::{Arrived, Broken, Counted, End, Level, Prepared, Told};
+pub(crate) use types::{
+    Arrived, Broken, Counted, End, FUNCTION_MEANING, Level, Prepared, Received, Told,
+};

@@ -2,6 +2,7 @@
 
 use super::failure;
 use super::sse::Event;
+use super::strict::is_strict;
 use super::types::{Arrived, Broken, Counted, End, FUNCTION_MEANING, Level, Prepared, Told};
 use crate::chat::ReplyPart;
 use serde::Deserialize;
@@ -40,28 +41,6 @@ pub(super) fn body(asked: &Prepared<'_>) -> Map<String, Value> {
         Level::Nothing => {}
     }
     body
-}
-
-/// Whether a schema is one that OpenAI takes as strict: every object names all its properties as required and
-/// allows no others. Other servers do not look at the mark.
-fn is_strict(schema: &Value) -> bool {
-    match schema {
-        Value::Object(fields) => {
-            let is_object = fields.get("type").and_then(Value::as_str) == Some("object");
-            let properties = fields.get("properties").and_then(Value::as_object);
-            let required = fields.get("required").and_then(Value::as_array);
-            let names_all = properties.is_some_and(|properties| {
-                let is_required = |key: &String| {
-                    required.is_some_and(|all| all.iter().any(|it| it.as_str() == Some(key)))
-                };
-                properties.keys().all(is_required)
-            });
-            let is_closed = fields.get("additionalProperties") == Some(&Value::Bool(false));
-            (!is_object || (names_all && is_closed)) && fields.values().all(is_strict)
-        }
-        Value::Array(items) => items.iter().all(is_strict),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
-    }
 }
 
 #[derive(Deserialize)]
@@ -260,22 +239,6 @@ fn end(reason: &str, known: Option<End>) -> Result<End, Broken> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_schema_is_strict_where_every_object_is_closed_and_names_all_as_required() {
-        let closed = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
-                            "additionalProperties": false});
-        assert!(is_strict(&closed));
-        for (path, value) in [
-            ("/required", json!([])),
-            ("/additionalProperties", json!(true)),
-            ("/properties/a", json!({"type": "object"})),
-        ] {
-            let mut open = closed.clone();
-            *open.pointer_mut(path).expect("a field") = value;
-            assert!(!is_strict(&open), "{path}");
-        }
-    }
 
     #[test]
     fn odd_answers_are_read_or_named() {

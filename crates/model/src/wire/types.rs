@@ -55,6 +55,14 @@ impl Arrived {
     }
 }
 
+/// An answer as far as it arrived, also where it broke off.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Received {
+    pub(crate) arrived: Arrived,
+    /// Whether the endpoint began a reply.
+    pub(crate) has_begun: bool,
+}
+
 /// Why a reply ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {

@@ -25,7 +25,7 @@ fn errors() -> Vec<ChatError> {
         },
         ChatError::ModelUnknown { endpoint: text(), profile, model, said: text() },
         ChatError::ReplyCut { endpoint: text(), text: text(), usage, cost_micros: 0 },
-        ChatError::Refused { endpoint: text(), said: text() },
+        ChatError::Refused { endpoint: text(), said: text(), usage, cost_micros: 0 },
         ChatError::Timeout { endpoint: text(), phase: Phase::Idle, limit: time },
         ChatError::RateLimited { endpoint: text(), retry_after: None, said: text() },
         ChatError::Unreachable { endpoint: text(), reason: text() },

@@ -1,5 +1,6 @@
 //! The clients against a model server of our own, over real sockets.
 
+mod broken;
 mod budget;
 mod codes;
 mod configured;
@@ -58,7 +59,7 @@ impl Bench {
         let mut told = |part: ReplyPart<'_>| match part {
             ReplyPart::Text(piece) => text.push_str(piece),
             ReplyPart::Reasoning(piece) => thinking.push_str(piece),
-            ReplyPart::Restart => {
+            ReplyPart::Restart(_) => {
                 (text, thinking) = (String::new(), String::new());
                 restarts += 1;
             }

@@ -66,7 +66,7 @@ async fn ask(profile: Profile, seen: &mut String) -> Result<()> {
     let mut parts = String::new();
     let mut told = |part: ReplyPart<'_>| match part {
         ReplyPart::Text(piece) | ReplyPart::Reasoning(piece) => parts.push_str(piece),
-        ReplyPart::Restart => parts.push('\n'),
+        ReplyPart::Restart(_) => parts.push('\n'),
     };
     let cancel = CancellationToken::new();
     let reply = model.reply(&super::with_schema(), &mut told, &cancel).await;

@@ -12,7 +12,7 @@ use crate::intake::leases;
 use crate::planner::Planner;
 use crate::service::submit_planned;
 use crate::shards::Shards;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::Graph;
@@ -23,11 +23,13 @@ use surety_common::domain::limits::Limits;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::model::MODEL_NAME;
 use surety_common::domain::run::RunRecord;
-use surety_common::store::{self, Commit, HeldLease, Outcome, Scope, Topic, WaitLease};
+use surety_common::store::{
+    self, Commit, HeldLease, Outcome, ProgressReport, Scope, Topic, WaitLease,
+};
 use surety_common::telemetry::trace;
 use surety_model::{
-    Answer, Away, Draining, Endpoints, Held, ModelUse, Question, Reserved, Supplier, Waiting, ask,
-    retry_at, serve, waits_for,
+    Answer, Away, Draining, Endpoints, Held, ModelUse, Question, ReplyPart, Reserved, Shown,
+    Spoken, Supplier, Waiting, ask, retry_at, serve, waits_for,
 };
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +37,10 @@ use uuid::Uuid;
 
 /// How often a lease is extended, and its loss is noticed.
 const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How often the words of a plan are stored while they arrive.
+const TOLD_EVERY: Duration = Duration::from_millis(500);
+/// The keys of a plan or a patch that hold words.
+const WORDS: Shown = Shown::All(&["\"title\"", "\"description\"", "\"reason\""]);
 
 /// What the loop works with.
 pub(crate) struct PlanLoop {
@@ -128,8 +134,17 @@ impl PlanLoop {
             schema: Some(&form),
             reserved,
         };
+        let words = Mutex::new(Spoken::new(WORDS));
+        let mut arrives = |part: ReplyPart<'_>| {
+            words.lock().unwrap_or_else(PoisonError::into_inner).take(part);
+        };
+        let cancel = CancellationToken::new();
         loop {
-            match ask(&*model, &question, &mut |_| {}, &CancellationToken::new()).await {
+            let answer = tokio::select! {
+                answer = ask(&*model, &question, &mut arrives, &cancel) => answer,
+                () = tell(&words, leased) => return Ok(Next::Nothing),
+            };
+            match answer {
                 Answer::Short(need) => {
                     let Some(part) = self.reserve(leased, need).await? else {
                         return Ok(Next::Nothing);
@@ -152,10 +167,11 @@ impl PlanLoop {
             }
             Next::Answer(Answer::Away(away)) => self.away(leased, away).await,
             Next::Answer(Answer::TooLong(too_long)) => {
-                let (lease, abort) = (&leased.lease, too_long.abort());
+                let (lease, used) = (&leased.lease, too_long.used);
+                let end = (too_long.abort(), used);
                 let ids = (lease.wait_id, lease.lease_epoch);
                 let change =
-                    |graph: &Graph, draft: &mut Draft| draft.model_gives_up(graph, ids, abort);
+                    |graph: &Graph, draft: &mut Draft| draft.model_gives_up(graph, ids, end);
                 change_held(leased, change).await.map(drop)
             }
             // A reservation was answered before: here it is none.
@@ -179,22 +195,23 @@ impl PlanLoop {
         Ok(change_held(leased, change).await?.flatten())
     }
 
-    /// Makes the run wait for the endpoint. One that does already is offered again later; its reason changes where that
-    /// is news.
+    /// Makes the run wait for the endpoint. One that does already is offered again later; it changes where that is news,
+    /// or has a charge.
     async fn away(&self, leased: &Leased, away: Away) -> Result<(), Fault> {
         let Leased { planner, lease, record } = leased;
         let now = planner.now();
         let wait = record.execution.own_wait().filter(|wait| wait.id == lease.wait_id);
         let before = wait.and_then(|wait| wait.model.as_deref()?.away.as_ref());
-        let Waiting { away, is_news } = waits_for(away, before, self.model_wait, now);
-        if !is_news {
+        let Waiting { away, is_news, used } = waits_for(away, before, self.model_wait, now);
+        if !is_news && used.is_zero() {
             let times = (now, Some(away.retry_at));
             store::release_until(&planner.pool, &leased.held(), times).await?;
             return Ok(());
         }
         let ids = (lease.wait_id, lease.lease_epoch);
-        let change =
-            |graph: &Graph, draft: &mut Draft| draft.model_away(graph, ids, Uuid::now_v7(), away);
+        let change = |graph: &Graph, draft: &mut Draft| {
+            draft.model_away(graph, ids, Uuid::now_v7(), (away, used))
+        };
         change_held(leased, change).await.map(drop)
     }
 }
@@ -236,6 +253,22 @@ enum Next {
     NoTools,
     /// The wait was left.
     Nothing,
+}
+
+/// Stores the words of a plan while they arrive, for people who watch the run. It has no end of its own.
+async fn tell(words: &Mutex<Spoken>, leased: &Leased) {
+    let Leased { planner, lease, .. } = leased;
+    loop {
+        sleep(TOLD_EVERY).await;
+        let Some(message) = words.lock().unwrap_or_else(PoisonError::into_inner).news() else {
+            continue;
+        };
+        let WaitLease { run_id, wait_id, lease_epoch, .. } = *lease;
+        let report = ProgressReport { run_id, wait_id, lease_epoch, message, percent: None };
+        if let Err(error) = store::report_progress(&planner.pool, &[report]).await {
+            tracing::debug!(%error, %run_id, "model: words could not be stored; later ones follow");
+        }
+    }
 }
 
 /// What the budgets of a run have reserved for its plan.

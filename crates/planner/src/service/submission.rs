@@ -24,7 +24,7 @@ pub(super) async fn submit(
     (role, call): (Role, &Call),
     id: Uuid,
     mut request: v1::SubmitPlanRequest,
-    planned: Option<(ModelReply, Option<Usage>)>,
+    planned: Option<(ModelReply, Usage)>,
 ) -> Result<v1::SubmitPlanResponse, Fault> {
     if let Some(first) = planner.answered_before(call).await? {
         return Ok(first);
@@ -36,7 +36,7 @@ pub(super) async fn submit(
     let lease_epoch = i64::try_from(request.lease_epoch).unwrap_or(i64::MAX);
     request::check_submission(&request)?;
     let (model, usage) = match planned {
-        Some((model, usage)) => (Some(model), usage.map(|usage| (usage, UsageSource::Measured))),
+        Some((model, usage)) => (Some(model), Some((usage, UsageSource::Measured))),
         None => (None, request.usage.take().map(|usage| (usage.into(), UsageSource::Reported))),
     };
     let is_cut = model.as_ref().is_some_and(|model| model.cut);

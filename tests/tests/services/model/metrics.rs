@@ -80,6 +80,7 @@ async fn models_and_mcp_servers_are_counted_by_what_they_came_to() -> Result<()>
     ensure!(tokens.to_string() == usage.tokens.to_string(), "{tokens} of {usage:#?}");
     let cost = of("surety_model_cost_micros_total", &[profile]);
     ensure!(cost.to_string() == usage.cost_micros.to_string(), "{cost} of {usage:#?}");
-    ensure!(of("surety_messages_normalized_total", &[]) > 0.0, "{executor}");
+    let normalized = of("surety_messages_normalized_total", &[]);
+    ensure!(normalized == 0.0, "{normalized} conversations were out of form:\n{executor}");
     stage.deployment.finish().await
 }

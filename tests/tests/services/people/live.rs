@@ -183,3 +183,34 @@ async fn the_words_of_a_model_are_seen_while_they_arrive() -> Result<()> {
     deployment.wait_for_end(&run.id).await?;
     deployment.finish().await
 }
+
+#[tokio::test]
+async fn the_words_of_a_plan_are_seen_while_a_model_makes_it() -> Result<()> {
+    let words = "Read the parser and repair it. ".repeat(200);
+    let step = json!({"id": "a", "description": words});
+    let text = json!({"steps": [step], "title": "A repaired parser"}).to_string();
+    // The plan never ends: what is seen of it was seen before it was stored.
+    let reply = move |_: &Asked| Reply::text(&text).stall_after(30_000);
+    let server = ModelServer::start(Settings::default(), Script::function(reply)).await?;
+    let url = server.url();
+    let environment = [("SURETY_MODEL_URL", url.as_str()), ("SURETY_MODEL_NAME", "test-model")];
+    let deployment = Deployment::start_with(&environment).await?;
+    let request = v1::CreateRunRequest {
+        goal: "repair the parser".to_owned(),
+        driver: v1::Driver::Model.into(),
+        ..v1::CreateRunRequest::default()
+    };
+    let run = deployment.create_run(request).await?;
+    let (command, _token) = deployment.surety(&["watch", &run.id])?;
+    let mut terminal = Terminal::start(command)?;
+    for part in ["there is no plan yet", "Read the parser and repair it."] {
+        terminal.shows(part).await?;
+    }
+    let shown = deployment.command_line(&["show", &run.id]).await?;
+    ensure!(!shown.contains("Read the parser"), "words are not journalled: {shown}");
+    terminal.press("q")?;
+    terminal.end().await?;
+    deployment.command_line(&["cancel", &run.id]).await?;
+    deployment.wait_for_end(&run.id).await?;
+    deployment.finish().await
+}

@@ -9,7 +9,7 @@
 use super::draft::{Draft, Ending};
 use super::wait_rows::AnsweredWait;
 use super::{Execution, Graph, Wait};
-use crate::domain::decision::{Abort, Usage};
+use crate::domain::decision::{Abort, Usage, UsageSource};
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::RunEvent;
 use crate::domain::model::{AwayEndpoint, ModelWait};
@@ -20,7 +20,7 @@ use uuid::Uuid;
 impl Draft {
     /// Makes a leased wait of a model wait for its endpoint, or says another reason where it does already: the lease ends,
     /// and the wait goes on under the id `next`. The time until the endpoint answers does not count for a step's
-    /// deadline.
+    /// deadline. Charges what was used for replies that broke off.
     ///
     /// # Errors
     /// [`Refusal::Meaningless`] when no wait of a model has this id.
@@ -29,8 +29,9 @@ impl Draft {
         graph: &Graph,
         (wait_id, lease_epoch): (Uuid, i64),
         next: Uuid,
-        away: AwayEndpoint,
+        (away, used): (AwayEndpoint, Usage),
     ) -> Result<(), Refusal> {
+        self.charge_in_vain(wait_id, used)?;
         let unblocks = away.unblocks();
         let now = self.now;
         let wait = wait_mut(&mut self.execution, wait_id).ok_or(Refusal::Meaningless)?;
@@ -48,8 +49,8 @@ impl Draft {
         self.settle(graph)
     }
 
-    /// Ends the run because its model cannot be asked: a leased wait of it has no answer, now or later. Nothing is
-    /// charged for it.
+    /// Ends the run because its model cannot be asked: a leased wait of it has no answer, now or later. Only what was
+    /// used for replies that broke off is charged.
     ///
     /// # Errors
     /// [`Refusal::Meaningless`] when no wait of a model has this id.
@@ -57,12 +58,29 @@ impl Draft {
         &mut self,
         graph: &Graph,
         (wait_id, lease_epoch): (Uuid, i64),
-        abort: Abort,
+        (abort, used): (Abort, Usage),
     ) -> Result<(), Refusal> {
+        self.charge_in_vain(wait_id, used)?;
         let reserved = reserved_mut(&mut self.execution, wait_id).ok_or(Refusal::Meaningless)?;
         *reserved = Usage::default();
         self.answered = Some(AnsweredWait { id: wait_id, lease_epoch });
         self.abort(graph, abort)
+    }
+
+    /// Charges what was used for a leased wait without an answer, out of what is reserved for it.
+    fn charge_in_vain(&mut self, wait_id: Uuid, used: Usage) -> Result<(), Refusal> {
+        if used.is_zero() {
+            return Ok(());
+        }
+        let reserved = reserved_mut(&mut self.execution, wait_id).ok_or(Refusal::Meaningless)?;
+        *reserved = Usage {
+            tokens: reserved.tokens.saturating_sub(used.tokens),
+            cost_micros: reserved.cost_micros.saturating_sub(used.cost_micros),
+        };
+        let counters = &mut self.execution.counters;
+        counters.charge(used, UsageSource::Measured);
+        counters.usage_without_turn = counters.usage_without_turn.plus(used);
+        Ok(())
     }
 
     /// Ends the run when it has waited too long for a model's endpoint.

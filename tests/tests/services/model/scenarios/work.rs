@@ -35,7 +35,7 @@ fn judged_twice(goal: &str, folder: &str) -> v1::CreateRunRequest {
 
 /// Enough for one call.
 fn within_budget(goal: &str, folder: &str) -> v1::CreateRunRequest {
-    within(5000, goal, folder)
+    within(16_000, goal, folder)
 }
 
 fn without_budget(goal: &str, folder: &str) -> v1::CreateRunRequest {

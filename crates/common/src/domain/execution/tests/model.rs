@@ -48,7 +48,7 @@ pub(super) fn waiting() -> Execution {
     written(change)
 }
 
-fn away() -> AwayEndpoint {
+pub(super) fn away() -> AwayEndpoint {
     AwayEndpoint {
         endpoint: "fast".to_owned(),
         why: "model_unreachable: refused".to_owned(),
@@ -67,7 +67,7 @@ fn a_run_whose_endpoint_is_away_is_blocked_on_the_model_and_offered_again_later(
     );
     assert_eq!(row.state, RunState::Executing);
     let mut change = draft(&row, 10);
-    change.model_away(&graph(), (WAIT, 7), NEXT, away()).unwrap();
+    change.model_away(&graph(), (WAIT, 7), NEXT, (away(), Usage::default())).unwrap();
     let write = change.into_write();
     assert_eq!(write.waits.closed, [WAIT]);
     let opened = &write.waits.opened[0];
@@ -101,7 +101,7 @@ fn a_run_whose_endpoint_is_away_is_blocked_on_the_model_and_offered_again_later(
 #[test]
 fn a_run_ends_when_its_endpoint_is_away_for_too_long() {
     let mut change = draft(&waiting(), 10);
-    change.model_away(&graph(), (WAIT, 7), NEXT, away()).unwrap();
+    change.model_away(&graph(), (WAIT, 7), NEXT, (away(), Usage::default())).unwrap();
     let row = written(change);
     let mut early = draft(&row, 69);
     early.expire_models(&graph()).unwrap();
@@ -121,9 +121,12 @@ fn only_a_wait_of_a_model_waits_for_an_endpoint() {
     }
     assert_eq!(row.kept_waits().map(|wait| wait.kind).collect::<Vec<_>>(), [WaitKind::Decision]);
     let mut change = draft(&row, 10);
-    assert!(change.model_away(&graph(), (WAIT, 7), NEXT, away()).is_err());
+    assert!(change.model_away(&graph(), (WAIT, 7), NEXT, (away(), Usage::default())).is_err());
     let mut change = draft(&waiting(), 10);
-    assert!(change.model_away(&graph(), (NEXT, 7), WAIT, away()).is_err(), "another wait");
+    assert!(
+        change.model_away(&graph(), (NEXT, 7), WAIT, (away(), Usage::default())).is_err(),
+        "another wait"
+    );
     assert_eq!(ModelWait::default().away, None);
 }
 

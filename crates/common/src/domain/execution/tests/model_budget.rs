@@ -1,6 +1,6 @@
 //! The reservation of a reply whose prompt is known.
 
-use super::model::{NEXT, WAIT, draft, graph, tokens, waiting, written};
+use super::model::{NEXT, WAIT, away, draft, graph, tokens, waiting, written};
 use crate::domain::decision::{Abort, Usage};
 use crate::domain::execution::budget::ReplyNeed;
 use crate::domain::execution::wait_rows::WaitKind;
@@ -92,10 +92,43 @@ fn a_model_that_cannot_be_asked_aborts_the_run_and_costs_nothing() {
         user_message: "too long".to_owned(),
         ..Abort::default()
     };
-    change.model_gives_up(&graph(), (WAIT, 7), abort).unwrap();
+    change.model_gives_up(&graph(), (WAIT, 7), (abort.clone(), tokens(0))).unwrap();
     let ended = written(change);
     let terminal = ended.terminal.clone().unwrap();
     assert_eq!(terminal.stop_reason, StopReason::Aborted);
     assert_eq!(terminal.abort_code, "model_context_too_long");
     assert_eq!((ended.reserved(), ended.counters.usage), (tokens(0), tokens(0)));
+    // What was used for replies that broke off is charged all the same.
+    let mut change = draft(&row, 1);
+    change.model_gives_up(&graph(), (WAIT, 7), (abort, tokens(30))).unwrap();
+    let ended = written(change);
+    assert_eq!((ended.reserved(), ended.counters.usage), (tokens(0), tokens(30)));
+}
+
+#[test]
+fn replies_that_broke_off_are_charged_out_of_the_reservation_of_the_next_one() {
+    let limits = limits(100, Some(50));
+    let row = reserved(&limits);
+    assert_eq!(row.reserved(), tokens(50));
+    let mut change = draft(&row, 1);
+    change.model_away(&graph(), (WAIT, 7), NEXT, (away(), tokens(30))).unwrap();
+    let row = written(change);
+    assert_eq!((row.reserved(), row.counters.usage), (tokens(20), tokens(30)));
+    assert_eq!(row.counters.usage_without_turn, tokens(30));
+    // The next reply gets what the budget has left, and not the part that is used.
+    let ids = (NEXT, 8, uuid::Uuid::from_u128(5));
+    let mut change = draft(&row, 2);
+    let found = change.reserve_for_reply(&graph(), (&limits, OnBudget::Block), ids, need(40, 50));
+    assert_eq!(found.unwrap(), Some(tokens(50)));
+    let row = written(change);
+    let mut change = draft(&row, 3);
+    let ids = (NEXT, 8);
+    change.model_away(&graph(), ids, WAIT, (away(), tokens(60))).unwrap();
+    let row = written(change);
+    assert_eq!((row.reserved(), row.counters.usage), (tokens(0), tokens(90)));
+    let mut change = draft(&row, 4);
+    let ids = (WAIT, 9, uuid::Uuid::from_u128(6));
+    let found = change.reserve_for_reply(&graph(), (&limits, OnBudget::Block), ids, need(40, 50));
+    assert_eq!(found.unwrap(), None, "10 are left");
+    assert!(matches!(written(change).state, RunState::Blocked(_)));
 }
