@@ -13,9 +13,13 @@ import grpc
 generated, address, token_file, idle = sys.argv[1:]
 sys.path.insert(0, generated)
 from google.protobuf.duration_pb2 import Duration  # noqa: E402
-from surety.v1 import decision_pb2, executor_service_pb2 as api, executor_service_pb2_grpc as rpc  # noqa: E402
+from surety.v1 import decision_pb2 as words, executor_service_pb2 as api, executor_service_pb2_grpc as rpc  # noqa: E402
 
-driver = rpc.ExecutorServiceStub(grpc.insecure_channel(address))
+# These calls are made again while an executor restarts; docs/drivers.md says which may be repeated.
+SAFE = [{"service": "surety.v1.ExecutorService", "method": name} for name in ("LeaseStep", "SubmitDecision", "Heartbeat")]
+RETRY = {"maxAttempts": 5, "initialBackoff": "2s", "maxBackoff": "8s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}
+CONFIG = json.dumps({"methodConfig": [{"name": SAFE, "retryPolicy": RETRY}]})
+driver = rpc.ExecutorServiceStub(grpc.insecure_channel(address, [("grpc.service_config", CONFIG)]))
 token = [("authorization", "Bearer " + open(token_file).read().strip())]
 
 # What a model would decide: the calls of each step of examples/repair, in order.
@@ -42,27 +46,20 @@ def decide(context):
 def beat(fence, done, paused):
     """Keeps the lease while a turn takes long, and notices that the run is paused."""
     while not done.wait(5):
-        try:
-            answer = driver.Heartbeat(api.HeartbeatRequest(driver_id="agent.py", fences=[fence]), metadata=token)
-        except grpc.RpcError:
-            continue  # A lease lasts 30 s, so the next heartbeat is early enough.
-        if answer.stopping:
+        beats = api.HeartbeatRequest(driver_id="agent.py", fences=[fence])
+        if driver.Heartbeat(beats, metadata=token).stopping:
             paused.set()
 
 
 def lease_step():
-    """Leases the next step, or None after IDLE seconds without one. An executor that restarts answers early, or not at all."""
+    """Leases the next step, or None after IDLE seconds without one."""
     until = time.monotonic() + int(idle)
     while (left := until - time.monotonic()) > 0:
-        wait = Duration(seconds=int(left) + 1)
-        try:
-            leased = driver.LeaseStep(api.LeaseStepRequest(driver_id="agent.py", wait=wait), metadata=token)
-            if leased.HasField("lease"):
-                return leased
-        except grpc.RpcError as error:
-            if error.code() != grpc.StatusCode.UNAVAILABLE:
-                raise
-        time.sleep(1)
+        wanted = api.LeaseStepRequest(driver_id="agent.py", wait=Duration(seconds=int(left) + 1))
+        leased = driver.LeaseStep(wanted, metadata=token)
+        if leased.HasField("lease"):
+            return leased
+        time.sleep(1)  # An executor that restarts answers early.
     return None
 
 
@@ -71,15 +68,15 @@ while leased := lease_step():
     fence = api.StepFence(run_id=lease.run_id, step_id=lease.step_id, lease_epoch=lease.lease_epoch)
     done, paused = threading.Event(), threading.Event()
     threading.Thread(target=beat, args=(fence, done, paused), daemon=True).start()
-    while context is not None:
+    while context:
         turn = api.SubmitDecisionRequest(fence=fence, turn=context.turn, raw=decide(context))
         answer = driver.SubmitDecision(turn, metadata=token, timeout=60)
-        while answer.outcome == decision_pb2.TURN_OUTCOME_PENDING and not paused.is_set():
+        while (pending := answer.outcome == words.TURN_OUTCOME_PENDING) and not paused.is_set():
             answer = driver.SubmitDecision(turn, metadata=token, timeout=60)
-        print(lease.step_id, context.turn, decision_pb2.TurnOutcome.Name(answer.outcome))
+        print(lease.step_id, context.turn, words.TurnOutcome.Name(answer.outcome))
         context = answer.next if answer.HasField("next") else None
-        if paused.is_set() and (context or answer.outcome == decision_pb2.TURN_OUTCOME_PENDING):
+        if paused.is_set() and (context or pending):
             # The step waits for the end of the pause, and other runs for this agent.
             driver.ReleaseStep(api.ReleaseStepRequest(fence=fence, reason="the run is paused"), metadata=token)
-            context = None
+            break
     done.set()

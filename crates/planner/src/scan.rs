@@ -136,13 +136,9 @@ async fn move_run(
         };
         moved.or(Ok(()))
     };
-    if cause == Cause::Timer {
-        crash::point("planner.before_wake");
-    }
+    crash::point("planner.before_move");
     planner.change(run_id, &planner.actor(), change).await?;
-    if cause == Cause::Timer {
-        crash::point("planner.after_wake");
-    }
+    crash::point("planner.after_move");
     Ok(())
 }
 

@@ -2,9 +2,9 @@
 //! successor finishes the run, every effect is there, and the journal stays lawful.
 
 use super::points_of_leases::{OF_DRAINS, OF_TAKE_OVERS, OF_UNREADABLE};
-use super::points_of_sleeps::OF_WAKES;
+use super::points_of_moves::OF_MOVES;
 use super::points_of_upkeep::{OF_MIGRATIONS, OF_PARTITIONS, OF_RETENTION, OF_SINGLE_MIGRATIONS};
-use super::points_of_waits::OF_WAITS;
+use super::points_of_waits::{OF_OFFERS, OF_WAITS};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -104,7 +104,7 @@ fn each_named_point_is_one_where_a_test_dies() -> Result<()> {
     let of_migrations = [&OF_MIGRATIONS[..], &OF_SINGLE_MIGRATIONS].concat();
     let of_upkeep = [&of_migrations[..], &OF_PARTITIONS, &OF_RETENTION].concat();
     let of_services = [&OF_EXECUTORS[..], &OF_GATES, &OF_PLANNERS].concat();
-    let of_waits = [&OF_WAITS[..], &OF_WAKES].concat();
+    let of_waits = [&OF_WAITS[..], &OF_OFFERS, &OF_MOVES].concat();
     let of_others = [&OF_REPOSITORIES[..], &OF_TASKS, &OF_DELIVERIES, &OF_MAIL].concat();
     let here = [&of_services[..], &of_waits, &of_leases, &of_upkeep, &of_others].concat();
     let here: BTreeSet<String> = here.into_iter().map(str::to_owned).collect();

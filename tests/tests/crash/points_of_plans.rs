@@ -17,10 +17,10 @@ use tempfile::NamedTempFile;
 use tonic::Status;
 
 /// Around the transaction that stores an answered call: a submitted plan, an extended budget.
-const OF_CALLS: [&str; 2] = ["planner.before_submit", "planner.after_submit"];
+pub(super) const OF_CALLS: [&str; 2] = ["planner.before_submit", "planner.after_submit"];
 const BUDGET: u64 = 10;
 
-async fn stage() -> Result<(Deployment, NamedTempFile)> {
+pub(super) async fn stage() -> Result<(Deployment, NamedTempFile)> {
     let tokens = token_file()?;
     let path = tokens.path().to_string_lossy().into_owned();
     let environment = [("SURETY_TOKEN_FILE", path.as_str())];
@@ -69,7 +69,7 @@ fn submission(lease: &v1::PlanLease, request_id: &str) -> v1::SubmitPlanRequest 
 }
 
 /// Starts a planner in the place of one that died.
-async fn revive(deployment: &mut Deployment) -> Result<()> {
+pub(super) async fn revive(deployment: &mut Deployment) -> Result<()> {
     deployment.planner.wait_for_exit().await?;
     deployment.replace_planner().await
 }

@@ -1,14 +1,13 @@
 //! A service that dies on either side of a commit of a sleep: the run wakes once, and its call has one outcome.
 
 use super::points;
+use super::points_of_moves::OF_MOVES;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Database, Deployment};
 use surety_e2e::script::{self, plan, step, write};
 
-/// The planner's change that ends a sleep.
-pub(super) const OF_WAKES: [&str; 2] = ["planner.before_wake", "planner.after_wake"];
 /// Every write of the executor: the sleep with its turn, and its outcome with the next one.
 const OF_SLEEPS: [&str; 2] = ["committer.before_write", "committer.after_write"];
 /// More writes than one such run makes.
@@ -65,7 +64,7 @@ async fn an_executors_death_at_any_write_of_a_run_that_sleeps_is_recovered_from(
 
 #[tokio::test]
 async fn a_planners_death_on_either_side_of_a_wake_up_is_recovered_from() -> Result<()> {
-    for point in OF_WAKES {
+    for point in OF_MOVES {
         let mut deployment = Deployment::start().await?;
         deployment.replace_planner_with(&[("SURETY_CRASH_POINT", point)]).await?;
         let workspace = tempfile::tempdir()?;

@@ -20,6 +20,8 @@ pub(super) const OF_WAITS: [&str; 6] = [
     "executor.before_wait_release",
     "executor.after_wait_release",
 ];
+/// The statement that offers waits again whose lease has expired.
+pub(super) const OF_OFFERS: [&str; 2] = ["executor.before_wait_offer", "executor.after_wait_offer"];
 /// The writes of a run that an agent decides: its answers, its turns, and what they open.
 const OF_ANSWERS: [&str; 2] = ["committer.before_write", "committer.after_write"];
 /// More writes than one such run makes.
@@ -83,6 +85,39 @@ async fn an_executors_death_around_any_change_of_a_lease_is_recovered_from() -> 
         deployment.first_executor()?.kill().await?;
         deployment.executors.clear();
     }
+    deployment.finish().await
+}
+
+#[tokio::test]
+async fn an_executors_death_around_the_return_of_an_expired_lease_is_recovered_from() -> Result<()>
+{
+    let (mut deployment, _tokens) = stage(&[]).await?;
+    let pool = deployment.database.pool().await?;
+    for point in OF_OFFERS {
+        let run_id = driven(&deployment, "").await?;
+        deployment.add_executor(&[]).await?;
+        let lost = Agent::new(deployment.first_executor()?, AGENT, "lost")?.work(&run_id).await?;
+        deployment.first_executor()?.kill().await?;
+        let expiring = "update wait set lease_expires_at = now() - interval '1 hour'
+                        where run_id = $1 and lease_holder is not null";
+        let id: uuid::Uuid = run_id.parse()?;
+        let expired = sqlx::query(expiring).bind(id).execute(&pool).await?.rows_affected();
+        ensure!(expired == 1, "{point}: {expired} leases");
+        deployment.executors.clear();
+        deployment.add_executor(&[("SURETY_CRASH_POINT", point)]).await?;
+        let agent = Agent::new(deployment.first_executor()?, AGENT, "worker")?;
+        ensure!(agent.work(&run_id).await.is_err(), "{point} is not passed");
+        let agent = replace(&mut deployment).await.context(point)?;
+        let work = agent.work(&run_id).await.context(point)?;
+        let late = agent.submit(&lost, &next_plan().to_string()).await;
+        ensure!(late.is_err(), "{point}: the lost lease still answers: {late:#?}");
+        agent.take_turns(work, &replies()).await.context(point)?;
+        let run = deployment.wait_for_end(&run_id).await.context(point)?;
+        ensure!(run.state() == v1::RunState::Done, "{point}: {run:#?}");
+        deployment.first_executor()?.kill().await?;
+        deployment.executors.clear();
+    }
+    pool.close().await;
     deployment.finish().await
 }
 

@@ -21,6 +21,7 @@ mod demo;
 mod driver_contexts;
 mod driver_words;
 mod drivers;
+mod drivers_page;
 mod engine;
 mod figures;
 mod first_light;

@@ -14,8 +14,10 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+use surety_common::wire::client::channel;
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
+use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_e2e::agent::{AGENT, Agent, PERSON, next_plan, secret, token_file};
 use surety_e2e::harness::{Database, Deployment, PATIENCE, wait_for_yes, wait_until};
 use surety_e2e::script::{plan, request};
@@ -144,6 +146,51 @@ async fn a_question_and_the_end_of_its_run_are_told_until_the_address_has_them()
     }
     assert_eq!(receiver.told().len(), 4, "another namespace, or the pause: {:#?}", receiver.told());
     deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_plan_that_no_agent_makes_is_told_of() -> Result<()> {
+    let receiver = Receiver::default();
+    let file = webhooks(&receiver.serve().await?)?;
+    let (path, tokens) = (file.path().to_string_lossy().into_owned(), token_file()?);
+    let token_path = tokens.path().to_string_lossy().into_owned();
+    let environment = [("SURETY_TOKEN_FILE", token_path.as_str()), ("SURETY_WEBHOOKS_FILE", &path)];
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    deployment.use_token(Token::new(&secret(PERSON))?);
+    let order = v1::CreateRunRequest { goal: "a plan is to come".to_owned(), ..Default::default() };
+    let unplanned = deployment.create_run(order.clone()).await?.id;
+    let planned = deployment.create_run(order).await?.id;
+    let token = Token::new(&secret(AGENT))?;
+    let mut agent = PlannerServiceClient::new(channel(&deployment.planner.url(), Some(&token))?);
+    let lease = v1::LeasePlanRequest {
+        planner_id: "planner".to_owned(),
+        run_id: planned.clone(),
+        wait: Some(prost_types::Duration { seconds: 5, nanos: 0 }),
+        ..v1::LeasePlanRequest::default()
+    };
+    let leased = agent.lease_plan(lease).await?.into_inner().lease;
+    ensure!(leased.is_some(), "the plan is offered");
+    // Nothing is told before an agent has had its time.
+    let rows = deployment.database.pool().await?;
+    let seen =
+        "select exists (select from webhook where seen_until > (select max(opened_at) from wait))";
+    wait_for_yes(&rows, seen).await?;
+    ensure!(receiver.told().is_empty(), "{:#?}", receiver.told());
+    sqlx::query("update wait set opened_at = opened_at - interval '31 seconds'")
+        .execute(&rows)
+        .await?;
+    rows.close().await;
+    // The first request of an event fails.
+    wait_until("the plan is told of", || receiver.of("wait.opened").len() == 2).await?;
+    for told in receiver.told() {
+        let data = &told.text["data"];
+        assert_eq!((&data["run_id"], &data["kind"]), (&json!(unplanned), &json!("plan")), "{data}");
+    }
+    for run_id in [unplanned, planned] {
+        let cancel = v1::CancelRunRequest { run_id, ..v1::CancelRunRequest::default() };
+        deployment.runs()?.cancel_run(cancel).await?;
+    }
+    deployment.finish_at_rest().await.map(drop)
 }
 
 /// An address that takes requests and never answers.

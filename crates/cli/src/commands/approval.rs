@@ -61,8 +61,8 @@ pub struct Approval {
     #[arg(long = "for", value_name = "TIME", value_parser = read_duration, requires = "grant")]
     lasting: Option<Duration>,
 
-    /// What an argument of later calls must match; repeatable. `*` stays inside a folder, `**` does not. Other arguments
-    /// must be as they are shown.
+    /// What an argument of later calls must match; repeatable. `*` stays inside a folder, `**` does not. A list of strings
+    /// has a pattern for each element, such as `argv=["cargo","test","**"]`. Other arguments must be as they are shown.
     #[arg(long = "arg", value_name = "NAME=PATTERN", value_parser = read_argument, requires = "grant")]
     arguments: Vec<(String, String)>,
 }

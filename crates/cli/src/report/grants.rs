@@ -1,6 +1,7 @@
 //! Grants, and what is left of them.
 
 use chrono::{DateTime, Utc};
+use surety_common::domain::grant::list_in_words;
 use surety_common::wire::v1;
 use surety_common::wire::v1::granted_argument::Value;
 
@@ -27,7 +28,11 @@ pub(super) fn open_grants(run: &v1::Run, now: DateTime<Utc>) -> String {
 pub fn terms(terms: &v1::GrantTerms) -> String {
     let mut text = format!("granted with it: {} of this tool", count(terms.uses, "call"));
     for (name, pattern) in &terms.arguments {
-        push(&mut text, "where", &one_line(&format!("{name} matches {pattern}")));
+        let said = match serde_json::from_str::<Vec<String>>(pattern) {
+            Ok(patterns) => list_in_words(&patterns),
+            Err(_) => format!("matches {pattern}"),
+        };
+        push(&mut text, "where", &one_line(&format!("{name} {said}")));
     }
     push(&mut text, "and", "every other argument is exactly as shown");
     if let Some(ttl) = &terms.ttl {
@@ -44,6 +49,7 @@ fn paragraph(grant: &v1::CallGrant, now: DateTime<Utc>) -> String {
         let said = match value {
             Some(Value::ExactJson(json)) => format!("{name} is {json}"),
             Some(Value::Pattern(glob)) => format!("{name} matches {glob}"),
+            Some(Value::Elements(list)) => format!("{name} {}", list_in_words(&list.patterns)),
             None => name.clone(),
         };
         push(&mut text, "where", &one_line(&said));

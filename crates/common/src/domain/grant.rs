@@ -9,12 +9,15 @@
 //! An approval is bound to the digest of one call under one plan. A grant is bound to a pattern: it covers calls that
 //! no person has seen. So every doubt about a value is a reason to ask.
 
-use super::json::{self, Value, sha256_hex};
+mod rule;
+
+pub use rule::{ArgumentRule, list_in_words};
+
+use super::json::{self, Value};
 use super::problem::{Code, Problem};
 use super::receipt::{EvidenceReceipt, EvidenceSource, Fact};
 use super::shown_call::{AnsweredAt, CallToConfirm, said};
 use chrono::{DateTime, TimeDelta, Utc};
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -34,28 +37,14 @@ pub const GRANT: &str = "grant";
 /// The key of the fact that counts a use, such as `2 of 3`.
 pub const USE: &str = "use";
 
-/// The longest pattern, in bytes.
-const MAX_PATTERN: usize = 1000;
 /// The most bytes of names and values of one grant: the run's row is written anew with every change.
 const MAX_SIZE: usize = 4096;
-/// The longest canonical text of an exact value that is kept as it is; of a longer one the digest is kept.
-const MAX_EXACT: usize = 200;
-/// The path of the patterns in a request.
-const PATTERNS: &str = "grant.arguments";
-/// The tool whose arguments a shell may read.
-const COMMAND_TOOL: &str = "run_command";
-/// The pattern that stands for any text, of any number of lines.
-const ANY: &str = "**";
-/// What makes a pattern more than one value.
-const WILDCARDS: [char; 4] = ['*', '?', '[', '{'];
-/// What joins, nests or redirects commands in a shell.
-const SHELL_CHARACTERS: [char; 15] =
-    [';', '&', '|', '`', '$', '(', ')', '<', '>', '\n', '\r', '"', '\'', '\\', '\0'];
 
 /// What an approver grants beside the shown call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrantTerms {
-    /// A pattern for each argument that may vary, by name. Other arguments stay as they are shown.
+    /// A pattern for each argument that may vary, by name: a glob for a string, and for a list of strings a JSON list of
+    /// globs. Other arguments stay as they are shown.
     pub arguments: BTreeMap<String, String>,
     /// How many calls it covers, the shown one included: 1 to [`MAX_USES`].
     pub uses: u32,
@@ -95,16 +84,6 @@ pub struct Revoked {
     pub by: String,
     /// When.
     pub at: DateTime<Utc>,
-}
-
-/// What one argument must be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ArgumentRule {
-    /// This value: its canonical JSON, or `sha256:` and the digest of a long one.
-    Exact(String),
-    /// A string that this glob matches.
-    Matches(String),
 }
 
 /// Whether a grant still covers calls.
@@ -148,20 +127,20 @@ impl CallGrant {
         let members = shown.as_object().unwrap_or_default();
         if let Some(name) = terms.arguments.keys().find(|name| shown.get(name).is_none()) {
             let message = "the shown call has no such argument; leave it out";
-            return Err(Problem::at(Code::GrantMismatch, path(name), message));
+            return Err(Problem::at(Code::GrantMismatch, rule::path(name), message));
         }
         let mut arguments = BTreeMap::new();
         for (name, value) in members {
             let rule = match terms.arguments.get(name) {
                 None => ArgumentRule::exact(value),
-                Some(pattern) => rule_of(&call.tool, name, pattern, value)?,
+                Some(pattern) => rule::of(&call.tool, name, pattern, value)?,
             };
             arguments.insert(name.clone(), rule);
         }
-        let size: usize = arguments.iter().map(|(name, rule)| name.len() + rule.text().len()).sum();
+        let size: usize = arguments.iter().map(|(name, rule)| name.len() + rule.size()).sum();
         if size > MAX_SIZE {
             let message = format!("has more than {MAX_SIZE} bytes of names and values; shorten it");
-            return Err(Problem::at(Code::TooLarge, PATTERNS, message));
+            return Err(Problem::at(Code::TooLarge, rule::PATTERNS, message));
         }
         Ok(Self {
             id,
@@ -251,120 +230,6 @@ impl CallGrant {
         facts.extend(self.arguments.iter().map(argument));
         facts
     }
-}
-
-impl ArgumentRule {
-    /// The rule that exactly this value fits.
-    fn exact(value: &Value) -> Self {
-        Self::Exact(text_of(value))
-    }
-
-    /// Its text: of the value, or of the glob.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::Exact(text) | Self::Matches(text) => text,
-        }
-    }
-
-    /// What it asks, for people.
-    fn in_words(&self) -> String {
-        match self {
-            Self::Exact(text) => format!("exactly {text}"),
-            Self::Matches(glob) => format!("matches {glob}"),
-        }
-    }
-
-    fn fits(&self, tool: &str, value: &Value) -> bool {
-        match self {
-            Self::Exact(text) => *text == text_of(value),
-            Self::Matches(pattern) => value.as_str().is_some_and(|text| {
-                is_plain(tool, pattern, text)
-                    && compiled(pattern).is_ok_and(|glob| pattern == ANY || glob.is_match(text))
-            }),
-        }
-    }
-}
-
-/// The rule of a named argument, which the shown value must fit.
-fn rule_of(tool: &str, name: &str, pattern: &str, shown: &Value) -> Result<ArgumentRule, Problem> {
-    let refused = |code, message: String| Err(Problem::at(code, path(name), message));
-    if pattern.len() > MAX_PATTERN {
-        return refused(
-            Code::TooLarge,
-            format!("is longer than {MAX_PATTERN} bytes; shorten it, or leave it out"),
-        );
-    }
-    let Some(text) = shown.as_str() else {
-        // Of what is no string no part can vary.
-        return match pattern == shown.to_canonical() {
-            true => Ok(ArgumentRule::exact(shown)),
-            false => refused(
-                Code::GrantMismatch,
-                format!(
-                    "the shown value is of type {}, and only exactly it is granted; leave it out",
-                    shown.kind()
-                ),
-            ),
-        };
-    };
-    if !pattern.contains(WILDCARDS) {
-        return match pattern == text {
-            true => Ok(ArgumentRule::exact(shown)),
-            false => refused(
-                Code::GrantMismatch,
-                format!("is {pattern:?}, and the shown value is another"),
-            ),
-        };
-    }
-    if let Err(error) = compiled(pattern) {
-        let message = format!("{pattern:?} is not a valid glob: {}", error.kind());
-        return refused(Code::TypeMismatch, message);
-    }
-    let rule = ArgumentRule::Matches(pattern.to_owned());
-    if rule.fits(tool, shown) {
-        return Ok(rule);
-    }
-    let why = if is_plain(tool, pattern, text) {
-        "the shown value does not match it"
-    } else if tool == COMMAND_TOOL {
-        "no wildcard stands for `..` or a character that a shell reads, and the shown value has one"
-    } else {
-        "no wildcard stands for `..` or a control character, and the shown value has one"
-    };
-    refused(
-        Code::GrantMismatch,
-        format!("is {pattern:?}: {why}; leave it out for exactly the shown value"),
-    )
-}
-
-fn path(name: &str) -> String {
-    format!("{PATTERNS}[{name}]")
-}
-
-/// The text under which an exact value is kept and compared.
-fn text_of(value: &Value) -> String {
-    let text = value.to_canonical();
-    // No canonical JSON begins so.
-    if text.len() > MAX_EXACT { format!("sha256:{}", sha256_hex(text.as_bytes())) } else { text }
-}
-
-/// Compiles a glob. A set, because a glob too large for its matcher is an error of the set and would be a panic of the
-/// glob alone.
-fn compiled(pattern: &str) -> Result<GlobSet, globset::Error> {
-    GlobSetBuilder::new().add(GlobBuilder::new(pattern).literal_separator(true).build()?).build()
-}
-
-/// Whether a wildcard may stand for a part of a value at all.
-fn is_plain(tool: &str, pattern: &str, text: &str) -> bool {
-    let is_command = tool == COMMAND_TOOL;
-    let parts = |letter: char| {
-        matches!(letter, '/' | '\\') || is_command && (letter.is_whitespace() || letter == '=')
-    };
-    let is_line = |letter: char| pattern == ANY && matches!(letter, '\n' | '\r' | '\t');
-    let steps_up = text.split(parts).any(|part| part == "..");
-    let controls = text.chars().any(|letter| letter.is_control() && !is_line(letter));
-    let for_a_shell = is_command && text.contains(SHELL_CHARACTERS);
-    !steps_up && !controls && !for_a_shell
 }
 
 #[cfg(test)]

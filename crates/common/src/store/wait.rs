@@ -115,7 +115,10 @@ pub async fn offered_namespaces(
         .bind(kind.as_str())
         .bind(now)
         .bind(MAX_NAMESPACES);
-    dedicated.ask(async |connection| listed.fetch_all(connection).await).await
+    crash::point("executor.before_wait_offer");
+    let listed = dedicated.ask(async |connection| listed.fetch_all(connection).await).await;
+    crash::point("executor.after_wait_offer");
+    listed
 }
 
 const OFFERED: &str =

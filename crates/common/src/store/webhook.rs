@@ -18,6 +18,9 @@ use uuid::Uuid;
 
 /// How far back events are looked for again. A change is stored within seconds of the time that it names.
 const OVERLAP: TimeDelta = TimeDelta::seconds(60);
+/// A plan that no agent has leased for so long is told of: a person may submit it. Shorter than [`OVERLAP`], in which
+/// such a wait is looked at again.
+const UNLEASED: TimeDelta = TimeDelta::seconds(30);
 /// The watched runs of one page.
 const PAGE: i64 = 2000;
 /// How long a delivery that ended is kept, so that its event is not noted again.
@@ -32,7 +35,7 @@ pub struct WantedEvents {
     pub name: String,
     /// Its namespaces; empty for all.
     pub namespaces: Vec<String>,
-    /// Whether it is told of waits of people.
+    /// Whether it is told of waits of people, and of plans that no agent makes.
     pub waits: bool,
     /// Whether it is told of the ends of runs.
     pub runs: bool,
@@ -89,7 +92,8 @@ pub async fn note_events(
         .bind(now)
         .bind(overlap)
         .bind(after)
-        .bind(PAGE);
+        .bind(PAGE)
+        .bind(now - UNLEASED);
     within(async { Ok(noted.fetch_one(pool).await?) }).await
 }
 

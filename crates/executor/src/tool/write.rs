@@ -88,14 +88,7 @@ impl Workspace {
         for change in changes {
             staged.push(self.stage(change, scope)?);
         }
-        for (index, file) in staged.iter().enumerate() {
-            if let Err(error) = file.commit() {
-                for done in staged.iter().take(index).rev() {
-                    done.put_back();
-                }
-                return Err(failed(&file.written.path, error));
-            }
-        }
+        commit_all(&staged)?;
         Ok(staged.into_iter().map(|file| file.written).collect())
     }
 
@@ -160,7 +153,13 @@ struct Staged {
 }
 
 impl Staged {
+    /// Changes the file. After an error it has its old content, also where the change could not be flushed.
     fn commit(&self) -> std::io::Result<()> {
+        self.replace()?;
+        flush_folder(&self.folder).inspect_err(|_| self.put_back())
+    }
+
+    fn replace(&self) -> std::io::Result<()> {
         match &self.temporary {
             Some(temporary) => {
                 fcntl::renameat(
@@ -174,7 +173,7 @@ impl Staged {
                 unistd::unlinkat(&self.folder, self.name.as_os_str(), UnlinkatFlags::NoRemoveDir)?
             }
         }
-        flush_folder(&self.folder)
+        Ok(())
     }
 
     /// Gives the file its old content again after a commit.
@@ -206,6 +205,19 @@ impl Staged {
         )?;
         Ok(())
     }
+}
+
+/// Changes all files, or none.
+fn commit_all(staged: &[Staged]) -> Result<(), ToolError> {
+    for (index, file) in staged.iter().enumerate() {
+        if let Err(error) = file.commit() {
+            for done in staged.iter().take(index).rev() {
+                done.put_back();
+            }
+            return Err(failed(&file.written.path, error));
+        }
+    }
+    Ok(())
 }
 
 /// A temporary file, removed at the end unless it was renamed.
@@ -307,3 +319,6 @@ fn fill(mut file: File, content: &[u8], old: Option<&Metadata>) -> std::io::Resu
     }
     file.sync_all()
 }
+
+#[cfg(test)]
+mod tests;

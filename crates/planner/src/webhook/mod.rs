@@ -1,4 +1,4 @@
-//! Tells addresses that the operator lists what happens: a person is waited for, a run ended.
+//! Tells addresses that the operator lists what happens: a person or a plan is waited for, a run ended.
 //!
 //! ```text
 //!   store::note_events --> due deliveries --message--> signed text --send--> the address

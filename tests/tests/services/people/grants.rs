@@ -58,6 +58,48 @@ fn revoking(run: &v1::Run, grant_id: &str) -> v1::RevokeGrantRequest {
     v1::RevokeGrantRequest { run_id, grant_id, ..Default::default() }
 }
 
+/// Asks for a command.
+fn running(argv: &[&str]) -> String {
+    let call = json!({"name": "run_command", "arguments": {"argv": argv}});
+    json!({"action": "confirm", "tool_call": call}).to_string()
+}
+
+#[tokio::test]
+async fn a_granted_list_of_arguments_covers_commands_element_by_element() -> Result<()> {
+    let stage = Stage::new().await?;
+    let (agent, run) = (stage.agent()?, stage.driven(confirming(&["run_command"]), DAY_S).await?);
+    let work = agent.work(&run.id).await?;
+    agent.submit(&work, &running(&["printf", "one"])).await?;
+    let wait = stage.asked(&run).await?;
+    let digest = ["--digest", &wait.call_digest];
+    let refused = ["--grant", "--arg", "argv=printf *"];
+    let refused = [&["approve", &wait.id][..], &digest, &refused].concat();
+    let (command, _token) = stage.deployment.surety(&refused)?;
+    let said = tokio::process::Command::from(command).output().await?;
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    ensure!(said.contains("grant.arguments[argv]") && said.contains("a JSON list"), "{said}");
+
+    let granted = ["--grant", "--uses", "3", "--arg", r#"argv=["printf","**"]"#];
+    let granted = [&["approve", &wait.id][..], &digest, &granted].concat();
+    let said = stage.deployment.command_line(&granted).await?;
+    let words = r#"argv is a list of "printf", any further elements"#;
+    ensure!(said.contains(words), "{said}");
+    let listed = stage.deployment.command_line(&["grants", &run.id]).await?;
+    ensure!(listed.contains(words), "{listed}");
+    let work = agent.work(&run.id).await?;
+    let made = agent.submit(&work, &running(&["printf", "%s", "two"])).await?;
+    ensure!(made.outcome() == v1::TurnOutcome::Applied, "{made:#?}");
+    let work = Work { context: made.next.context("a next turn")?, ..work };
+    let other = agent.submit(&work, &running(&["echo", "three"])).await?;
+    ensure!(other.outcome() == v1::TurnOutcome::Waiting, "{other:#?}");
+    let wait = stage.asked(&run).await?;
+    stage.resolve(&wait, DENY).await?;
+    let work = agent.work(&run.id).await?;
+    agent.take_turns(work, &[next_plan()]).await?;
+    stage.ended(&run, v1::StopReason::Accepted).await?;
+    stage.deployment.finish().await
+}
+
 #[tokio::test]
 async fn granted_calls_go_on_unasked_until_the_uses_are_used_up_or_the_grant_is_revoked()
 -> Result<()> {

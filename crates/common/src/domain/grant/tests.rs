@@ -1,5 +1,6 @@
 //! Which grants can be made, and which calls each covers.
 
+use super::rule::MAX_PATTERN;
 use super::*;
 
 const NOW: DateTime<Utc> = DateTime::UNIX_EPOCH;
@@ -120,16 +121,85 @@ fn what_is_no_string_is_granted_exactly() {
     ] {
         assert_eq!(grant.covers(&call("run_command", arguments), NOW), fitting, "{arguments}");
     }
-    let refused = made(&shown, &[("argv", "*")]).expect_err("refused");
-    let expected = (Code::GrantMismatch, Some("grant.arguments[argv]"));
+    let refused = made(&shown, &[("timeout_s", "*")]).expect_err("refused");
+    let expected = (Code::GrantMismatch, Some("grant.arguments[timeout_s]"));
     assert_eq!((refused.code, refused.field.as_deref()), expected);
+}
+
+fn argv(argv: &[&str]) -> CallToConfirm {
+    let argv = argv.iter().map(|text| Value::String((*text).to_owned())).collect();
+    let members = Value::Object(vec![("argv".to_owned(), Value::Array(argv))]);
+    call("run_command", &members.to_compact())
+}
+
+#[test]
+fn a_list_of_strings_is_granted_element_by_element() {
+    let shown = argv(&["cargo", "test", "-p", "common"]);
+    let ends = r#"["cargo","test","**"]"#;
+    let same = r#"["cargo","t*","-p","comm?n"]"#;
+    for (pattern, later, fitting) in [
+        (ends, argv(&["cargo", "test"]), true),
+        (ends, argv(&["cargo", "test", "--all", "crates/a"]), true),
+        (ends, argv(&["cargo", "test", "a b"]), true),
+        (ends, argv(&["cargo"]), false),
+        (ends, argv(&["cargo", "build", "test"]), false),
+        (ends, argv(&["cargo", "test2"]), false),
+        (ends, argv(&["cargo test"]), false),
+        (ends, argv(&["cargo", "test", "../x"]), false),
+        (ends, argv(&["cargo", "test", "--config=../x"]), false),
+        (ends, argv(&["cargo", "test", "x; rm y"]), false),
+        (ends, argv(&["cargo", "test", "$(x)"]), false),
+        (ends, argv(&["cargo", "test", "a\nb"]), false),
+        (ends, call("run_command", r#"{"argv":"cargo test"}"#), false),
+        (ends, call("run_command", r#"{"argv":["cargo","test",1]}"#), false),
+        (same, argv(&["cargo", "test", "-p", "common"]), true),
+        (same, argv(&["cargo", "tree", "-p", "commen"]), true),
+        (same, argv(&["cargo", "t/x", "-p", "common"]), false),
+        (same, argv(&["cargo", "test", "-p"]), false),
+        (same, argv(&["cargo", "test", "-p", "common", "-q"]), false),
+        (same, argv(&["cargo", "test", "-q", "common"]), false),
+    ] {
+        let grant = made(&shown, &[("argv", pattern)]).expect("a grant");
+        assert_eq!(grant.covers(&later, NOW), fitting, "{pattern} {}", later.arguments_json);
+    }
+    // What the approver writes out may hold anything.
+    let piped = argv(&["sh", "-c", "make | tee log"]);
+    let grant = made(&piped, &[("argv", r#"["sh","-c","make | tee log","**"]"#)]).expect("a grant");
+    assert!(grant.covers(&argv(&["sh", "-c", "make | tee log", "x"]), NOW));
+    assert!(!grant.covers(&argv(&["sh", "-c", "make | tee log; x"]), NOW));
+    let words: Vec<String> = grant.arguments.values().map(ArgumentRule::in_words).collect();
+    assert_eq!(words, [r#"is a list of "sh", "-c", "make | tee log", any further elements"#]);
+    let stored = serde_json::to_string(&grant).expect("JSON");
+    assert_eq!(serde_json::from_str::<CallGrant>(&stored).expect("a grant"), grant);
+}
+
+#[test]
+fn a_list_that_the_shown_one_does_not_fit_is_refused_with_its_path() {
+    let shown = argv(&["cargo", "test", "a b", "x|y"]);
+    for (pattern, code, why) in [
+        ("cargo test *", Code::GrantMismatch, "a JSON list"),
+        (r#"["cargo",7]"#, Code::GrantMismatch, "a JSON list"),
+        (r#"["cargo","test"]"#, Code::GrantMismatch, "has one"),
+        (r#"["cargo","test","**"]"#, Code::GrantMismatch, "has one"),
+        (r#"["cargo","build","a b","x|y"]"#, Code::GrantMismatch, "has one"),
+        (r#"["cargo","[a","a b","x|y"]"#, Code::TypeMismatch, "not a valid glob"),
+        (r#"["[c\u0000]*","test","a b","x|y"]"#, Code::TypeMismatch, "U+0000"),
+    ] {
+        let refused = made(&shown, &[("argv", pattern)]).expect_err(pattern);
+        assert_eq!(refused.field.as_deref(), Some("grant.arguments[argv]"), "{pattern}");
+        assert_eq!(refused.code, code, "{pattern}");
+        assert!(refused.message.contains(why), "{pattern}: {}", refused.message);
+    }
+    let refused = made(&argv(&["make"]), &[("argv", r#"["m*","x"]"#)]).expect_err("refused");
+    assert!(refused.message.contains("does not match"), "{}", refused.message);
 }
 
 #[test]
 fn a_long_exact_value_is_kept_as_its_digest() {
     let shown = write("a", &"x".repeat(100_000));
     let grant = made(&shown, &[("path", "*")]).expect("a grant");
-    assert!(grant.arguments["content"].text().starts_with("sha256:"));
+    let kept = &grant.arguments["content"];
+    assert!(matches!(kept, ArgumentRule::Exact(text) if text.starts_with("sha256:")), "{kept:?}");
     assert!(grant.covers(&write("b", &"x".repeat(100_000)), NOW));
     assert!(!grant.covers(&write("b", &"x".repeat(99_999)), NOW));
 }

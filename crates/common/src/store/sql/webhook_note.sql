@@ -1,9 +1,9 @@
--- Notes the events of webhooks since they were last noted: waits of people that opened, and runs that were created
--- and are watched until they end. Then makes watched runs of one page due that have ended; the result is the last
+-- Notes the events of webhooks since they were last noted: waits of people that opened, waits for a plan that no agent
+-- has leased, and runs that were created and are watched until they end. Then makes watched runs of one page due that have ended; the result is the last
 -- subject of the page, none for an empty one.
 -- $1 names, $2 whether a webhook has a list of namespaces ('*' is every one): the lists, separated by commas,
 -- $3, $4 whether it wants wait.opened and run.ended, $5 now, $6 how far back is looked again,
--- $7 the last subject of the page before, $8 the size of a page
+-- $7 the last subject of the page before, $8 the size of a page, $9 since when an agent could have leased a plan
 with hook as (
     insert into webhook (name, seen_until)
     select name, $5 from unnest($1::text[]) as name
@@ -27,8 +27,9 @@ opened as (
     join wait on wait.opened_at > wanted.since
              and (wanted.namespaces = array['*'] or wait.namespace = any (wanted.namespaces))
     where wanted.waits
-      and wait.kind in ('question', 'confirmation', 'acceptance', 'budget', 'resume')
+      and wait.kind in ('question', 'confirmation', 'acceptance', 'budget', 'resume', 'plan')
       and wait.answered_at is null
+      and (wait.kind <> 'plan' or wait.opened_at <= $9 and wait.lease_epoch = 0 and not wait.withheld)
     on conflict do nothing
 ),
 created as (

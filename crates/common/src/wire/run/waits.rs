@@ -125,6 +125,9 @@ impl From<CallGrant> for v1::CallGrant {
             let value = match rule {
                 ArgumentRule::Exact(text) => v1::granted_argument::Value::ExactJson(text),
                 ArgumentRule::Matches(glob) => v1::granted_argument::Value::Pattern(glob),
+                ArgumentRule::Elements(patterns) => {
+                    v1::granted_argument::Value::Elements(v1::ElementPatterns { patterns })
+                }
             };
             v1::GrantedArgument { name, value: Some(value) }
         };
