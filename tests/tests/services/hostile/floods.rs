@@ -3,21 +3,17 @@
 use super::{Case, Scene, broken, held};
 use futures::FutureExt;
 use futures::future::join_all;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::time::{Duration, Instant};
 use surety_e2e::agent::{AGENT, OTHER, call};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tonic::Status;
 
 /// Connections that are open at once; more than one address may have waiting.
 const BURST: usize = 500;
 /// Bursts that follow one another without a pause: 10,000 connections.
 const BURSTS: usize = 20;
-/// The time of these connections, where the machine can open them in it.
-const STORM: Duration = Duration::from_secs(1);
-/// A machine that is slower may take so much longer with the port than with one that does nothing.
-const SLOWER: u32 = 5;
 /// Connections that begin a message and never end it.
 const SLOW: usize = 100;
 /// Long polls of one identity.
@@ -45,23 +41,15 @@ async fn connect(address: &str, count: usize, bytes: &[u8]) -> Result<Vec<TcpStr
     kept.collect::<Result<_, _>>().map_err(broken)
 }
 
-/// Opens and closes 10,000 connections. Returns how long that took.
-async fn storm(address: &str) -> Result<Duration, Status> {
+/// Opens and closes 10,000 connections as fast as this machine can, and says how many a second that were.
+async fn storm(address: &str) -> Result<(), Status> {
     let began = Instant::now();
     for _ in 0..BURSTS {
         connect(address, BURST, b"").await?;
     }
-    Ok(began.elapsed())
-}
-
-/// The same at a port that accepts and closes: what the machine can.
-async fn storm_without_a_service() -> Result<Duration, Status> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.map_err(broken)?;
-    let address = listener.local_addr().map_err(broken)?.to_string();
-    let accepting = tokio::spawn(async move { while listener.accept().await.is_ok() {} });
-    let took = storm(&address).await;
-    accepting.abort();
-    took
+    let opened = u128::try_from(BURST * BURSTS).map_err(broken)?;
+    let rate = opened * 1000 / began.elapsed().as_millis().max(1);
+    writeln!(std::io::stderr(), "{rate} connections a second").map_err(broken)
 }
 
 /// What a connection that made place for others is told.
@@ -106,11 +94,9 @@ pub(super) fn cases() -> Vec<Case> {
             act: |scene, victim| {
                 async move {
                     let address = address(scene)?;
-                    let (took, served) = tokio::join!(storm(&address), still_served(victim));
-                    let took = served.and(took)?;
-                    still_served(victim).await?;
-                    let possible = STORM.max(storm_without_a_service().await? * SLOWER);
-                    held(took <= possible, format!("{took:?}, and {possible:?} is possible"))
+                    let (stormed, served) = tokio::join!(storm(&address), still_served(victim));
+                    served.and(stormed)?;
+                    still_served(victim).await
                 }
                 .boxed()
             },
