@@ -14,7 +14,7 @@ use crate::chat::{ChatReply, ChatRequest, OnPart, ReplyPart};
 use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::error::{ChatError, Phase};
-use crate::part::limit_of_reply;
+use crate::part::{USUAL_TOKENS, limit_of_reply};
 use crate::profile::{Api, SchemaMode};
 use crate::retry::{pause, pauses};
 use crate::tokens::count_messages;
@@ -166,7 +166,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Whether what is reserved suffices for another try, beside those that broke off. The reply may have to be shorter.
+    /// Whether what is reserved suffices for another try with a reply of the usual length, beside those that broke off.
     fn has_budget(&mut self) -> bool {
         if self.in_vain.is_zero() {
             return true;
@@ -174,6 +174,9 @@ impl<'a> Attempts<'a> {
         let prompt = (self.normal.messages.as_slice(), self.request.schema.as_ref());
         let left = self.request.reserved.without(self.in_vain);
         let Ok(limit) = limit_of_reply(&self.client.profile, prompt, left) else { return false };
+        if limit < USUAL_TOKENS.min(u64::from(self.most_output)) {
+            return false;
+        }
         self.most_output = self.most_output.min(u32::try_from(limit).unwrap_or(u32::MAX));
         true
     }

@@ -42,7 +42,7 @@ impl Sent<'_> {
     /// What a request used that has a reply, and its cost in millionths.
     pub(crate) fn used(&self, received: &Received) -> (TokenUsage, u64) {
         let Counted { output, .. } = received.arrived.usage;
-        self.counted(received, output.unwrap_or_else(|| self.arrived(received)))
+        self.counted(received, output.unwrap_or_else(|| self.bound(received)))
     }
 
     /// What a request used whose answer broke off; none where there is nothing of an answer. Of a streamed reply that is
@@ -60,12 +60,13 @@ impl Sent<'_> {
         let has_answer = *has_begun || is_late && !self.profile.stream;
         // An error in place of a reply.
         let is_nothing = arrived.len() == 0 && arrived.usage == Counted::default();
-        if !has_answer || is_refused && is_nothing {
+        let is_no_reply = is_refused || matches!(error, ChatError::BadReply { .. });
+        if !has_answer || is_no_reply && is_nothing {
             return None;
         }
         let output = match self.profile.stream {
             // What was counted at the beginning of a stream is not all.
-            true => arrived.usage.output.unwrap_or_default().max(self.arrived(received)),
+            true => arrived.usage.output.unwrap_or_default().max(self.bound(received)),
             false => arrived.usage.output.unwrap_or_else(|| u64::from(self.most_output)),
         };
         let (usage, cost) = self.counted(received, output);
@@ -77,13 +78,14 @@ impl Sent<'_> {
         self.counted(&Received::default(), 0)
     }
 
-    /// The most tokens of what arrived.
-    fn arrived(&self, received: &Received) -> u64 {
+    /// The most tokens of what arrived: no more than were asked for.
+    fn bound(&self, received: &Received) -> u64 {
         let arrived = &received.arrived;
         [&arrived.text, &arrived.arguments, &arrived.reasoning]
             .iter()
             .map(|text| self.profile.tokenizer.count(text))
             .fold(0, u64::saturating_add)
+            .min(u64::from(self.most_output))
     }
 
     fn counted(&self, received: &Received, output: u64) -> (TokenUsage, u64) {

@@ -12,7 +12,7 @@ use surety_common::domain::messages::Message;
 /// The fewest tokens of a reply: with less a decision is cut, so the model is not asked.
 const FEWEST_TOKENS: u64 = 512;
 /// A reply that may have fewer tokens is likely to be cut, so that more is asked for where the budget has it.
-const USUAL_TOKENS: u64 = 2048;
+pub(crate) const USUAL_TOKENS: u64 = 2048;
 
 /// The most tokens of the reply to a prompt, which has as many as it can have: a call stays inside what is reserved.
 ///
