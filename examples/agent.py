@@ -47,8 +47,11 @@ def beat(fence, done, paused):
     """Keeps the lease while a turn takes long, and notices that the run is paused."""
     while not done.wait(5):
         beats = api.HeartbeatRequest(driver_id="agent.py", fences=[fence])
-        if driver.Heartbeat(beats, metadata=token).stopping:
-            paused.set()
+        try:
+            if driver.Heartbeat(beats, metadata=token).stopping:
+                paused.set()
+        except grpc.RpcError:
+            continue  # The next one follows; a lease that was lost shows in the answer to the turn.
 
 
 def lease_step():
@@ -56,7 +59,8 @@ def lease_step():
     until = time.monotonic() + int(idle)
     while (left := until - time.monotonic()) > 0:
         wanted = api.LeaseStepRequest(driver_id="agent.py", wait=Duration(seconds=int(left) + 1))
-        leased = driver.LeaseStep(wanted, metadata=token)
+        # An executor that is away is waited for.
+        leased = driver.LeaseStep(wanted, metadata=token, wait_for_ready=True)
         if leased.HasField("lease"):
             return leased
         time.sleep(1)  # An executor that restarts answers early.

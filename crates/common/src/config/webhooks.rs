@@ -32,7 +32,7 @@ pub struct Webhook {
     pub url: String,
     /// The namespaces of the events; empty for all.
     pub namespaces: Vec<String>,
-    /// Whether it is told of waits of people.
+    /// Whether it gets the waits for people and for plans.
     pub waits: bool,
     /// Whether it is told of the ends of runs.
     pub runs: bool,

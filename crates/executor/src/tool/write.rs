@@ -185,9 +185,15 @@ impl Staged {
             }
             Some((file, found)) => self.restore(file, found),
         };
-        if let Err(error) = restored.and_then(|()| flush_folder(&self.folder)) {
-            let path = self.written.path.text();
-            tracing::error!(path, %error, "write: the old content of a file could not be put back");
+        let path = self.written.path.text();
+        match restored.map(|()| flush_folder(&self.folder)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(path, %error, "write: the old content of a file was put back; its folder could not be flushed");
+            }
+            Err(error) => {
+                tracing::error!(path, %error, "write: the old content of a file could not be put back");
+            }
         }
     }
 

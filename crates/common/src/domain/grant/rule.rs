@@ -230,7 +230,10 @@ fn is_plain(tool: &str, pattern: &str, text: &str) -> bool {
         matches!(letter, '/' | '\\') || is_command && (letter.is_whitespace() || letter == '=')
     };
     let is_line = |letter: char| pattern == ANY && matches!(letter, '\n' | '\r' | '\t');
-    let steps_up = text.split(parts).any(|part| part == "..");
+    // A path may follow an option without a separator, as in `-C..`. `./...` of Go names folders below.
+    let leaves =
+        |part: &str| part == ".." || is_command && part.ends_with("..") && !part.ends_with("...");
+    let steps_up = text.split(parts).any(leaves);
     let controls = text.chars().any(|letter| letter.is_control() && !is_line(letter));
     let for_a_shell = is_command && text.contains(SHELL_CHARACTERS);
     !steps_up && !controls && !for_a_shell

@@ -1,5 +1,6 @@
 -- Notes the events of webhooks since they were last noted: waits of people that opened, waits for a plan that no agent
--- has leased, and runs that were created and are watched until they end. Then makes watched runs of one page due that have ended; the result is the last
+-- has leased (also of a run that is paused meanwhile, because later it is not looked at any more), and runs that were
+-- created and are watched until they end. Then makes watched runs of one page due that have ended; the result is the last
 -- subject of the page, none for an empty one.
 -- $1 names, $2 whether a webhook has a list of namespaces ('*' is every one): the lists, separated by commas,
 -- $3, $4 whether it wants wait.opened and run.ended, $5 now, $6 how far back is looked again,
@@ -29,7 +30,7 @@ opened as (
     where wanted.waits
       and wait.kind in ('question', 'confirmation', 'acceptance', 'budget', 'resume', 'plan')
       and wait.answered_at is null
-      and (wait.kind <> 'plan' or wait.opened_at <= $9 and wait.lease_epoch = 0 and not wait.withheld)
+      and (wait.kind <> 'plan' or wait.opened_at <= $9 and wait.lease_epoch = 0)
     on conflict do nothing
 ),
 created as (
