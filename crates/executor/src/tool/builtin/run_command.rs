@@ -13,7 +13,6 @@ use surety_common::domain::json::Value;
 use surety_common::domain::receipt::{Command, Conditions, Fact};
 use surety_common::domain::verification::network_refused;
 use surety_sandbox::LimitHit;
-use tokio::time::Instant;
 
 /// What stands for an address of which only the attempt to reach it is known.
 const NAMELESS: &str = "an address without a name";
@@ -104,21 +103,16 @@ impl Tool for RunCommand {
 
     fn requested_timeout(&self, args: &Value) -> Option<Duration> {
         let asked: Args = read(args).ok()?;
-        asked.timeout_s.map(Duration::from_secs)
+        asked.timeout_s.map(|seconds| Duration::from_secs(seconds.min(LONGEST_REQUEST_S)))
     }
 }
 
 async fn work(ctx: &ToolContext, args: &Value) -> Result<ToolOutcome, ToolError> {
     let args: Args = read(args)?;
     let request = request(ctx, &args)?;
-    let mut ctx = ctx.clone();
-    if let Some(seconds) = args.timeout_s {
-        let asked = Instant::now() + Duration::from_secs(seconds.min(LONGEST_REQUEST_S));
-        ctx.deadline = ctx.deadline.min(asked);
-    }
-    let finished = process::run(&ctx, &request).await?;
+    let finished = process::run(ctx, &request).await?;
     let mut outcome = outcome(request.command, finished);
-    let ran = conditions(&ctx, &args)?;
+    let ran = conditions(ctx, &args)?;
     for fact in &mut outcome.facts {
         if let Fact::Command { conditions, .. } = fact {
             *conditions = Some(ran.clone());

@@ -88,7 +88,12 @@ impl ToolFixture {
     async fn call(&self, name: &str, args: serde_json::Value) -> ToolOutcome {
         let args = value(&args);
         assert_eq!(self.registry.validate(name, &args), Ok(()));
-        self.registry.get(name).unwrap().call(&self.ctx, &args).await
+        let tool = self.registry.get(name).unwrap();
+        let mut ctx = self.ctx.clone();
+        if let Some(asked) = tool.requested_timeout(&args) {
+            ctx.deadline = ctx.deadline.min(Instant::now() + asked);
+        }
+        tool.call(&ctx, &args).await
     }
 
     fn intend(&self, name: &str, args: serde_json::Value) -> Result<Effect, ToolError> {
