@@ -87,6 +87,11 @@ fn since_export(later: &str, earlier: &str, is_of_this_form: bool) -> Result<Vec
             format!("line {number} of the earlier file is not JSON, so it was changed: {error}")
         });
         let value = read?.value;
+        if is_of_this_form && value.to_canonical() != line {
+            return Err(format!(
+                "line {number} of the earlier file is not in the canonical form, so it was changed"
+            ));
+        }
         let has_key = |key: &&str| value.get(key).is_some();
         is_whole = has_key(&"chain_end");
         let changes = ["export", "stored", "state", "chain_end"].iter().any(has_key);
@@ -135,11 +140,17 @@ fn since_verdicts(
     let has: HashSet<&str> = later.split_terminator('\n').collect();
     let mut findings = Vec::new();
     let mut last: Option<DateTime<Utc>> = None;
+    if !verdicts.ends_with('\n') {
+        return Err("it does not end with a line end: it was cut".to_owned());
+    }
     for (number, line) in (1..).zip(verdicts.split_terminator('\n')) {
         let wrong = |why: String| format!("line {number}: {why}");
         let value =
             parse_stored(line).map_err(|error| wrong(format!("it is not JSON: {error}")))?;
         let envelope = Envelope::read(&value.value).map_err(wrong)?;
+        if envelope.to_line() != line {
+            return Err(wrong("it is not in the canonical form".to_owned()));
+        }
         let statement = envelope.statement().map_err(wrong)?;
         let named = match statement.predicate_type.as_str() {
             SUMMARY => {

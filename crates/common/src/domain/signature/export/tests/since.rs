@@ -1,6 +1,7 @@
 //! What was taken earlier names a rollback.
 
 use super::super::super::since::{is_about_a_verdict, missing_since};
+use super::mutate::mutate;
 use super::*;
 
 /// The state before the last rows, whole in itself.
@@ -36,6 +37,9 @@ fn an_earlier_export_that_is_cut_or_changed_says_so() {
     let changed = later.replacen("\"seq\":2", "\"seq\":", 1);
     let said = missing_since(&later, &changed, None).unwrap_err();
     assert!(said.contains("is not JSON"), "{said}");
+    let changed = later.replacen("\"seq\":2", "\"seq\": 2", 1);
+    let said = missing_since(&later, &changed, None).unwrap_err();
+    assert!(said.contains("is not in the canonical form, so it was changed"), "{said}");
 }
 
 #[test]
@@ -43,7 +47,7 @@ fn an_earlier_export_of_another_form_is_compared_by_its_receipts_and_verdicts() 
     let later = story(RUN).file();
     // A version without `before` in its rows.
     let of_form =
-        later.replace("surety receipts 5", "surety receipts 4").replace("\"before\":", "\"was\":");
+        later.replace("surety receipts 6", "surety receipts 4").replace("\"before\":", "\"was\":");
     assert_ne!(of_form, later);
     assert_eq!(missing_since(&later, &of_form, None), Ok(Vec::new()));
     let found = missing_since(&rolled_back(), &of_form, None).unwrap();
@@ -60,6 +64,15 @@ fn a_rolled_back_file_is_named_against_the_verdicts_of_the_run() {
     assert_eq!(missing_since(&later, &verdicts, Some(&keys)), Ok(Vec::new()));
     let found = missing_since(&rolled_back(), &verdicts, Some(&keys)).unwrap().join("\n");
     assert!(found.contains("on 3 receipts (line 1"), "{found}");
+    // A changed file is no rollback of the run.
+    let count = mutate(&verdicts, |changed, place| {
+        let said = missing_since(&later, changed, Some(&keys));
+        assert!(said.is_err(), "at {place}: {said:?}");
+    });
+    assert!(count > 60, "{count}");
+    let blank = verdicts.replacen("\"payload\":", "\"payload\": ", 1);
+    let said = missing_since(&later, &blank, Some(&keys)).unwrap_err();
+    assert_eq!(said, "line 1: it is not in the canonical form");
 
     let of_other = story(OTHER).file().replace(RUN, OTHER);
     for (later, since, words) in [
