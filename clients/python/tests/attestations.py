@@ -2,7 +2,7 @@
 attestations.py FOLDER KEYS [TSA_CERTIFICATE].
 
 Every `good-*` of the folder must hold, every `bad-*` must be refused by verify_receipts.py, and by
-verify_signatures.py where its name ends with a kind of lines that are signed. The same holds for
+verify_signatures.py where its name ends with `-of-` and a signed kind of lines. The same holds for
 `anchor-good-*`, `anchor-bad-*` and verify_anchor.py. The envelopes of good files are verified by
 securesystemslib, and their statements read by in-toto-attestation.
 """
@@ -82,7 +82,7 @@ def main() -> None:
         if path.name.startswith("bad-"):
             assert found, f"{path.name} is accepted"
             refused += 1
-            if path.name.rsplit("-", 1)[-1] in SIGNED:
+            if path.name.rpartition("-of-")[2] in SIGNED:
                 assert problem(export, keys), f"{path.name} is accepted by verify_signatures.py"
                 unsigned += 1
             continue

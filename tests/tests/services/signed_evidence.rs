@@ -360,7 +360,7 @@ fn python_agrees(files: &Files, keys: &TrustedKeys, (lines, anchor): (&str, &str
         let report = check_export(&text, Some(keys));
         ensure!(matches!(report.status, SignatureStatus::Broken(_)), "at {place}: {report:#?}");
         let kind = kind_at(lines, place);
-        std::fs::write(folder.join(format!("bad-{number}-at-{place}-{kind}")), text)?;
+        std::fs::write(folder.join(format!("bad-{number}-at-{place}-of-{kind}")), text)?;
     }
     std::fs::write(folder.join("anchor-good-1"), anchor)?;
     let (mut changes, mut accepted) = (0, Vec::new());

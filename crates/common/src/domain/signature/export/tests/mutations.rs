@@ -126,7 +126,7 @@ fn verifiers_that_others_wrote_agree_on_good_and_changed_files() {
         let count = mutate(&file, |text, place| {
             number += 1;
             let kind = kind_at(&file, place);
-            write(&format!("bad-{name}-{number}-{kind}"), text.as_bytes());
+            write(&format!("bad-{name}-{number}-of-{kind}"), text.as_bytes());
         });
         assert!(count > 400, "{name}: {count}");
         reordered(&file, |text, what| {
