@@ -39,7 +39,7 @@ use chrono::DateTime;
 /// Names the form of the file; another form has another name.
 pub(super) const FORM: &str = "surety receipts 6";
 /// The form before: it does not say which rows have answers of persons.
-const WITHOUT_ANSWERS: &str = "surety receipts 5";
+pub(super) const WITHOUT_ANSWERS: &str = "surety receipts 5";
 
 /// The first line of an export.
 pub fn header_line(run_id: &str) -> String {
