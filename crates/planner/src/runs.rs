@@ -228,10 +228,12 @@ fn check_question(record: &RunRecord, wait: &Wait, answered: &str) -> Result<(),
     if !answered.is_empty() {
         check_digest(&asked, answered, QUESTION)?;
     }
+    check_shown(&asked, Some(shown), QUESTION)?;
     // The wait of a blocked run is a copy of that of a step, and `GetRun` and webhooks show its question.
-    let copy = record.execution.wait.as_ref().filter(|copy| copy.id == wait.id);
-    let copied = copy.map(Wait::digest_of_question).filter(|copied| *copied != shown);
-    check_shown(&asked, Some(copied.unwrap_or(shown)), QUESTION)
+    match record.execution.wait.as_ref().filter(|copy| copy.id == wait.id) {
+        Some(copy) => check_shown(&asked, Some(copy.digest_of_question()), QUESTION),
+        None => Ok(()),
+    }
 }
 
 fn graph_of(record: &RunRecord) -> Graph {
