@@ -6,7 +6,6 @@ FILE is an anchor of SURETY_GATE_ANCHOR_DIR. verify_receipts.py checks those of 
 
 import base64
 import hashlib
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding
 
-from verify_rules import BAD_INPUT, canonical, named, need, sha256
+from verify_rules import BAD_INPUT, Lines, canonical, named, need, sha256
 
 CONTENT_TYPE, MESSAGE_DIGEST = "2a864886f70d010903", "2a864886f70d010904"
 CERTIFICATE, CERTIFICATE_V2 = "2a864886f70d010910020c", "2a864886f70d010910022f"
@@ -147,14 +146,22 @@ def verified(anchor: Path, authority: Path) -> list[str]:
     """What the anchor says of each of its verdicts."""
     from verify_receipts import tree
 
-    head, *lines = anchor.read_text(encoding="utf-8").splitlines()
-    anchors = json.loads(head)["anchors"]
-    need(anchors["form"] == "surety anchor 1" and lines, "it is no anchor")
-    leaves = [sha256(b"\0", line) for line in lines]
+    lines = Lines(anchor.read_bytes().decode())
+    token = base64.b64decode(lines.read()["anchors"]["token"])
+    head = {"form": "surety anchor 1", "token": base64.b64encode(token).decode()}
+    lines.must_be({"anchors": head}, "it is no anchor")
+    leaves, runs = [], []
+    while not lines.is_at_end():
+        verdict = lines.read()["anchored"]
+        signature = base64.b64encode(base64.b64decode(verdict["signature"])).decode()
+        leaf = {"run_id": str(verdict["run_id"]), "signature": signature}
+        lines.must_be({"anchored": leaf}, "it names no verdict")
+        leaves.append(sha256(b"\0", lines.line))
+        runs.append(leaf["run_id"])
+    need(leaves, "it names no verdict")
     certificate = authority.read_text(encoding="utf-8")
-    token = base64.b64decode(anchors["token"])
     said = time_stamp(token, tree(leaves, [], 0, 0, len(leaves)), certificate)
-    return [f"a verdict of the run {json.loads(line)['anchored']['run_id']} was {said}" for line in lines]
+    return [f"a verdict of the run {run} was {said}" for run in runs]
 
 
 def main() -> None:

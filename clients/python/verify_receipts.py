@@ -29,7 +29,9 @@ from verify_rules import (
     statements,
 )
 
-FORM, ROOT = "surety receipts 5", "urn:surety:predicate:receipts-root:v1"
+FORM, ROOT = "surety receipts 6", "urn:surety:predicate:receipts-root:v1"
+# The form before: it does not say which rows have answers of persons.
+WITHOUT_ANSWERS = "surety receipts 5"
 NEW: dict[str, str] = {}  # the state of a run before its first row
 
 
@@ -57,8 +59,10 @@ class Check:
 
     def file(self) -> None:
         lines = self.lines
-        self.run = lines.read()["export"]["run_id"]
-        lines.must_be({"export": {"form": FORM, "run_id": self.run}}, "its form is unknown")
+        head = lines.read()["export"]
+        self.run, self.form = head["run_id"], head["form"]
+        need(self.form in (FORM, WITHOUT_ANSWERS), "its form is unknown")
+        lines.must_be({"export": {"form": self.form, "run_id": self.run}}, "its form is unknown")
         self.stored = lines.read()["stored"]
         lines.must_be({"stored": self.stored}, "it is not in the canonical form")
         lines.read()
@@ -87,7 +91,14 @@ class Check:
         need(kind == "commit" or len(leaves) == 1, "an entry of the task stands alone under its root")
         nodes, count = [bytes.fromhex(node) for node in proof["nodes"]], root["predicate"]["leaf_count"]
         again = {"first": int(proof["first"]), "nodes": [node.hex() for node in nodes]}
+        answers = [int(of["answers"]) for of in (said, proof) if "answers" in of]
+        if "answers" in proof:
+            again["answers"] = answers[-1]
         need(canonical(proof) == canonical(again), "it is not in the canonical form")
+        if answers:
+            is_one = len(answers) == 1 and answers[0] > 0 and kind == "commit"
+            need(is_one and self.form == FORM, "its answers are not in the canonical form")
+            signers.append({"planner"})
         digest = tree(leaves, nodes, proof["first"], 0, count).hex()
         is_signed = root["predicateType"] == ROOT and root["subject"][0]["digest"]["sha256"] == digest
         need(is_signed and not nodes, f"the {kind} that ends here is not what was signed")
@@ -148,7 +159,7 @@ class Check:
         state = {"plan_revision": last, "sequence": self.event, **self.after}
         self.lines.must_be(
             {"state": state},
-            "state, todos, grants, steps, round, start, answer or end are not what was signed",
+            "state, todos, grants, questions, steps, round, start, answer or end are not what was signed",
         )
         accepted = self.verdict.get("accepted", False)
         fits = state["state"] in STATES and (state["state"] == "DONE") == accepted

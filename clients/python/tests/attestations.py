@@ -1,8 +1,10 @@
 """Checks exports with programs that others wrote, and with verify_receipts.py:
 attestations.py FOLDER KEYS [TSA_CERTIFICATE].
 
-Every `good-*` of the folder must hold, every `bad-*` must be refused by verify_receipts.py. The envelopes of
-good files are verified by securesystemslib, and their statements read by in-toto-attestation.
+Every `good-*` of the folder must hold, every `bad-*` must be refused by verify_receipts.py, and by
+verify_signatures.py where its name ends with `-of-` and a signed kind of lines. The same holds for
+`anchor-good-*`, `anchor-bad-*` and verify_anchor.py. The envelopes of good files are verified by
+securesystemslib, and their statements read by in-toto-attestation.
 """
 
 import base64
@@ -20,7 +22,12 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from verify_anchor import verified
 from verify_receipts import problems
+from verify_rules import BAD_INPUT
+from verify_signatures import problem
+
+SIGNED = {"payload", "proof", "receipt", "run", "task", "plan", "commit", "entry", "chain_end"}
 
 
 def public(key: dict[str, Any]) -> SSlibKey:
@@ -36,6 +43,13 @@ def is_named(program: str, *arguments: str | Path) -> None:
     assert ran.returncode == 1 and said and "Traceback" not in said, f"{program} {arguments}: {said}"
 
 
+def anchor_holds(anchor: Path, authority: Path) -> bool:
+    try:
+        return bool(verified(anchor, authority))
+    except BAD_INPUT:
+        return False
+
+
 def refuse_other_files(good: Path, keys: Path) -> None:
     bad = [b"", b"{}", b"[]", b"\xff", b'{"keys":[{}]}', b'{"anchors":{}}', b'{"anchors":{"form":1}}\n{}']
     with tempfile.TemporaryDirectory() as folder:
@@ -44,6 +58,8 @@ def refuse_other_files(good: Path, keys: Path) -> None:
             other.write_bytes(content)
             is_named("verify_receipts.py", other, keys)
             is_named("verify_receipts.py", good, other)
+            is_named("verify_signatures.py", other, keys)
+            is_named("verify_signatures.py", good, other)
             is_named("verify_anchor.py", other, keys)
         is_named("verify_receipts.py", good)
         is_named("verify_receipts.py", good, Path(folder) / "missing")
@@ -54,15 +70,24 @@ def main() -> None:
     folder, keys = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))["keys"]
     known = [public(key) for key in keys]
     authority = Path(sys.argv[3]).read_text(encoding="utf-8") if len(sys.argv) > 3 else None
-    envelopes, refused = 0, 0
+    envelopes, refused, unsigned = 0, 0, 0
     for path in sorted(folder.iterdir()):
+        if path.name.startswith("anchor-"):
+            holds = anchor_holds(path, Path(sys.argv[3]))
+            assert holds == path.name.startswith("anchor-good-"), f"{path.name}: {holds}"
+            refused += not holds
+            continue
         export = path.read_bytes()
         found = problems(export, keys, authority)
         if path.name.startswith("bad-"):
             assert found, f"{path.name} is accepted"
             refused += 1
+            if path.name.rpartition("-of-")[2] in SIGNED:
+                assert problem(export, keys), f"{path.name} is accepted by verify_signatures.py"
+                unsigned += 1
             continue
         assert not found, f"{path.name}: {found}"
+        assert not problem(export, keys), f"{path.name}: {problem(export, keys)}"
         for line in filter(lambda line: line.startswith('{"payload"'), export.decode().split("\n")):
             envelope = Envelope.from_dict(json.loads(line))
             verified = envelope.verify(known, 1)
@@ -72,7 +97,7 @@ def main() -> None:
             envelopes += 1
         if path.name.startswith("good-"):
             good = path
-    assert envelopes and refused, "the folder has no envelope, or no bad file"
+    assert envelopes and refused and unsigned, "the folder has no envelope, or no bad file"
     refuse_other_files(good, Path(sys.argv[2]))
     print(f"{envelopes} envelopes hold, {refused} changed files are refused")
 

@@ -179,6 +179,9 @@ class Runs(unittest.TestCase):
             call = self.client.answer
             error = refused(self, surety.InvalidInput, "answer_invalid", call, wait, {"port": "x"})
             self.assertIn("port", f"{error.field} {error.message}")
+            other = type(wait).FromString(wait.SerializeToString())
+            other.question_digest = "0" * 64
+            refused(self, surety.FailedPrecondition, "confirmation_mismatch", call, other, {"port": 8080})
             self.client.answer(wait, {"port": 8080})
             ended = self.client.wait(run.id, timeout=60)
         self.assertEqual(ended.state, DONE)

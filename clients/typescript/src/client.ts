@@ -161,7 +161,8 @@ export class Client {
   /** Answers a question. An answer that is no text is sent as JSON, for questions with a JSON Schema. */
   async answer(wait: Wait | string, answer: unknown, options: ChangeOptions = {}): Promise<Run> {
     const text = typeof answer === "string" ? answer : asJson(answer, "answer");
-    const request = { waitId: waitId(wait), answer: text, ...changeOf(options) };
+    const questionDigest = typeof wait === "string" ? "" : wait.questionDigest;
+    const request = { waitId: waitId(wait), answer: text, questionDigest, ...changeOf(options) };
     return present((await this.#call(runs.answerQuestion, request, options)).run);
   }
 

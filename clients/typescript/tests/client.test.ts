@@ -251,6 +251,10 @@ describe("people", () => {
       const wrong = () => client.answer(wait, { port: "x" });
       const error = await refused(InvalidInput, "answer_invalid", wrong);
       assert.match(`${error.field} ${error.message}`, /port/);
+      const another = { ...wait, questionDigest: "0".repeat(64) };
+      await refused(FailedPrecondition, "confirmation_mismatch", () =>
+        client.answer(another, { port: 8080 }),
+      );
       await client.answer(wait, { port: 8080 });
       assert.equal((await client.wait(run.id, { timeoutMs: PATIENCE_MS })).state, RunState.DONE);
       await refused(FailedPrecondition, "wait_closed", () => client.answer(wait.id, "no"));

@@ -16,7 +16,9 @@ use crate::text::{
 
 pub use grants::{grants, terms};
 pub use history::{Extent, Journal};
-pub use waits::{acceptance, call, is_answered_in_words, plan_to_approve, waits};
+pub use waits::{
+    acceptance, call, digest_of_question, is_answered_in_words, plan_to_approve, waits,
+};
 
 use crate::lines::fork_line;
 use rows::{push, push_inline};

@@ -14,6 +14,7 @@ pub(crate) use watch::{Watch, Watched};
 
 use crate::call::Call;
 use crate::planner::Planner;
+use confirmation::{check_digest, check_shown};
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::execution::{Graph, Wait};
@@ -30,6 +31,9 @@ use surety_common::telemetry::trace;
 use surety_common::wire::run::DatedVerdict;
 use surety_common::wire::v1;
 use uuid::Uuid;
+
+/// The field of an answer that names the digest of its question.
+const QUESTION: &str = "question_digest";
 
 impl Planner {
     /// One run.
@@ -135,18 +139,20 @@ impl Planner {
     ///
     /// # Errors
     /// `run_not_found`, `wait_closed`, `type_mismatch` for an answer that is not among the choices,
-    /// `answer_invalid` for one that does not fit the schema, `database_unavailable`.
+    /// `answer_invalid` for one that does not fit the schema, `confirmation_mismatch` where another question was shown,
+    /// `database_unavailable`.
     pub(crate) async fn answer(
         &self,
         run_id: Uuid,
         wait_id: Uuid,
         call: &Call,
-        answer: String,
+        (answer, question_digest): (String, &str),
     ) -> Result<v1::Run, Fault> {
         let by = Actor(call.by().into());
         let answer = Answer { wait_id, by, text: answer };
-        let answered =
-            self.change_once(run_id, call, |record, draft| give_answer(record, draft, &answer));
+        let answered = self.change_once(run_id, call, |record, draft| {
+            give_answer(record, draft, (&answer, question_digest))
+        });
         let run = answered.await?;
         self.waker.wake_now(Topic::Ready);
         Ok(run)
@@ -177,11 +183,16 @@ impl Planner {
     }
 }
 
-fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result<(), Fault> {
+fn give_answer(
+    record: &RunRecord,
+    draft: &mut Draft,
+    (answer, question_digest): (&Answer, &str),
+) -> Result<(), Fault> {
     let wait =
         record.execution.waits().find(|wait| wait.id == answer.wait_id).ok_or_else(|| {
             Fault::new(FaultCode::WaitClosed, "the wait was already answered; read the run's state")
         })?;
+    check_question(record, wait, question_digest)?;
     if !wait.choices.is_empty() && !wait.choices.contains(&answer.text) {
         let choices = wait.choices.join(", ");
         let message = format!("{:?} is not one of the accepted answers: {choices}", answer.text);
@@ -200,6 +211,29 @@ fn give_answer(record: &RunRecord, draft: &mut Draft, answer: &Answer) -> Result
     let graph = graph_of(record);
     let closed = |refusal: Refusal| Fault::new(FaultCode::WaitClosed, refusal.to_string());
     draft.answer_step(&graph, index, answer).map_err(closed)
+}
+
+/// Refuses an answer to another question than the step asked: `answered` is the digest of the one that the user was shown,
+/// where the client names it.
+fn check_question(record: &RunRecord, wait: &Wait, answered: &str) -> Result<(), Fault> {
+    if wait.kind() != WaitKind::Question {
+        return Ok(());
+    }
+    let shown = wait.digest_of_question();
+    // A wait that an earlier version opened has no digest.
+    let asked = match wait.question_digest.as_str() {
+        "" => shown.clone(),
+        kept => kept.to_owned(),
+    };
+    if !answered.is_empty() {
+        check_digest(&asked, answered, QUESTION)?;
+    }
+    check_shown(&asked, Some(shown), QUESTION)?;
+    // The wait of a blocked run is a copy of that of a step, and `GetRun` and webhooks show its question.
+    match record.execution.wait.as_ref().filter(|copy| copy.id == wait.id) {
+        Some(copy) => check_shown(&asked, Some(copy.digest_of_question()), QUESTION),
+        None => Ok(()),
+    }
 }
 
 fn graph_of(record: &RunRecord) -> Graph {

@@ -1,6 +1,10 @@
 //! Signed evidence end to end: three services with keys and database roles of their own, keys that are rotated while
 //! runs are at work, and verdicts that a time-stamp authority anchors.
 
+#[path = "../../../crates/common/src/domain/signature/export/tests/mutate.rs"]
+mod mutate;
+
+use self::mutate::{kind_at, mutate};
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use std::collections::BTreeSet;
@@ -333,29 +337,45 @@ async fn anchors_hold(
     std::fs::write(&export, &rolled_back)?;
     let (holds, said) = verify(deployment, &[&[export.as_str()][..], &rest].concat())?;
     ensure!(!holds && said.contains("a verdict that was anchored at"), "{said}");
-    python_agrees(files, &keys, lines)
+    python_agrees(files, &keys, (lines, &since))
 }
 
-/// Each changed letter of a token, and two hundred changes of the whole file, are named, also by the Python verifier where
-/// its packages are on this machine.
-fn python_agrees(files: &Files, keys: &TrustedKeys, lines: &str) -> Result<()> {
+/// Each changed letter of a token, and changes of each class of characters in each line of an export and of an anchor, are
+/// named, also by the Python verifiers where their packages are on this machine.
+fn python_agrees(files: &Files, keys: &TrustedKeys, (lines, anchor): (&str, &str)) -> Result<()> {
     let folder = files.path("python");
     std::fs::create_dir(&folder)?;
     std::fs::write(folder.join("good-anchored"), lines)?;
     let (_, token) = lines.split_once("\"token\":\"").context("a token")?;
     let (start, length) = (lines.len() - token.len(), token.find('"').context("its end")?);
-    let of_file = (0..lines.len()).step_by(lines.len() / 250);
-    let mut mutations = 0;
-    for place in (start..start + length).chain(of_file) {
+    let mut changes = Vec::new();
+    for place in start..start + length {
         let mut changed = lines.as_bytes().to_vec();
         changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
-        let Ok(text) = String::from_utf8(changed) else { continue };
+        changes.push((place, String::from_utf8(changed)?));
+    }
+    mutate(lines, |changed, place| changes.push((place, changed.to_owned())));
+    ensure!(changes.len() > length + 400, "{} changes", changes.len());
+    for (number, (place, text)) in (1..).zip(changes) {
         let report = check_export(&text, Some(keys));
         ensure!(matches!(report.status, SignatureStatus::Broken(_)), "at {place}: {report:#?}");
-        std::fs::write(folder.join(format!("bad-byte-{place}")), text)?;
-        mutations += 1;
+        let kind = kind_at(lines, place);
+        std::fs::write(folder.join(format!("bad-{number}-at-{place}-of-{kind}")), text)?;
     }
-    ensure!(mutations > length + 200, "{mutations} mutations");
+    std::fs::write(folder.join("anchor-good-1"), anchor)?;
+    let (mut changes, mut accepted) = (0, Vec::new());
+    mutate(anchor, |changed, place| {
+        changes += 1;
+        accepted.extend(missing_since(lines, changed, Some(keys)).is_ok().then_some(place));
+        let bad = folder.join(format!("anchor-bad-{changes}-at-{place}"));
+        std::fs::write(bad, changed).expect("a file");
+    });
+    for (name, end) in [("windows", "\r\n"), ("separator", "\u{2028}")] {
+        let changed = anchor.replace('\n', end);
+        accepted.extend(missing_since(lines, &changed, Some(keys)).is_ok().then_some(0));
+        std::fs::write(folder.join(format!("anchor-bad-{name}")), changed)?;
+    }
+    ensure!(changes > 60 && accepted.is_empty(), "{changes}: accepted at {accepted:?}");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/attestations.sh");
     let ran = std::process::Command::new(script)
         .args([&folder, &files.path("trusted.json"), &files.path("tsa.pem")])

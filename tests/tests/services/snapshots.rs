@@ -261,3 +261,35 @@ async fn another_executor_goes_on_from_the_stored_snapshot() -> Result<()> {
     assert_eq!(run.state(), v1::RunState::Done, "only the first executor saw a.txt come: {run:#?}");
     deployment.finish().await
 }
+
+#[tokio::test]
+async fn a_rewritten_snapshot_of_the_start_is_named_and_gives_no_verdict() -> Result<()> {
+    let mut deployment = Deployment::start().await?;
+    let (folder, trail) = (repository()?, Trail::new()?);
+    let plan = changed(
+        plan(&[
+            step("first", &[], &[shell("echo x > a.txt")]),
+            step("second", &["first"], &[shell(&trail.mark_and_wait("second"))]),
+        ]),
+        json!({}),
+    );
+    let request = script::repeatable(script::request(&plan, &folder.path().to_string_lossy()));
+    let run = deployment.create_run(request).await?;
+    wait_until("the second step is at work", || trail.marks("second") == 1).await?;
+    deployment.first_executor()?.kill().await?;
+    let pool = deployment.database.pool().await?;
+    let rewritten = "update artifact set body = body || 'x' where digest = \
+                     (select progress::json ->> 'base_snapshot' from execution where run_id = $1)";
+    let id: uuid::Uuid = run.id.parse()?;
+    let done = sqlx::query(rewritten).bind(id).execute(&pool).await?;
+    anyhow::ensure!(done.rows_affected() == 1, "no snapshot is stored");
+    trail.let_go()?;
+    deployment.add_executor(&[]).await?;
+    let rests = |run: &v1::Run| run.terminal.is_some() || run.blocked.is_some();
+    let run = deployment.wait_for(&run.id, "at rest", rests).await?;
+    anyhow::ensure!(!run.verdict.as_ref().is_some_and(|it| it.accepted), "{run:#?}");
+    let events = deployment.events(&run.id).await?;
+    let said = format!("{run:?} {events:?}");
+    anyhow::ensure!(said.contains("its body has another digest"), "{said}");
+    deployment.finish().await
+}

@@ -121,10 +121,11 @@ def list_receipts(run_id: str) -> run_service_pb2.ListReceiptsRequest:
 def answer(
     wait: Wait | str, value: object, key: str | None, expected_version: int | None
 ) -> run_service_pb2.AnswerQuestionRequest:
-    """The request of AnswerQuestion. A value that is no text is sent as JSON."""
+    """The request of AnswerQuestion. A value that is no text is sent as JSON. A Wait names its question."""
     return run_service_pb2.AnswerQuestionRequest(
         wait_id=wait_id(wait),
         answer=value if isinstance(value, str) else as_json(value, "answer"),
+        question_digest=getattr(wait, "question_digest", ""),
         request_id=request_id(key),
         expected_version=expected_version,
     )

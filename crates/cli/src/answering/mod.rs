@@ -55,16 +55,17 @@ pub async fn control(
     Ok(answer.map_err(|status| connection.failure(&status))?.unwrap_or_default())
 }
 
-/// Answers a question of a run. Answers the run.
+/// Answers a question of a run, the one with this digest where it is not empty. Answers the run.
 ///
 /// # Errors
 /// The service's error.
 pub async fn answer(
     connection: &Connection,
-    wait_id: String,
+    (wait_id, question_digest): (String, String),
     answer: String,
 ) -> Result<v1::Run, Failure> {
-    let request = v1::AnswerQuestionRequest { wait_id, answer, ..Default::default() };
+    let request =
+        v1::AnswerQuestionRequest { wait_id, answer, question_digest, ..Default::default() };
     let answered = connection.runs().answer_question(bounded(request)).await;
     Ok(of(connection, answered)?.run.unwrap_or_default())
 }

@@ -22,6 +22,10 @@ pub struct Answer {
     #[arg(required = true, num_args = 1..)]
     text: Vec<String>,
 
+    /// The digest of the question, from `surety waits`: another question is then refused.
+    #[arg(long)]
+    digest: Option<String>,
+
     #[command(flatten)]
     client: ClientConfig,
 }
@@ -29,7 +33,8 @@ pub struct Answer {
 impl Answer {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
         let connection = Connection::open(&self.client)?;
-        let run = answer(&connection, self.wait, self.text.join(" ")).await?;
+        let asked = (self.wait, self.digest.unwrap_or_default());
+        let run = answer(&connection, asked, self.text.join(" ")).await?;
         let shown = || format!("answered; run {} is {}", run.id, run_state(run.state()));
         output.either(&wire_json::message("Run", &run), shown)?;
         Ok(Exit::Done)

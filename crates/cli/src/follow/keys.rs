@@ -102,7 +102,7 @@ pub(super) enum Act {
     /// Answer a confirmation.
     Resolve(Box<v1::Wait>, v1::ConfirmationAnswer),
     /// Answer a question.
-    Answer(String, String),
+    Answer(Box<v1::Wait>, String),
     /// Double the budgets.
     Extend,
     /// End a run that waits for a budget.
@@ -187,7 +187,7 @@ impl Prompt {
                 KeyCode::Enter if !typed.trim().is_empty() => {
                     let text = typed.clone();
                     self.typed = None;
-                    view.asking().map(|wait| Act::Answer(wait.id.clone(), text))
+                    view.asking().map(|wait| Act::Answer(Box::new(wait.clone()), text))
                 }
                 _ => None,
             };

@@ -25,6 +25,7 @@ use super::view::RunView;
 use crate::answering::{self, Way, asked};
 use crate::connection::{Connection, bounded};
 use crate::failure::{Code, Failure};
+use crate::report::digest_of_question;
 use crate::text::{one_line, run_state};
 
 /// How often the view is drawn without events.
@@ -308,8 +309,9 @@ async fn carry_out(connection: &Connection, run_id: String, act: Act) -> Result<
             };
             (word, answering::resolve(connection, request).await?)
         }
-        Act::Answer(wait_id, text) => {
-            ("answered", answering::answer(connection, wait_id, text).await?)
+        Act::Answer(wait, text) => {
+            let digest = digest_of_question(&wait);
+            ("answered", answering::answer(connection, (wait.id, digest), text).await?)
         }
         Act::Extend => {
             let (add_tokens, add_cost_micros) = answering::budgets(connection, &run_id).await?;

@@ -249,7 +249,7 @@ fn an_answer_is_typed_and_sent_to_the_question_that_was_shown() {
     press(&mut prompt, &view, KeyCode::Backspace);
     insta::assert_snapshot!(text(&page(&view, &prompt, WIDE, now())));
     let sent = press(&mut prompt, &view, KeyCode::Enter);
-    assert_eq!(sent, Some(Act::Answer("q".to_owned(), "ma".to_owned())));
+    assert_eq!(sent, Some(Act::Answer(Box::new(question()), "ma".to_owned())));
     press(&mut prompt, &view, KeyCode::Char('t'));
     prompt.turn_to(&at_work(Vec::new()));
     assert_eq!(prompt.typed, None, "what was typed for a question is not kept for another");

@@ -1,5 +1,6 @@
 //! Waits, and what their answers are about.
 
+use surety_common::domain::execution::question_digest;
 use surety_common::wire::v1;
 
 use super::rows::{push, push_inline};
@@ -27,6 +28,7 @@ pub fn waits(waits: &[v1::Wait]) -> String {
         push(&mut text, "schema", &harmless(&wait.answer_schema_json));
         push(&mut text, "unblocks", &harmless(&wait.unblocks));
         push(&mut text, "digest", &one_line(&wait.call_digest));
+        push(&mut text, "digest", &digest_of_question(wait));
         push(&mut text, "until", &day_and_time(wait.expires_at.as_ref()));
         if wait.kind() == v1::WaitKind::Budget {
             push(&mut text, "extend", &format!("surety budget extend {}", wait.run_id));
@@ -44,6 +46,16 @@ pub fn waits(waits: &[v1::Wait]) -> String {
     };
     let paragraphs: Vec<_> = waits.iter().map(paragraph).collect();
     paragraphs.join("\n\n")
+}
+
+/// The digest of the question that a wait shows, computed from its words: it stands for what the user reads, whatever the
+/// service says of it. Empty for another wait.
+#[must_use]
+pub fn digest_of_question(wait: &v1::Wait) -> String {
+    if wait.kind() != v1::WaitKind::Question {
+        return String::new();
+    }
+    question_digest(&wait.question, &wait.choices, &wait.answer_schema_json)
 }
 
 /// What a person is asked to accept, with the whole difference.

@@ -274,10 +274,19 @@ pub fn plan_receipt(
     }
 }
 
-/// The receipt of a person's answer to a question, without its place in the chain.
-pub fn reply_receipt(by: &str, answer: &str, answered: AnsweredAt<'_>) -> EvidenceReceipt {
+/// The receipt of a person's answer to the question with this digest, without its place in the chain.
+pub fn reply_receipt(
+    (by, answer): (&str, &str),
+    digest: &str,
+    answered: AnsweredAt<'_>,
+) -> EvidenceReceipt {
     EvidenceReceipt {
-        facts: vec![output("by", by.to_owned()), output("answer", answer.to_owned())],
+        arguments_digest: digest.to_owned(),
+        facts: vec![
+            output("by", by.to_owned()),
+            output("answer", answer.to_owned()),
+            output("digest", digest.to_owned()),
+        ],
         ..said(EvidenceSource::UserReply, ASKED, format!("{by} answered the question"), answered)
     }
 }

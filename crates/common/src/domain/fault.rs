@@ -97,7 +97,7 @@ codes! {
         ReplansUsedUp = "replans_used_up", "The run has no replans left.";
         WaitClosed = "wait_closed", "The wait was answered before, or has expired.";
         ConfirmationExpired = "confirmation_expired", "The time for the confirmation has passed.";
-        ConfirmationMismatch = "confirmation_mismatch", "The confirmation names a different call than the waiting one.";
+        ConfirmationMismatch = "confirmation_mismatch", "The answer is about something else than is asked: another call, plan, verdict or question.";
         GrantEnded = "grant_ended", "The grant is used up or has expired, so it cannot be revoked.";
         TooManyGrants = "too_many_grants", "The run has had the most grants that a run may have; approve each call.";
         DifferenceNotShown = "difference_not_shown", "What is to be approved cannot be shown whole, so it cannot be approved.";
@@ -438,7 +438,7 @@ impl FaultCode {
         } else if matches!(self, Self::Unimplemented | Self::FeatureNotServed) {
             "Ask GetServerInfo what is served; check the address and the versions."
         } else if matches!(self, Self::ConfirmationMismatch) {
-            "List the waits again and confirm the call that is shown."
+            "List the waits again, and answer what is shown."
         } else if matches!(self, Self::DifferenceNotShown) {
             "Deny it, or let the run leave out what cannot be shown; allow such files with may_change."
         } else {

@@ -66,13 +66,20 @@ pub async fn artifact_body(pool: &PgPool, digest: &str) -> Result<Option<Vec<u8>
     let found = sqlx::query_scalar(include_str!("sql/find_artifact.sql")).bind(digest);
     let body: Option<Vec<u8>> =
         within_at_most(LARGEST, async { Ok(found.fetch_optional(pool).await?) }).await?;
+    compared(digest, body)
+}
+
+/// The content, where it has the digest by which receipts name it.
+pub(super) fn compared(digest: &str, body: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, StoreError> {
     match body {
-        // A receipt names the content by its digest: other content under it was put there later.
-        Some(body) if sha256_hex(&body) != digest => {
-            Err(StoreError::corrupt(format!("artifact {digest}"), "its body has another digest"))
-        }
+        Some(body) if sha256_hex(&body) != digest => Err(other_content(digest)),
         body => Ok(body),
     }
+}
+
+/// Other content under a digest was put there later.
+pub(super) fn other_content(digest: &str) -> StoreError {
+    StoreError::corrupt(format!("artifact {digest}"), "its body has another digest")
 }
 
 async fn store(pool: &PgPool, run_id: Uuid, artifact: Artifact<'_>) -> Result<(), StoreError> {

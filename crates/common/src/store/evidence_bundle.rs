@@ -349,21 +349,22 @@ fn check_row(
     signature: Option<&[u8]>,
 ) {
     let Some(Check { verifier: check, beside }) = check else { return };
-    let mut line = CommitLine {
+    let line = CommitLine {
         sequence: stored.sequence,
         entries: extent.entries,
         at: stored.at,
         actor: stored.actor.to_owned(),
         entries_digest: sha256(&[stored.text.as_bytes()]),
         verdicts: extent.verdicts,
+        answers: extent.answers,
         change: None,
     };
-    let read = signature.and_then(RowSignature::from_bytes);
+    let read = signature.and_then(|column| RowSignature::of_row(column, extent.answers));
     let (unread, signature) = (signature.filter(|_| read.is_none()), read);
-    line.change = signature.as_ref().map(|signature| signature.change);
+    let (line, uncounted_answers) = line.under(signature.as_ref());
     let receipts = receipts.iter().map(Ok).collect();
-    let (answers, signature) = (extent.answers, signature.as_ref());
-    check.commit(&Row { line: &line, receipts, answers, signature, unread });
+    let signature = signature.as_ref();
+    check.commit(&Row { line: &line, receipts, uncounted_answers, signature, unread });
     if extent.verdicts > 0 {
         match verdicts(stored) {
             Ok(verdicts) => beside.take(verdicts).iter().for_each(|it| check.verdict(it)),

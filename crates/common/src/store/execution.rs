@@ -73,7 +73,7 @@ impl Progress {
         phase: SignedPhase<'_>,
         terminal: Option<&Terminal>,
     ) -> Result<Digest, StoreError> {
-        let parts = (&self.todos, self.grants.as_slice());
+        let parts = (&self.todos, self.grants.as_slice(), questions(self.steps.values()));
         SignedProgress::of(&self.counters, parts, (phase, terminal)).digest()
     }
 }
@@ -218,6 +218,9 @@ struct SignedRest<'a> {
     history: Option<&'a TaskHistory>,
     #[serde(skip_serializing_if = "is_false")]
     observed: bool,
+    /// Of each question that a person is asked: its wait and its digest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    questions: Vec<(Uuid, String)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<(&'a str, &'a str)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -276,7 +279,7 @@ struct SignedProgress<'a> {
 impl<'a> SignedProgress<'a> {
     fn of(
         counters: &'a Counters,
-        (todos, grants): (&'a RunTodos, &'a [CallGrant]),
+        (todos, grants, questions): (&'a RunTodos, &'a [CallGrant], Vec<(Uuid, String)>),
         (phase, terminal): (SignedPhase<'a>, Option<&'a Terminal>),
     ) -> Self {
         let Counters { base_snapshot, final_answer, repository, history, .. } = counters;
@@ -288,6 +291,7 @@ impl<'a> SignedProgress<'a> {
             final_answer,
             history: history.as_deref(),
             observed: counters.observed,
+            questions,
             start: start.map(|start| (start.commit.as_str(), start.branch.as_str())),
             steps: phase.steps,
             terminal,
@@ -299,7 +303,8 @@ impl<'a> SignedProgress<'a> {
     fn of_row(row: &'a Execution) -> Self {
         let Execution { counters, todos, grants, terminal, state, .. } = row;
         let phase = SignedPhase::of(state.as_str(), blocked_from(*state), || letters(row));
-        Self::of(counters, (todos, grants), (phase, terminal.as_ref()))
+        let questions = questions(row.steps.iter().map(|step| &**step));
+        Self::of(counters, (todos, grants, questions), (phase, terminal.as_ref()))
     }
 
     fn digest(&self) -> Result<Digest, StoreError> {
@@ -311,6 +316,14 @@ impl<'a> SignedProgress<'a> {
         let (todos, grants, rest) = (to_text(todos)?, to_text(grants)?, to_text(rest)?);
         Ok(progress_digest(*round, [&todos, &grants, &rest]))
     }
+}
+
+/// The questions that steps ask, with the digests of their words. Of a wait that an earlier version opened nothing is
+/// signed.
+fn questions<'a>(steps: impl Iterator<Item = &'a StepProgress>) -> Vec<(Uuid, String)> {
+    let waits = steps.filter_map(|step| step.wait.as_deref());
+    let asked = waits.filter(|wait| !wait.question_digest.is_empty());
+    asked.map(|wait| (wait.id, wait.digest_of_question())).collect()
 }
 
 /// What is signed of a run's row.

@@ -2,7 +2,7 @@
 
 use super::StoreError;
 use super::apply::Chain;
-use super::artifact::patience;
+use super::artifact::{compared, patience};
 use super::pool::{within, within_at_most};
 use super::stored_time::StoredTime;
 use crate::domain::journal::{
@@ -64,11 +64,13 @@ impl JournalRow {
             actor: self.actor.clone(),
             entries_digest: sha256(&[self.entries.as_bytes()]),
             verdicts: extent.verdicts,
-            change: Some(signature.change),
+            answers: extent.answers,
+            change: None,
         };
+        let (line, uncounted_answers) = line.under(Some(&signature));
         let receipts = evidence.receipts.into_iter().map(Ok).collect();
-        let (answers, signature) = (extent.answers, Some(signature));
-        let commit = Commit { line, receipts, answers, signature, unread: None };
+        let signature = Some(signature);
+        let commit = Commit { line, receipts, uncounted_answers, signature, unread: None };
         Ok(commit.receipt_proofs(&run_id.to_string()))
     }
 }
@@ -172,6 +174,7 @@ pub async fn output_text(
     let body: Option<Vec<u8>> =
         within_at_most(patience(output.bytes), async { Ok(found.fetch_optional(executor).await?) })
             .await?;
+    let body = compared(&output.digest, body)?;
     Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
 }
 

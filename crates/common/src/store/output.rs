@@ -1,7 +1,7 @@
 //! The outputs of tool calls, found by their call and read in parts.
 
 use super::StoreError;
-use super::artifact::patience;
+use super::artifact::{other_content, patience};
 use super::journal::JournalRow;
 use super::pages::Pages;
 use super::pool::{within, within_at_most};
@@ -115,6 +115,8 @@ pub struct OutputParts {
     output: Output,
     from: u64,
     until: u64,
+    /// Whether what is kept was compared with its digest.
+    is_compared: bool,
 }
 
 /// A part of an output.
@@ -130,7 +132,7 @@ impl OutputParts {
     /// The bytes from `offset` on, `length` at most; 0 is all of them.
     pub fn new(pool: PgPool, output: Output, offset: u64, length: u64) -> Self {
         let end = if length == 0 { u64::MAX } else { offset.saturating_add(length) };
-        Self { pool, from: offset, until: end.min(output.bytes), output }
+        Self { pool, from: offset, until: end.min(output.bytes), output, is_compared: false }
     }
 
     /// The output they are of.
@@ -138,7 +140,8 @@ impl OutputParts {
         &self.output
     }
 
-    /// The next part of at most `most` bytes; none at the end.
+    /// The next part of at most `most` bytes; none at the end. The first part of a kept output comes once the whole was
+    /// compared with its digest.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -156,20 +159,27 @@ impl OutputParts {
         Ok(Some(part))
     }
 
-    async fn kept(&self, count: u64) -> Result<Vec<u8>, StoreError> {
+    async fn kept(&mut self, count: u64) -> Result<Vec<u8>, StoreError> {
         let place = |number: u64| {
             i32::try_from(number).map_err(|error| StoreError::corrupt("an output's length", error))
         };
         // Postgres counts from 1.
-        let reading = sqlx::query_scalar(include_str!("sql/artifact_part.sql"))
+        let reading = sqlx::query_as(include_str!("sql/artifact_part.sql"))
             .bind(&self.output.digest)
             .bind(place(self.from + 1)?)
-            .bind(place(count)?);
-        let part: Option<Vec<u8>> = within_at_most(patience(self.output.bytes), async {
+            .bind(place(count)?)
+            .bind(!self.is_compared);
+        let part: Option<(Vec<u8>, bool)> = within_at_most(patience(self.output.bytes), async {
             Ok(reading.fetch_optional(&self.pool).await?)
         })
         .await?;
-        part.ok_or_else(|| StoreError::corrupt("an output", "its artifact is gone"))
+        let (part, is_whole) =
+            part.ok_or_else(|| StoreError::corrupt("an output", "its artifact is gone"))?;
+        if !is_whole {
+            return Err(other_content(&self.output.digest));
+        }
+        self.is_compared = true;
+        Ok(part)
     }
 }
 

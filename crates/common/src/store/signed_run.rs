@@ -229,15 +229,15 @@ impl SignedRun {
             actor: stored.actor.to_owned(),
             entries_digest: sha256(&[stored.text.as_bytes()]),
             verdicts: u32::try_from(records.len()).unwrap_or(u32::MAX),
+            answers,
             change: None,
         };
         let column = row.signature.as_deref();
-        let signature = column.and_then(RowSignature::from_bytes);
+        let signature = column.and_then(|column| RowSignature::of_row(column, answers));
         let column = column.filter(|_| signature.is_none()).map(<[u8]>::to_vec);
         let verdicts = self.beside.take(records);
-        let line =
-            CommitLine { change: signature.as_ref().map(|signature| signature.change), ..line };
-        let commit = Commit { line, receipts, answers, signature, unread: column };
+        let (line, uncounted_answers) = line.under(signature.as_ref());
+        let commit = Commit { line, receipts, uncounted_answers, signature, unread: column };
         SignedRow { commit, verdicts, unread }
     }
 

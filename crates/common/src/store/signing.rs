@@ -51,6 +51,9 @@ impl RowToSign<'_> {
             return RowLeaves::default();
         }
         let verdicts = entries.iter().filter(|entry| matches!(entry, Entry::Verdict(_))).count();
+        let is_answer =
+            |entry: &&&Entry| matches!(entry, Entry::Answer(answer) if answer.is_of_a_person());
+        let answers = entries.iter().filter(is_answer).count();
         let line = CommitLine {
             sequence,
             entries: u32::try_from(entries.len()).unwrap_or(u32::MAX),
@@ -58,6 +61,7 @@ impl RowToSign<'_> {
             actor: actor.to_owned(),
             entries_digest: sha256(&[text.as_bytes()]),
             verdicts: u32::try_from(verdicts).unwrap_or(u32::MAX),
+            answers: u32::try_from(answers).unwrap_or(u32::MAX),
             change: Some(change),
         };
         let receipts = entries.into_iter().filter_map(|entry| match entry {

@@ -13,9 +13,11 @@ use std::time::Duration;
 use surety_common::domain::execution::Execution;
 use surety_common::domain::execution::draft::{Draft, Write};
 use surety_common::domain::journal::Output;
+use surety_common::domain::json::sha256_hex;
 use surety_common::domain::machine::run::RunState;
 use surety_common::store::{
-    self, Artifact, Commit, Outcome, Owner, PoolSize, Signing, StoreError, WritePipeline,
+    self, Artifact, Commit, Outcome, OutputParts, Owner, PoolSize, Signing, StoreError,
+    WritePipeline,
 };
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -288,7 +290,7 @@ async fn a_change_handed_in_is_written_though_its_caller_does_not_wait(pool: PgP
 async fn an_output_is_stored_once_and_read_back_whole(pool: PgPool) {
     let row = make(&pool, 1, 1).await;
     let body = "Größe 🚀".repeat(10_000).into_bytes();
-    let digest = "ab".repeat(32);
+    let digest = sha256_hex(&body);
     let artifact = Artifact { digest: &digest, body: &body, created_at: now() };
     let mut last = row;
     for text in ["first", "second"] {
@@ -307,6 +309,40 @@ async fn an_output_is_stored_once_and_read_back_whole(pool: PgPool) {
     assert_eq!(store::output_text(&pool, &inline).await.unwrap().as_deref(), Some("here"));
     let unknown = Output { digest: "cd".repeat(32), ..output };
     assert_eq!(store::output_text(&pool, &unknown).await.unwrap(), None);
+}
+
+/// A receipt names an output by its digest, and the output may be all that a person looks at.
+#[sqlx::test(migrations = "./migrations")]
+async fn an_output_that_was_rewritten_is_given_to_no_reader(pool: PgPool) {
+    let row = make(&pool, 1, 1).await;
+    let body = b"two tests failed".repeat(9);
+    let digest = sha256_hex(&body);
+    let artifact = Artifact { digest: &digest, body: &body, created_at: now() };
+    store::keep(&pool, row.run_id, artifact).await.unwrap();
+    let bytes = u64::try_from(body.len()).unwrap();
+    let output = Output { call_id: String::new(), digest: digest.clone(), bytes, text: None };
+    let parts = async |offset, length| {
+        let mut parts = OutputParts::new(pool.clone(), output.clone(), offset, length);
+        let mut read = Vec::new();
+        while let Some(part) = parts.next(7).await? {
+            read.extend(part.data);
+        }
+        Ok::<_, StoreError>(read)
+    };
+    assert_eq!(parts(0, 0).await.unwrap(), body);
+    assert_eq!(parts(4, 12).await.unwrap(), b"tests failed");
+    let rewrite = "update artifact set body = convert_to(replace(convert_from(body, 'utf8'), 'failed', 'passed'), 'utf8')";
+    sqlx::query(rewrite).execute(&pool).await.unwrap();
+    let refused = [
+        parts(0, 0).await.map(drop),
+        parts(4, 3).await.map(drop),
+        store::output_text(&pool, &output).await.map(drop),
+        store::artifact_body(&pool, &digest).await.map(drop),
+    ];
+    for refused in refused {
+        let error = refused.expect_err("it was rewritten").to_string();
+        assert!(error.contains("its body has another digest"), "{error}");
+    }
 }
 
 /// Postgres does not report a commit whose connection died: the change may be stored.

@@ -10,6 +10,8 @@ mod constraints;
 mod creating;
 mod deliveries;
 mod evidence_bundles;
+mod foreign_rows;
+mod grants;
 mod journal;
 mod lists;
 mod offers;

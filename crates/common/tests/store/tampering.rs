@@ -4,7 +4,7 @@ use crate::signatures::{
     all_keys, check, decided, done, export, findings, keep, restore, signing, verdict, worked,
     write,
 };
-use crate::support::{change, find, graph, order, receipt, spec, until};
+use crate::support::{change, find, graph, order, receipt, spec, until, wait};
 use sqlx::PgPool;
 use std::sync::Arc;
 use surety_common::domain::journal::{Actor, Answer, Entry, VerdictRecord};
@@ -95,6 +95,55 @@ async fn a_run_that_was_rewritten_at_work_is_named_although_the_gate_signed_what
     // A row of the run that says nothing else than it did is as good.
     let run_id = done(&pool, 99).await;
     assert_eq!(check(&pool, run_id, &all_keys()).await.status, SignatureStatus::Signed);
+}
+
+/// The planner signs an answer over the run's row as it finds it: the row must ask what the executor asked.
+#[sqlx::test(migrations = "./migrations")]
+async fn a_question_that_is_rewritten_while_a_person_thinks_is_named_before_and_after_the_answer(
+    pool: PgPool,
+) {
+    let rewritten = [
+        "replace(progress::text, 'Which', 'Whose')",
+        "replace(progress::text, '\"choices\":[\"a\"]', '\"choices\":[\"a\",\"b\"]')",
+        "regexp_replace(progress::text, '\"question_digest\":\"[0-9a-f]+\"', '\"answer_schema\":\"\"')",
+    ];
+    for (id, rewritten) in (1..).zip(rewritten) {
+        let new = order(spec(id), 1, spec(id).created_at);
+        let run_id = new.spec.id;
+        let waker = Waker::start(pool.clone());
+        let creator = Creator::start(pool.clone(), waker, signing(Service::Planner, 1));
+        creator.create(Arc::new(new), None).await.unwrap();
+        let row = find(&pool, run_id).await.execution;
+        let asking = change(&row, |draft| {
+            draft.lease(Uuid::from_u128(9));
+            draft.lease_steps(&graph(1), 1)?;
+            draft.pause_step(&graph(1), 0, wait(7))
+        });
+        let executor = signing(Service::Executor, 2);
+        assert_eq!(write(&pool, executor, asking).await.unwrap(), Outcome::Applied);
+        assert_eq!(check(&pool, run_id, &all_keys()).await.status, SignatureStatus::Signed);
+
+        let asked = find(&pool, run_id).await.execution;
+        let statement =
+            format!("update execution set progress = ({rewritten})::json where run_id = $1");
+        sqlx::query(sqlx::AssertSqlSafe(statement)).bind(run_id).execute(&pool).await.unwrap();
+        let row = find(&pool, run_id).await.execution;
+        assert_ne!(row.steps, asked.steps, "{rewritten}");
+        let found = findings(&check(&pool, run_id, &all_keys()).await);
+        assert!(found.contains("execution.progress: its todos"), "{rewritten}: {found}");
+        let answering = change(&row, |draft| {
+            let (wait_id, text) = (Uuid::from_u128(7), "a".to_owned());
+            let answer = Answer { wait_id, by: Actor("alice".into()), text };
+            draft.answer_step(&graph(1), 0, &answer)
+        });
+        let planner = signing(Service::Planner, 1);
+        assert_eq!(write(&pool, planner, answering).await.unwrap(), Outcome::Applied);
+        let words = "execution.progress: journal row";
+        let online = findings(&check(&pool, run_id, &all_keys()).await);
+        assert!(online.contains(words), "{rewritten}: {online}");
+        let offline = findings(&check_export(&export(&pool, run_id).await, Some(&all_keys())));
+        assert!(offline.contains(words), "{rewritten}: {offline}");
+    }
 }
 
 pub(crate) struct Trusted(pub(crate) Arc<TrustedKeys>);
@@ -220,6 +269,9 @@ async fn an_answer_of_a_person_is_signed_by_the_planner_alone(pool: PgPool) {
         assert_eq!(found.contains("may not sign it"), is_refused, "{service} {by}: {found}");
         let bundle = bundles.find(row.run_id, |_| true).await.unwrap().unwrap();
         let found = findings(&bundle.signatures.unwrap());
+        assert_eq!(found.contains("may not sign it"), is_refused, "{service} {by}: {found}");
+        let file = export(&pool, row.run_id).await;
+        let found = findings(&check_export(&file, Some(&all_keys())));
         assert_eq!(found.contains("may not sign it"), is_refused, "{service} {by}: {found}");
     }
 }

@@ -13,11 +13,13 @@ use surety_common::domain::signature::{Service, SignatureStatus, check_export};
 use surety_common::store::{EvidenceBundles, Outcome, SignedRun, TrustSource};
 
 /// Each column, how it is rewritten, and what a check of the stored run says first. The last journal row has the verdict.
-const UNREADABLE: [(&str, &str, &str); 21] = [
+const UNREADABLE: [(&str, &str, &str); 22] = [
     ("journal.signature", "update journal set signature = '\\xdead'", NO_FORM),
     ("journal.signature", "update journal set signature = ''", NO_FORM),
     ("journal.signature", "update journal set signature = set_byte(signature, 0, 200)", NO_FORM),
     ("journal.signature", "update journal set signature = set_byte(signature, 98, 255)", NO_FORM),
+    // The form of a row with answers.
+    ("journal.signature", "update journal set signature = set_byte(signature, 0, 6)", NO_FORM),
     ("journal.signature", "update journal set signature = signature || '\\x00'::bytea", NO_FORM),
     ("journal.signature", "update journal set signature = substring(signature for 90)", NO_FORM),
     ("journal.entries", "update journal set entries = 'x'", NO_ENTRIES),
@@ -106,7 +108,7 @@ async fn the_gate_refuses_evidence_that_does_not_read_as_what_was_not_signed(poo
 #[sqlx::test(migrations = "./migrations")]
 async fn a_row_that_another_version_signed_is_unsigned_unless_a_later_one_is_signed(pool: PgPool) {
     let run_id = done(&pool, 1).await;
-    for (form, version) in [(4, "an earlier"), (6, "a later")] {
+    for (form, version) in [(4, "an earlier"), (7, "a later")] {
         let other = format!("update journal set signature = set_byte(signature, 0, {form})");
         rewrite(&pool, run_id, "journal.signature", &other).await;
         let has = format!(

@@ -65,7 +65,7 @@ impl Situation {
             wait_id: Uuid::from_u128(7),
             at: DateTime::from_timestamp(1_700_000_000, 0).unwrap(),
         };
-        self.entries.push(Entry::Receipt(Box::new(reply_receipt("alice", text, at))));
+        self.entries.push(Entry::Receipt(Box::new(reply_receipt(("alice", text), "digest", at))));
         self.entries.push(said(text));
         self
     }

@@ -21,6 +21,9 @@ use surety_common::store::Topic;
 use surety_common::wire::v1;
 use uuid::Uuid;
 
+/// The field of an answer that names the digest of what was shown.
+const CALL: &str = "call_digest";
+
 /// The answer to a confirmation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Confirmation {
@@ -96,8 +99,8 @@ fn give_call_answer(
         let message = format!("{by:?} is the driver that asks for the call, and never approves it");
         return Err(Fault::new(FaultCode::PermissionDenied, message));
     }
-    check_digest(&asked.digest, answer)?;
-    check_shown(&asked.digest, digest_of_call(record, asked))?;
+    check_digest(&asked.digest, &answer.digest, CALL)?;
+    check_shown(&asked.digest, digest_of_call(record, asked), CALL)?;
     let grant = answer.grant.as_ref();
     let grant = grant.map(|terms| granted(record, (wait_id, asked), terms, (by, draft.now())));
     let resolution = CallResolution {
@@ -125,9 +128,9 @@ fn give_acceptance(
         let message = "only the approval of a tool call grants further calls; leave it out";
         return Err(Problem::at(Code::TypeMismatch, "grant", message).into());
     }
-    check_digest(&asked.digest, answer)?;
+    check_digest(&asked.digest, &answer.digest, CALL)?;
     let whole = Acceptance::new(asked.difference.clone(), asked.cautions.clone());
-    check_shown(&asked.digest, Some(whole.digest))?;
+    check_shown(&asked.digest, Some(whole.digest), CALL)?;
     let not_shown = asked.difference.not_shown.as_str();
     if answer.approved && !not_shown.is_empty() {
         let message = format!("what changed cannot be shown whole: {not_shown}");
@@ -167,26 +170,26 @@ fn give_plan_answer(
         };
         return Err(Problem::at(Code::TypeMismatch, field, message).into());
     }
-    check_digest(&asked.digest, answer)?;
-    check_shown(&asked.digest, Some(record.plan_digest.clone()))?;
+    check_digest(&asked.digest, &answer.digest, CALL)?;
+    check_shown(&asked.digest, Some(record.plan_digest.clone()), CALL)?;
     let Confirmation { approved, comment, .. } = answer;
     let answer = PlanAnswer { by, approved: *approved, comment };
     draft.resolve_plan(&graph_of(record), wait_id, answer).map_err(refused)
 }
 
-fn check_digest(asked: &str, answer: &Confirmation) -> Result<(), Fault> {
-    if answer.digest == asked {
+/// Refuses an answer about another digest; `field` is the field that names it.
+pub(super) fn check_digest(asked: &str, answered: &str, field: &str) -> Result<(), Fault> {
+    if answered == asked {
         return Ok(());
     }
     let message = format!(
-        "the digest {:?} is not {asked}, that of what is asked now; look at it again",
-        answer.digest
+        "the digest {answered:?} is not {asked}, that of what is asked now; look at it again"
     );
-    Err(Fault::new(FaultCode::ConfirmationMismatch, message).with_field("call_digest"))
+    Err(Fault::new(FaultCode::ConfirmationMismatch, message).with_field(field))
 }
 
 /// Refuses an answer to a question whose words are not those that the digest stands for.
-fn check_shown(asked: &str, shown: Option<String>) -> Result<(), Fault> {
+pub(super) fn check_shown(asked: &str, shown: Option<String>, field: &str) -> Result<(), Fault> {
     if shown.as_deref() == Some(asked) {
         return Ok(());
     }
@@ -194,7 +197,7 @@ fn check_shown(asked: &str, shown: Option<String>) -> Result<(), Fault> {
         "what is shown is not what the digest {asked} stands for: the row of the run was changed; cancel the run, and \
          check it with `surety receipts verify`"
     );
-    Err(Fault::new(FaultCode::ConfirmationMismatch, message).with_field("call_digest"))
+    Err(Fault::new(FaultCode::ConfirmationMismatch, message).with_field(field))
 }
 
 /// The digest of the call that is shown, under the present plan; none where its arguments do not read.

@@ -2,8 +2,10 @@
 
 use super::*;
 use chrono::{DateTime, Utc};
+use std::sync::Arc;
 use surety_common::domain::acceptance::{Acceptance, Difference};
-use surety_common::domain::execution::{CallAnswer, Execution, OpenCall};
+use surety_common::domain::execution::{CallAnswer, Execution, OpenCall, question_digest};
+use surety_common::domain::journal::Entry;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::run::{DriverKind, Policy, RunSpec};
@@ -79,7 +81,7 @@ fn asking(choices: &[&str], open: bool) -> RunRecord {
 fn answered(record: &RunRecord, wait_id: Uuid, word: &str) -> (Draft, Result<(), Fault>) {
     let mut draft = Draft::new(record.execution.clone(), Actor("planner".into()), now());
     let answer = Answer { wait_id, by: Actor("a person".into()), text: word.to_owned() };
-    let given = give_answer(record, &mut draft, &answer);
+    let given = give_answer(record, &mut draft, (&answer, ""));
     (draft, given)
 }
 
@@ -122,6 +124,45 @@ fn a_pause_accepts_no_answer_and_keeps_the_question_open() {
     let (draft, given) = answered(&record, QUESTION, "repeat");
     given.expect("the question can be answered meanwhile");
     assert_eq!(draft.execution().steps[0].answer, Some(CallAnswer::Repeat));
+}
+
+#[test]
+fn an_answer_to_another_question_than_was_asked_is_refused_and_its_receipt_names_the_question() {
+    let record = asking(&["yes", "no"], false);
+    let digest = question_digest("What now?", &["yes".to_owned(), "no".to_owned()], "");
+    let give = |record: &RunRecord, shown: &str| {
+        let mut draft = Draft::new(record.execution.clone(), Actor("planner".into()), now());
+        let by = Actor("alice".into());
+        let answer = Answer { wait_id: QUESTION, by, text: "yes".to_owned() };
+        let given = give_answer(record, &mut draft, (&answer, shown));
+        given.map(|()| draft).map_err(|fault| fault.reason.to_string())
+    };
+    for shown in ["", &digest] {
+        let draft = give(&record, shown).expect("an answer");
+        let entries = draft.into_write().entries;
+        let receipts = entries.iter().filter_map(|entry| {
+            let Entry::Receipt(receipt) = entry else { return None };
+            Some(receipt.outputs("digest").collect::<Vec<_>>())
+        });
+        assert_eq!(receipts.collect::<Vec<_>>(), [vec![digest.as_str()]]);
+    }
+    let refused = Err("confirmation_mismatch".to_owned());
+    assert_eq!(give(&record, "another").map(drop), refused);
+
+    let rewritten: [fn(&mut Wait); 3] = [
+        |wait| wait.question = "May I?".to_owned(),
+        |wait| wait.choices.push("perhaps".to_owned()),
+        |wait| wait.question_digest = "0".repeat(64),
+    ];
+    for rewrite in rewritten {
+        let mut other = record.clone();
+        let step = Arc::make_mut(&mut other.execution.steps[0]);
+        rewrite(step.wait.as_deref_mut().expect("a wait"));
+        assert_eq!(give(&other, "").map(drop), refused);
+    }
+    let mut copy = record.clone();
+    copy.execution.wait.as_mut().expect("a blocked run").question = "May I?".to_owned();
+    assert_eq!(give(&copy, &digest).map(drop), refused);
 }
 
 /// A run that waits for a person to accept what its verdict is in doubt about.

@@ -215,6 +215,7 @@ impl RunService for Service {
         let NamedRun { id, planner, .. } = self.of_wait(&caller, wait_id).await.map_err(status)?;
         let call = Call::of(wait_id, caller.name(), &request).map_err(status)?;
         let answer = request::read_answer(&request.answer).map_err(status)?;
+        let answer = (answer, request.question_digest.as_str());
         let run = planner.answer(id, wait_id, &call, answer).await.map_err(status)?;
         Ok(Response::new(v1::AnswerQuestionResponse { run: Some(run) }))
     }

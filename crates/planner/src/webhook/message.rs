@@ -36,6 +36,7 @@ fn wait(delivery: &Delivery, run: &RunRecord) -> Option<Value> {
         "step_id": step.map(|step| step.id.as_str()),
         "question": wait.question,
         "choices": wait.choices,
+        "question_digest": wait.digest_of_question(),
         "unblocks": wait.unblocks,
     }))
 }

@@ -4,6 +4,7 @@ use super::{APPROVE, Stage, answer, code, confirming, shown, writing};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use surety_common::domain::confirmation::call_digest;
+use surety_common::domain::execution::question_digest;
 use surety_common::domain::plan::ToolCall;
 use surety_common::wire::v1;
 use surety_e2e::agent::{Work, next_plan};
@@ -166,9 +167,16 @@ async fn a_question_is_answered_as_an_observation_and_as_a_receipt() -> Result<(
     ensure!(asked.outcome() == v1::TurnOutcome::Waiting, "{asked:#?}");
     let wait = stage.asked(&run).await?;
     ensure!(wait.kind() == v1::WaitKind::Question && wait.call_digest.is_empty(), "{wait:#?}");
+    let digest = question_digest("Which colour?", &[], "");
+    ensure!(wait.question_digest == digest, "{wait:#?}");
     let refused = stage.deployment.runs()?.resolve_confirmation(answer(&wait, APPROVE)).await;
     ensure!(code(refused)? == "wait_closed");
-    stage.deployment.answer(&wait.id, "blue").await?;
+    let listed = stage.deployment.command_line(&["waits"]).await?;
+    ensure!(listed.contains(&digest), "{listed}");
+    let another = ["answer", &wait.id, "--digest", &"0".repeat(64), "blue"];
+    let refused = stage.deployment.command_line(&another).await.err().context("answered")?;
+    ensure!(format!("{refused:#}").contains("confirmation_mismatch"), "{refused:#}");
+    stage.deployment.command_line(&["answer", &wait.id, "--digest", &digest, "blue"]).await?;
     let work = agent.work(&run.id).await?;
     let seen = shown(&work.context);
     ensure!(seen.contains("Answer of alice to your question:\nblue"), "{seen}");
@@ -179,6 +187,49 @@ async fn a_question_is_answered_as_an_observation_and_as_a_receipt() -> Result<(
     let said = stage.said(&run).await?;
     let [reply] = said.as_slice() else { anyhow::bail!("one reply: {said:#?}") };
     ensure!(reply.source() == v1::EvidenceSource::UserReply && reply.name == "ask_user");
+    ensure!(reply.arguments_digest == digest, "{reply:#?}");
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
+async fn another_question_than_was_asked_cannot_be_answered() -> Result<()> {
+    let stage = Stage::new().await?;
+    let (agent, run) = (stage.agent()?, stage.driven(v1::Policy::default(), DAY_S).await?);
+    let work = agent.work(&run.id).await?;
+    let question = json!({"action": "ask_user", "speak": "May I drop the table?"}).to_string();
+    agent.submit(&work, &question).await?;
+    let asked = stage.asked(&run).await?;
+    let pool = stage.deployment.database.pool().await?;
+    let columns: [&[&str]; 2] = [&["wait", "progress"], &["wait"]];
+    for columns in columns {
+        for (from, to) in [("drop", "read"), ("read", "drop")] {
+            for column in columns {
+                let rewrite = format!(
+                    "update execution set {column} = replace({column}::text, '{from} the', '{to} the')::json
+                     where run_id = $1"
+                );
+                let id: uuid::Uuid = run.id.parse()?;
+                sqlx::query(sqlx::AssertSqlSafe(rewrite)).bind(id).execute(&pool).await?;
+            }
+            if to == "drop" {
+                continue;
+            }
+            let shown = stage.asked(&run).await?;
+            for question_digest in [asked.question_digest.as_str(), &shown.question_digest, ""] {
+                let request = v1::AnswerQuestionRequest {
+                    wait_id: shown.id.clone(),
+                    answer: "yes".to_owned(),
+                    question_digest: question_digest.to_owned(),
+                    ..Default::default()
+                };
+                let refused = stage.deployment.runs()?.answer_question(request).await;
+                ensure!(code(refused)? == "confirmation_mismatch", "{columns:?} {shown:#?}");
+            }
+        }
+    }
+    stage.deployment.answer(&asked.id, "no").await?;
+    let work = agent.work(&run.id).await?;
+    ensure!(shown(&work.context).contains("your question:\nno"), "{:#?}", work.context);
     stage.deployment.finish().await
 }
 

@@ -144,5 +144,8 @@ fn what_a_person_said_is_a_receipt_that_is_no_work() {
         assert_eq!(receipt.arguments_digest, call.digest);
         assert!(receipt.summary.contains(comment), "{}", receipt.summary);
     }
-    assert!(is_said(&reply_receipt("alice", "blue", at)));
+    let reply = reply_receipt(("alice", "blue"), "d", at);
+    assert!(is_said(&reply) && has_words_only(&reply));
+    assert_eq!(reply.arguments_digest, "d");
+    assert_eq!(reply.outputs("digest").collect::<Vec<_>>(), ["d"]);
 }

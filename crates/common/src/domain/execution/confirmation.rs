@@ -133,8 +133,10 @@ impl Draft {
         index: usize,
         answer: &Answer,
     ) -> Result<(), Refusal> {
+        let asked = self.execution.step(index).and_then(|step| step.wait.as_deref());
+        let digest = asked.ok_or(Refusal::Meaningless)?.digest_of_question();
         let at = self.answered_at(graph, index, answer.wait_id);
-        self.receipt(reply_receipt(&answer.by.0, &answer.text, at));
+        self.receipt(reply_receipt((&answer.by.0, &answer.text), &digest, at));
         self.journal(Entry::Answer(answer.clone()));
         // An answer about a call whose outcome is unknown answers no question of the driver.
         let asked = self.execution.step(index).filter(|step| step.open_call.is_none());

@@ -45,7 +45,7 @@ pub use open_worker_call::{CallSpan, WorkerCall, WorkerCallEnd, WorkerResult};
 pub use plan_approval::PlanAnswer;
 pub use plan_budget::plan_unblocks;
 pub use step_progress::{CallAnswer, OpenCall, Sleep, StepProgress, SuppliedReply};
-pub use wait::{Paused, Wait};
+pub use wait::{Paused, Wait, question_digest};
 pub use worker_call::NextAttempt;
 
 #[cfg(test)]

@@ -183,7 +183,8 @@ impl Draft {
         }
         if let Some(step) = self.execution.step_mut(index) {
             step.answered_wait = None;
-            step.wait = Some(Box::new(Wait { step_index: Some(index), ..wait }));
+            let question_digest = wait.digest_of_question();
+            step.wait = Some(Box::new(Wait { step_index: Some(index), question_digest, ..wait }));
         }
         self.show_wait();
         self.settle(graph)

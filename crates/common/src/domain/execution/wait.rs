@@ -1,8 +1,10 @@
 //! What a run or a step waits for.
 
+use super::wait_rows::WaitKind;
 use crate::domain::acceptance::Acceptance;
 use crate::domain::confirmation::CallToConfirm;
 use crate::domain::decision::Usage;
+use crate::domain::json::Value;
 use crate::domain::model::ModelWait;
 use crate::domain::planning::{PlanApproval, Planning};
 use crate::domain::stop::WaitingOn;
@@ -55,6 +57,10 @@ pub struct Wait {
     /// The plan that an approver is shown, if it waits for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_approval: Option<Box<PlanApproval>>,
+    /// The [`Wait::digest_of_question`] when a step asked; empty for a wait that asks nothing, and where
+    /// an earlier version asked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub question_digest: String,
 }
 
 impl Wait {
@@ -81,8 +87,29 @@ impl Wait {
             confirmation: None,
             model: None,
             plan_approval: None,
+            question_digest: String::new(),
         }
     }
+
+    /// The [`question_digest`] of what it asks a person; empty for a wait that is no question.
+    pub fn digest_of_question(&self) -> String {
+        if self.kind() != WaitKind::Question {
+            return String::new();
+        }
+        question_digest(&self.question, &self.choices, &self.answer_schema)
+    }
+}
+
+/// The digest that an answer to a question is bound to, SHA-256 in hexadecimal: over the words of the question, the
+/// accepted answers and the schema of the answer as text.
+pub fn question_digest(question: &str, choices: &[String], answer_schema: &str) -> String {
+    let choices = choices.iter().cloned().map(Value::String).collect();
+    let asked = vec![
+        Value::String(question.to_owned()),
+        Value::Array(choices),
+        Value::String(answer_schema.to_owned()),
+    ];
+    Value::Array(asked).digest()
 }
 
 /// A requested pause that has not ended.

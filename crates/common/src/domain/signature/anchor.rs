@@ -163,21 +163,35 @@ impl AnchorFile {
         let token = head.as_ref().and_then(|head| head.get("anchors")?.get("token")?.as_str());
         let token = token.and_then(from_base64).ok_or("its first line has no token in base64")?;
         let most = usize::try_from(MAX_LEAVES).unwrap_or(usize::MAX);
-        let lines: Vec<String> = lines.take(most).map(str::to_owned).collect();
-        let verdicts = lines.iter().map(|line| read_leaf(line));
-        let verdicts: Option<Vec<_>> = verdicts.collect();
-        let verdicts = verdicts.ok_or("a line of it names no verdict")?;
-        let tree = AnchorTree::over(lines).ok_or("it names no verdict: it is cut")?;
-        let at = checked(&token, &tree.root(), certificate)?;
-        Ok(Self { at, verdicts })
+        let verdicts = (2..).zip(lines.take(most)).map(|(number, line)| {
+            read_leaf(line).ok_or_else(|| format!("line {number}: it names no verdict"))
+        });
+        let verdicts: Vec<_> = verdicts.collect::<Result<_, _>>()?;
+        let again = verdicts.iter().map(|(run_id, signature)| anchored_line(run_id, signature));
+        let again = AnchorTree::over(again.collect()).ok_or("it names no verdict: it is cut")?;
+        is_written_as(file, &again.to_file(&token))?;
+        let at = checked(&token, &again.root(), certificate)?;
+        let verdicts = verdicts.into_iter();
+        Ok(Self { at, verdicts: verdicts.map(|(run, bytes)| (run, to_base64(&bytes))).collect() })
     }
 }
 
-fn read_leaf(line: &str) -> Option<(String, String)> {
+/// The run and the signature of a leaf.
+fn read_leaf(line: &str) -> Option<(String, Vec<u8>)> {
     let value = parse_stored(line).ok()?.value;
     let leaf = value.get("anchored")?;
-    let member = |key| leaf.get(key).and_then(Value::as_str).map(str::to_owned);
-    Some((member("run_id")?, member("signature")?))
+    let member = |key| leaf.get(key).and_then(Value::as_str);
+    Some((member("run_id")?.to_owned(), from_base64(member("signature")?)?))
+}
+
+/// A file has one form: what was read, written again, is the same bytes. Names the first line that is not.
+fn is_written_as(file: &str, again: &str) -> Result<(), String> {
+    if file == again {
+        return Ok(());
+    }
+    let (lines, again) = (file.split_inclusive('\n'), again.split_inclusive('\n'));
+    let same = lines.zip(again).take_while(|(line, again)| line == again).count();
+    Err(format!("line {}: it is not in the canonical form", same.saturating_add(1)))
 }
 
 #[cfg(test)]
@@ -205,6 +219,21 @@ mod tests {
             "{\"anchors\":{\"token\":\"AA==\"}}\nx\n",
         ] {
             assert!(AnchorFile::read(bad, None).is_err(), "{bad}");
+        }
+        let line = |number: usize| file.split_inclusive('\n').nth(number - 1).unwrap();
+        for (number, from, to) in [
+            (1, "{\"anchors\":", "{\"anchors\": "),
+            (1, "}}\n", "},\"more\":1}\n"),
+            (1, "\n", "\r\n"),
+            (2, "{\"anchored\":", "{ \"anchored\":"),
+            (4, "}}\n", ",\"more\":1}}\n"),
+            (6, "}}\n", "}}"),
+        ] {
+            let changed = file.replacen(line(number), &line(number).replace(from, to), 1);
+            assert_ne!(changed, file);
+            let found = AnchorFile::read(&changed, None).unwrap_err();
+            let expected = format!("line {number}: it is not in the canonical form");
+            assert_eq!(found, expected, "{changed}");
         }
     }
 }

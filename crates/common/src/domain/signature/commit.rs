@@ -17,8 +17,8 @@ pub struct Commit {
     pub line: CommitLine,
     /// Its receipts; an error replaces one that does not read.
     pub receipts: Vec<Result<EvidenceReceipt, String>>,
-    /// How many answers of persons are among its entries. An export does not say so.
-    pub answers: u32,
+    /// How many answers of persons are among its entries that its line does not count.
+    pub uncounted_answers: u32,
     /// Its signature; none for a row that was written without.
     pub signature: Option<RowSignature>,
     /// The column of the signature where it does not read; then `signature` is none.
@@ -32,8 +32,8 @@ pub struct Row<'r> {
     pub line: &'r CommitLine,
     /// Its receipts; an error replaces one that does not read.
     pub receipts: Vec<Result<&'r EvidenceReceipt, &'r str>>,
-    /// How many answers of persons are among its entries.
-    pub answers: u32,
+    /// How many answers of persons are among its entries that its line does not count.
+    pub uncounted_answers: u32,
     /// Its signature; none for a row that was written without.
     pub signature: Option<&'r RowSignature>,
     /// The column of the signature where it does not read; then `signature` is none.
@@ -63,11 +63,22 @@ pub struct CommitLine {
     pub entries_digest: Digest,
     /// How many verdicts are among its entries.
     pub verdicts: u32,
+    /// How many answers of persons are among its entries. Earlier versions did not count them in the line that they signed.
+    pub answers: u32,
     /// What it makes of the run's mutable row; none for a row without a signature.
     pub change: Option<StateChange>,
 }
 
 impl CommitLine {
+    /// The line as this signature covers it, and how many answers it does not count then.
+    pub fn under(self, signature: Option<&RowSignature>) -> (Self, u32) {
+        let change = signature.map(|signature| signature.change);
+        if signature.is_none_or(|signature| signature.counts_answers) {
+            return (Self { change, ..self }, 0);
+        }
+        (Self { change, answers: 0, ..self }, self.answers)
+    }
+
     /// The canonical line of an export.
     pub fn to_line(&self) -> String {
         line_with("commit", |out| self.write(out))
@@ -75,11 +86,13 @@ impl CommitLine {
 
     /// In the order of the canonical form.
     fn write(&self, out: &mut String) {
-        let Self { sequence, entries, at, actor, entries_digest, verdicts, change } = self;
+        let Self { sequence, entries, at, actor, entries_digest, verdicts, answers, change } = self;
         let (before, after) = change.map_or((None, None), |it| (it.before, Some(it.after)));
-        let mut line = ObjectText::begin(out)
-            .with("actor", |out| write_string(actor, out))
-            .text("at", &instant(*at));
+        let mut line = ObjectText::begin(out).with("actor", |out| write_string(actor, out));
+        if *answers > 0 {
+            line = line.number("answers", answers);
+        }
+        line = line.text("at", &instant(*at));
         if let Some(before) = before {
             line = line.with("before", |out| {
                 with_state(with_progress(ObjectText::begin(out), before), before).end();
@@ -108,6 +121,7 @@ impl CommitLine {
             actor: value.get("actor")?.as_str()?.to_owned(),
             entries_digest: digest(value.get("entries_digest")?)?,
             verdicts: value.get("verdicts")?.as_number()?.parse().ok()?,
+            answers: read_count(value, "answers")?,
             change: match (value.get("before"), value.get("progress"), value.get("state")) {
                 (None, None, None) => None,
                 (before, _, _) => {
@@ -119,6 +133,14 @@ impl CommitLine {
                 }
             },
         })
+    }
+}
+
+/// A number that is left out where it is 0.
+pub(super) fn read_count(value: &Value, name: &str) -> Option<u32> {
+    match value.get(name) {
+        Some(count) => count.as_number()?.parse().ok(),
+        None => Some(0),
     }
 }
 
@@ -171,7 +193,7 @@ impl RowLeaves {
         line: &CommitLine,
     ) -> Self {
         let leaves = leaves_of(run_id, receipts, Some(&columns), line);
-        Self { leaves, columns, change: line.change }
+        Self { leaves, columns, change: line.change, counts_answers: line.answers > 0 }
     }
 }
 
@@ -181,8 +203,8 @@ impl Commit {
         let receipts = self.receipts.iter();
         let receipts = receipts.map(|receipt| receipt.as_ref().map_err(String::as_str));
         let (signature, unread) = (self.signature.as_ref(), self.unread.as_deref());
-        let answers = self.answers;
-        Row { line: &self.line, receipts: receipts.collect(), answers, signature, unread }
+        let (line, receipts) = (&self.line, receipts.collect());
+        Row { line, receipts, uncounted_answers: self.uncounted_answers, signature, unread }
     }
 
     /// The lines of an export, in their order.
@@ -194,10 +216,13 @@ impl Commit {
                 // A proof that does not fit its leaves has no root: the line that follows shows it.
                 lines.extend(signature.envelope(&leaves).map(|envelope| envelope.to_line()));
                 let nodes = signature.proof.nodes.iter().map(|node| text(to_hex(node)));
-                let proof = object([
-                    ("first", number(signature.proof.first)),
-                    ("nodes", Value::Array(nodes.collect())),
-                ]);
+                let (first, nodes) = (number(signature.proof.first), Value::Array(nodes.collect()));
+                let proof = match self.uncounted_answers {
+                    0 => object([("first", first), ("nodes", nodes)]),
+                    answers => {
+                        object([("answers", number(answers)), ("first", first), ("nodes", nodes)])
+                    }
+                };
                 lines.push(object([("proof", proof)]).to_canonical());
             }
             None => {

@@ -37,11 +37,17 @@ use crate::domain::receipt::{ChainEnd, EvidenceReceipt, check_plain, read_stored
 use chrono::DateTime;
 
 /// Names the form of the file; another form has another name.
-pub(super) const FORM: &str = "surety receipts 5";
+pub(super) const FORM: &str = "surety receipts 6";
+/// The form before: it does not say which rows have answers of persons.
+pub(super) const WITHOUT_ANSWERS: &str = "surety receipts 5";
 
 /// The first line of an export.
 pub fn header_line(run_id: &str) -> String {
-    let header = object([("form", text(FORM)), ("run_id", text(run_id))]);
+    header_of(FORM, run_id)
+}
+
+fn header_of(form: &str, run_id: &str) -> String {
+    let header = object([("form", text(form)), ("run_id", text(run_id))]);
     object([("export", header)]).to_canonical()
 }
 
@@ -91,13 +97,14 @@ impl SignedVerdict {
 pub fn check_export(file: &str, keys: Option<&TrustedKeys>) -> EvidenceReport {
     let mut lines = (1..).zip(file.split_terminator('\n'));
     let head = lines.next().and_then(|(_, line)| read_header(line));
-    let (Some(run_id), Some(found)) =
+    let (Some((form, run_id)), Some(found)) =
         (head, lines.next().and_then(|(_, line)| read_stored_line(line)))
     else {
         return plain(file);
     };
     let mut reader = Reader {
         verifier: Verifier::new(keys, run_id.as_str(), found.clone()),
+        form,
         run_id,
         group: Group::default(),
         verdict: None,
@@ -105,7 +112,7 @@ pub fn check_export(file: &str, keys: Option<&TrustedKeys>) -> EvidenceReport {
         state: None,
         end: None,
     };
-    let canonical = [header_line(&reader.run_id), stored_line(&found)];
+    let canonical = [header_of(form, &reader.run_id), stored_line(&found)];
     reader.compare(1, file.split_terminator('\n'), &canonical);
     if !file.ends_with('\n') {
         reader.verifier.find(0, "the file does not end with a line end: it was cut or changed");
@@ -126,12 +133,13 @@ fn plain(file: &str) -> EvidenceReport {
     EvidenceReport { chain, signed_receipt_count: 0, status, anchors: Vec::new() }
 }
 
-fn read_header(line: &str) -> Option<String> {
+/// The form and the run.
+fn read_header(line: &str) -> Option<(&'static str, String)> {
     let value = parse_stored(line).ok()?.value;
     let header = value.get("export")?;
-    let form = header.get("form").and_then(Value::as_str);
-    (form == Some(FORM)).then_some(())?;
-    header.get("run_id").and_then(Value::as_str).map(str::to_owned)
+    let form = header.get("form").and_then(Value::as_str)?;
+    let form = [FORM, WITHOUT_ANSWERS].into_iter().find(|known| *known == form)?;
+    Some((form, header.get("run_id").and_then(Value::as_str)?.to_owned()))
 }
 
 fn read_stored_line(line: &str) -> Option<FoundColumns> {
@@ -167,6 +175,7 @@ struct Announced<'f> {
 
 struct Reader<'k, 'f> {
     verifier: Verifier<'k>,
+    form: &'static str,
     run_id: String,
     group: Group<'f>,
     verdict: Option<Announced<'f>>,
@@ -342,9 +351,10 @@ impl<'f> Reader<'_, 'f> {
         let Group { first, lines, root, proof, receipts, columns } =
             std::mem::take(&mut self.group);
         let sequence = line.sequence;
-        let mut unread = None;
+        let (mut unread, mut uncounted_answers) = (None, 0);
         let signature = match (root, proof, line.change) {
-            (Some((envelope, root)), Some(Proof::Range(place, nodes)), Some(change)) => {
+            (Some((envelope, root)), Some(Proof::Range(place, nodes, answers)), Some(change)) => {
+                uncounted_answers = answers;
                 Some(RowSignature {
                     key_id: envelope.key_id,
                     signed_at: root.signed_at,
@@ -352,6 +362,7 @@ impl<'f> Reader<'_, 'f> {
                     signature: envelope.signature,
                     columns,
                     change,
+                    counts_answers: line.answers > 0,
                 })
             }
             (None, Some(Proof::None), None) if columns.is_empty() => None,
@@ -364,7 +375,15 @@ impl<'f> Reader<'_, 'f> {
                 None
             }
         };
-        let commit = Commit { line, receipts, answers: 0, signature, unread };
+        let has_both = line.answers > 0 && uncounted_answers > 0;
+        let has_any = line.answers > 0 || uncounted_answers > 0;
+        if has_both || has_any && self.form == WITHOUT_ANSWERS {
+            self.verifier.find(
+                0,
+                format!("journal row {sequence}: its answers are not in the canonical form"),
+            );
+        }
+        let commit = Commit { line, receipts, uncounted_answers, signature, unread };
         self.compare(first, lines, &commit.to_lines(&self.run_id));
         self.verifier.commit(&commit.as_row());
     }

@@ -6,6 +6,8 @@
 //!     | progress before 32, if flagged | (revision 4, columns 32 each) of each plan | nodes 32 each
 //! ```
 //!
+//! The form is 6 where the row's line counts answers of persons, else 5.
+//!
 //! `states` has the state before in its upper four bits, 0 in the first row of a run, and the state behind in the lower ones.
 
 use super::columns::{PlanColumns, RunColumns, SignedColumns, TaskColumns};
@@ -19,6 +21,8 @@ use chrono::{DateTime, Utc};
 /// The predicate of a signed root.
 pub(super) const ROOT: &str = "urn:surety:predicate:receipts-root:v1";
 const VERSION: u8 = 5;
+/// The same, of a row whose line counts its answers of persons. Of rows without such answers both would have the same leaf.
+const WITH_ANSWERS: u8 = 6;
 /// The last form that a later version may write: a column that begins with another byte was rewritten.
 const LAST_VERSION: u8 = 31;
 const HAS_RUN: u8 = 1;
@@ -45,6 +49,8 @@ pub struct RowSignature {
     pub columns: SignedColumns,
     /// What the row makes of the run's mutable row.
     pub change: StateChange,
+    /// Whether the line that it covers counts answers of persons.
+    pub counts_answers: bool,
 }
 
 /// The statement that is signed for a group commit.
@@ -71,6 +77,8 @@ pub struct RowLeaves {
     pub columns: SignedColumns,
     /// What the row makes of the run's mutable row; none for a row that is not stored.
     pub change: Option<StateChange>,
+    /// Whether its line counts answers of persons.
+    pub counts_answers: bool,
 }
 
 impl RowSignature {
@@ -86,7 +94,8 @@ impl RowSignature {
         let (statement, key_id) = (root_statement(&tree.root(), leaf_count, signed_at), key.id());
         let signature = key.sign(&message_of(&statement));
         let mut from = 0;
-        let signed = rows.into_iter().map(|RowLeaves { leaves, columns, change }| {
+        let signed = rows.into_iter().map(|row| {
+            let RowLeaves { leaves, columns, change, counts_answers } = row;
             let (first, to) = (from, from + leaves.len());
             from = to;
             change.filter(|_| first < to).map(|change| Self {
@@ -100,6 +109,7 @@ impl RowSignature {
                 signature,
                 columns,
                 change,
+                counts_answers,
             })
         });
         signed.collect()
@@ -114,10 +124,10 @@ impl RowSignature {
 
     /// The column.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let Self { key_id, signed_at, proof, signature, columns, change } = self;
+        let Self { key_id, signed_at, proof, signature, columns, change, counts_answers } = self;
         let SignedColumns { run, task, plans } = columns;
         let mut bytes = Vec::with_capacity(128 + 32 * proof.nodes.len());
-        bytes.push(VERSION);
+        bytes.push(if *counts_answers { WITH_ANSWERS } else { VERSION });
         bytes.extend(key_id.0);
         bytes.extend(signed_at.timestamp_micros().to_be_bytes());
         bytes.extend(proof.leaf_count.to_be_bytes());
@@ -153,12 +163,22 @@ impl RowSignature {
     /// The form of a column that another version wrote, and whether that is a later one; none for any other column.
     pub(super) fn other_form(bytes: &[u8]) -> Option<(u8, bool)> {
         let form = bytes.first().copied().filter(|form| (1..=LAST_VERSION).contains(form))?;
-        (form != VERSION).then_some((form, form > VERSION))
+        (!(VERSION..=WITH_ANSWERS).contains(&form)).then_some((form, form > WITH_ANSWERS))
+    }
+
+    /// Reads the column of a row with so many answers of persons; none for bytes that are not written for such a row.
+    pub fn of_row(bytes: &[u8], answers: u32) -> Option<Self> {
+        Self::from_bytes(bytes).filter(|read| answers > 0 || !read.counts_answers)
     }
 
     /// Reads the column; none for bytes that [`RowSignature::to_bytes`] does not write.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut rest = bytes.strip_prefix(&[VERSION])?;
+        let (form, mut rest) = bytes.split_first()?;
+        let counts_answers = match *form {
+            VERSION => false,
+            WITH_ANSWERS => true,
+            _ => return None,
+        };
         let key_id = KeyId(take(&mut rest)?);
         let signed_at = DateTime::from_timestamp_micros(i64::from_be_bytes(take(&mut rest)?))?;
         let leaf_count = u32::from_be_bytes(take(&mut rest)?);
@@ -192,7 +212,7 @@ impl RowSignature {
             }),
         };
         let (change, columns) = (StateChange { before, after }, SignedColumns { run, task, plans });
-        let read = Self { key_id, signed_at, proof, signature, columns, change };
+        let read = Self { key_id, signed_at, proof, signature, columns, change, counts_answers };
         // Each signature has one form, so that no second one of the same row goes unnoticed.
         (odd.is_empty() && read.to_bytes() == bytes).then_some(read)
     }

@@ -10,8 +10,8 @@ use crate::domain::receipt::EvidenceReceipt;
 pub(super) fn signers(commit: &Row<'_>) -> &'static [Service] {
     let stores = commit.signature.is_some_and(|signed| !signed.columns.is_empty());
     let owners = || commit.receipts.iter().flatten().map(|receipt| receipt_signers(receipt));
-    let of_planner =
-        stores || commit.answers > 0 || owners().any(|owners| owners == [Service::Planner]);
+    let is_answered = commit.line.answers > 0 || commit.uncounted_answers > 0;
+    let of_planner = stores || is_answered || owners().any(|owners| owners == [Service::Planner]);
     let of_executor = owners().any(|owners| owners == [Service::Executor]);
     match (of_planner, of_executor, commit.line.verdicts > 0) {
         (false, false, false) => &[Service::Planner, Service::Executor, Service::Gate],

@@ -9,11 +9,12 @@
 
 use super::anchor::AnchorFile;
 use super::envelope::{Envelope, instant, message_of};
-use super::export::FORM;
+use super::export::{FORM, WITHOUT_ANSWERS};
 use super::summary::{SUMMARY, SignedVerdict, TEST_RESULT};
 use super::trust::{Service, TrustedKeys};
 use crate::domain::json::{Value, parse_stored};
 use chrono::{DateTime, Utc};
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// Names the form of a verdict file of `surety verify`, which is about a workspace.
@@ -46,7 +47,9 @@ pub fn missing_since(
         return since_verdicts(later, &run_id, since, keys);
     }
     match run_of_export(&line) {
-        Some(found) if found == run_id => since_export(later, since, is_of_this_form(&line)),
+        Some(found) if found == run_id => {
+            since_export((later, first(later).as_ref().and_then(form_of)), (since, form_of(&line)))
+        }
         Some(found) => Err(format!("it is an export of the run {found}, not of {run_id}")),
         None => Err(unknown(since)),
     }
@@ -78,20 +81,32 @@ fn gone(what: &str) -> String {
     format!("{what} is missing: the run was rolled back, cut or changed")
 }
 
-/// Of an export of another version, only receipts and statements about verdicts have the same lines.
-fn since_export(later: &str, earlier: &str, is_of_this_form: bool) -> Result<Vec<String>, String> {
-    let has: HashSet<&str> = later.split_terminator('\n').collect();
+/// Forms that are read have the same lines, except where they count answers. Of an export of another form, only receipts and
+/// statements about verdicts have.
+fn since_export(
+    (later, later_form): (&str, Option<&str>),
+    (earlier, form): (&str, Option<&str>),
+) -> Result<Vec<String>, String> {
+    let is_read = form.is_some();
+    let counts_alike = !is_read || form == later_form;
+    let compared = |line| if counts_alike { Cow::Borrowed(line) } else { without_answers(line) };
+    let has: HashSet<Cow<'_, str>> = later.split_terminator('\n').map(compared).collect();
     let (mut findings, mut is_whole) = (Vec::new(), false);
     for (number, line) in (1..).zip(earlier.split_terminator('\n')) {
         let read = parse_stored(line).map_err(|error| {
             format!("line {number} of the earlier file is not JSON, so it was changed: {error}")
         });
         let value = read?.value;
+        if is_read && value.to_canonical() != line {
+            return Err(format!(
+                "line {number} of the earlier file is not in the canonical form, so it was changed"
+            ));
+        }
         let has_key = |key: &&str| value.get(key).is_some();
         is_whole = has_key(&"chain_end");
         let changes = ["export", "stored", "state", "chain_end"].iter().any(has_key);
-        let is_compared = is_of_this_form || has_key(&"seq") || is_about_a_verdict(line);
-        if !changes && is_compared && !has.contains(line) {
+        let is_compared = is_read || has_key(&"seq") || is_about_a_verdict(line);
+        if !changes && is_compared && !has.contains(&compared(line)) {
             let what = what_is(&value);
             findings.push(gone(&format!("{what} (line {number} of the earlier file)")));
         }
@@ -102,9 +117,26 @@ fn since_export(later: &str, earlier: &str, is_of_this_form: bool) -> Result<Vec
     }
 }
 
-fn is_of_this_form(first: &Value) -> bool {
-    let form = first.get("export").and_then(|header| header.get("form"));
-    form.and_then(Value::as_str) == Some(FORM)
+/// The form of an export, where it is one that is read.
+fn form_of(first: &Value) -> Option<&'static str> {
+    let form = first.get("export")?.get("form")?.as_str()?;
+    [FORM, WITHOUT_ANSWERS].into_iter().find(|known| *known == form)
+}
+
+/// A line as the form that counts no answers has it: they stand in a proof, or in a row without a signature. The line of a
+/// signed row is the one that was signed in every form.
+fn without_answers(line: &str) -> Cow<'_, str> {
+    let value = parse_stored(line).map(|parsed| parsed.value);
+    let Ok(Value::Object(mut members)) = value else { return Cow::Borrowed(line) };
+    for (name, of) in &mut members {
+        let is_counted = name == "proof" || name == "commit" && of.get("state").is_none();
+        if let Value::Object(of) = of
+            && is_counted
+        {
+            of.retain(|(name, _)| name != "answers");
+        }
+    }
+    Cow::Owned(Value::Object(members).to_canonical())
 }
 
 fn what_is(value: &Value) -> String {
@@ -135,11 +167,17 @@ fn since_verdicts(
     let has: HashSet<&str> = later.split_terminator('\n').collect();
     let mut findings = Vec::new();
     let mut last: Option<DateTime<Utc>> = None;
+    if !verdicts.ends_with('\n') {
+        return Err("it does not end with a line end: it was cut".to_owned());
+    }
     for (number, line) in (1..).zip(verdicts.split_terminator('\n')) {
         let wrong = |why: String| format!("line {number}: {why}");
         let value =
             parse_stored(line).map_err(|error| wrong(format!("it is not JSON: {error}")))?;
         let envelope = Envelope::read(&value.value).map_err(wrong)?;
+        if envelope.to_line() != line {
+            return Err(wrong("it is not in the canonical form".to_owned()));
+        }
         let statement = envelope.statement().map_err(wrong)?;
         let named = match statement.predicate_type.as_str() {
             SUMMARY => {

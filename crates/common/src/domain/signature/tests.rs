@@ -160,13 +160,16 @@ proptest! {
     #[test]
     fn a_journal_row_is_written_with_sorted_keys(
         sequence in any::<i64>(), entries in any::<u32>(), at in time(), actor in text(),
-        entries_digest in any::<Digest>(), verdicts in any::<u32>(),
+        entries_digest in any::<Digest>(), verdicts in any::<u32>(), answers in 0..3_u32,
         change in prop::option::of((prop::option::of(state()), state())),
     ) {
         let mut commit = json!({
             "actor": actor, "at": shown(at), "entries": entries, "entries_digest": hex(&entries_digest),
             "sequence": sequence, "verdicts": verdicts,
         });
+        if answers > 0 {
+            commit["answers"] = answers.into();
+        }
         let members = |of: SignedState| json!({"progress": hex(&of.progress), "state": of.state.as_str()});
         if let Some((before, after)) = change {
             if let Some(before) = before {
@@ -176,7 +179,8 @@ proptest! {
             commit["state"] = after.state.as_str().into();
         }
         let change = change.map(|(before, after)| StateChange { before, after });
-        let line = CommitLine { sequence, entries, at, actor, entries_digest, verdicts, change };
+        let line =
+            CommitLine { sequence, entries, at, actor, entries_digest, verdicts, answers, change };
         prop_assert_eq!(line.to_line(), json!({"commit": commit}).to_string());
     }
 

@@ -419,7 +419,7 @@ impl<'k> Verifier<'k> {
         }
         if let Some((row, after)) = self.after {
             if after.progress != *progress {
-                self.find(0, format!("execution.progress: its todos, its grants, its steps, its verification round, its snapshot of the start, its verdict, its answer or its end are not what was signed with journal row {row}"));
+                self.find(0, format!("execution.progress: its todos, its grants, its questions, its steps, its verification round, its snapshot of the start, its verdict, its answer or its end are not what was signed with journal row {row}"));
             }
             if after.state.as_str() != state {
                 let signed = after.state.as_str();

@@ -37,6 +37,7 @@ pub fn waits(record: &RunRecord, step_ids: &BTreeMap<usize, String>) -> Vec<v1::
 
 fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -> v1::Wait {
     let kind = v1::WaitKind::from(wait.kind());
+    let question_digest = wait.digest_of_question();
     let away = wait.model.as_deref().and_then(|model| model.away.clone());
     let Wait {
         id,
@@ -94,6 +95,7 @@ fn wait_of(record: &RunRecord, step_ids: &BTreeMap<usize, String>, wait: Wait) -
         answer_schema_json: answer_schema,
         progress: String::new(),
         progress_percent: None,
+        question_digest,
     }
 }
 

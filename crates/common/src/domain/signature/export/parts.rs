@@ -1,6 +1,7 @@
 //! The parts of an export's lines, as they are read.
 
 use super::super::columns::digest;
+use super::super::commit::read_count;
 use super::super::envelope::Statement;
 use super::super::key::from_hex;
 use super::super::merkle::Digest;
@@ -13,8 +14,8 @@ use chrono::{DateTime, Utc};
 pub(super) enum Proof {
     /// Nothing: the row has no signature.
     None,
-    /// The index of the first leaf, and the nodes.
-    Range(u32, Vec<Digest>),
+    /// The index of the first leaf, the nodes, and the answers that the row's line does not count.
+    Range(u32, Vec<Digest>, u32),
     /// The column of the signature, which does not read.
     Column(Vec<u8>),
 }
@@ -65,7 +66,7 @@ pub(super) fn read_proof(value: &Value) -> Result<Proof, String> {
     let first = value.get("first").and_then(Value::as_number).and_then(|first| first.parse().ok());
     let nodes = value.get("nodes").and_then(Value::as_array);
     let nodes = nodes.and_then(|nodes| nodes.iter().map(digest).collect());
-    let both = first.zip(nodes);
-    both.map(|(first, nodes)| Proof::Range(first, nodes))
+    let all = first.zip(nodes).zip(read_count(value, "answers"));
+    all.map(|((first, nodes), answers)| Proof::Range(first, nodes, answers))
         .ok_or_else(|| "an inclusion proof does not read".to_owned())
 }

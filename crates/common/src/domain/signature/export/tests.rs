@@ -17,6 +17,8 @@ use story::{
     OTHER, RUN, Story, Told, at, entries, found, key, progress, signed, story, told, trusted,
 };
 
+mod answers;
+mod mutate;
 mod mutations;
 mod rewritten;
 mod since;

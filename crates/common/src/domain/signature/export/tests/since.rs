@@ -1,6 +1,8 @@
 //! What was taken earlier names a rollback.
 
 use super::super::super::since::{is_about_a_verdict, missing_since};
+use super::answers::{self, of_form_5};
+use super::mutate::mutate;
 use super::*;
 
 /// The state before the last rows, whole in itself.
@@ -36,6 +38,37 @@ fn an_earlier_export_that_is_cut_or_changed_says_so() {
     let changed = later.replacen("\"seq\":2", "\"seq\":", 1);
     let said = missing_since(&later, &changed, None).unwrap_err();
     assert!(said.contains("is not JSON"), "{said}");
+    for file in [&later, &of_form_5(&later)] {
+        let changed = file.replacen("\"seq\":2", "\"seq\": 2", 1);
+        assert_ne!(&changed, file);
+        let said = missing_since(&later, &changed, None).unwrap_err();
+        assert!(said.contains("is not in the canonical form, so it was changed"), "{said}");
+    }
+}
+
+#[test]
+fn an_earlier_export_without_answers_is_compared_whole() {
+    let [_, (_, later), _] = answers::good();
+    let without = |file: &str| {
+        let changed = file.replacen("\"answers\":1,", "", 1);
+        assert_ne!(changed, file);
+        changed
+    };
+    let earlier = of_form_5(&without(&later));
+    assert_eq!(missing_since(&later, &earlier, None), Ok(Vec::new()));
+    // Rows of which no receipt tells.
+    let found = missing_since(&rolled_back(), &earlier, None).unwrap().join("\n");
+    assert!(found.contains("journal row 11") && found.contains("journal row 12"), "{found}");
+    // Without signatures the row itself counts its answers in the form of today only.
+    let unsigned = told(RUN, Told::UNSIGNED).file();
+    let later = unsigned.replacen("\"at\":", "\"answers\":1,\"at\":", 2);
+    let row = later.lines().find(|line| line.contains("\"answers\":1")).unwrap();
+    assert!(row.starts_with("{\"commit\""), "{row}");
+    let earlier = of_form_5(&unsigned);
+    assert_eq!(missing_since(&later, &earlier, None), Ok(Vec::new()));
+    let cut = later.replacen(&format!("{row}\n"), "", 1);
+    let found = missing_since(&cut, &earlier, None).unwrap().join("\n");
+    assert!(found.starts_with("journal row 3 "), "{found}");
 }
 
 #[test]
@@ -43,7 +76,7 @@ fn an_earlier_export_of_another_form_is_compared_by_its_receipts_and_verdicts() 
     let later = story(RUN).file();
     // A version without `before` in its rows.
     let of_form =
-        later.replace("surety receipts 5", "surety receipts 4").replace("\"before\":", "\"was\":");
+        later.replace("surety receipts 6", "surety receipts 4").replace("\"before\":", "\"was\":");
     assert_ne!(of_form, later);
     assert_eq!(missing_since(&later, &of_form, None), Ok(Vec::new()));
     let found = missing_since(&rolled_back(), &of_form, None).unwrap();
@@ -60,6 +93,15 @@ fn a_rolled_back_file_is_named_against_the_verdicts_of_the_run() {
     assert_eq!(missing_since(&later, &verdicts, Some(&keys)), Ok(Vec::new()));
     let found = missing_since(&rolled_back(), &verdicts, Some(&keys)).unwrap().join("\n");
     assert!(found.contains("on 3 receipts (line 1"), "{found}");
+    // A changed file is no rollback of the run.
+    let count = mutate(&verdicts, |changed, place| {
+        let said = missing_since(&later, changed, Some(&keys));
+        assert!(said.is_err(), "at {place}: {said:?}");
+    });
+    assert!(count > 60, "{count}");
+    let blank = verdicts.replacen("\"payload\":", "\"payload\": ", 1);
+    let said = missing_since(&later, &blank, Some(&keys)).unwrap_err();
+    assert_eq!(said, "line 1: it is not in the canonical form");
 
     let of_other = story(OTHER).file().replace(RUN, OTHER);
     for (later, since, words) in [

@@ -92,7 +92,8 @@ pub(super) fn line(sequence: i64, entries: u32, (verdicts, state): (u32, RunStat
     let entries_digest = sha256(&[&sequence.to_be_bytes()]);
     let after = SignedState { state: state.into(), progress: progress() };
     let change = Some(StateChange { before: None, after });
-    CommitLine { sequence, entries, at: at(sequence), actor, entries_digest, verdicts, change }
+    let at = at(sequence);
+    CommitLine { sequence, entries, at, actor, entries_digest, verdicts, answers: 0, change }
 }
 
 /// Of a run in its first verification round, without todos and grants.
@@ -217,7 +218,7 @@ pub(super) fn told(run_id: &'static str, told: Told) -> Story {
     let row = |sequence, entries, receipts: &[&EvidenceReceipt], ends| Commit {
         line: line(sequence, entries, ends),
         receipts: receipts.iter().map(|receipt| Ok((*receipt).clone())).collect(),
-        answers: 0,
+        uncounted_answers: 0,
         signature: None,
         unread: None,
     };
