@@ -156,7 +156,7 @@ impl Scene {
         plan: &VerifyPlan,
         opened: Option<Arc<Manifest>>,
     ) -> Result<Start, Failure> {
-        let counted = counted(&plan.plan);
+        let counted = counted(&plan.plan, &plan.policy);
         let started = match from {
             StartFrom::Revision(revision) => {
                 revision.start(&self.workspace, counted, opened, &self.cancel).await

@@ -48,7 +48,10 @@ impl Exam {
         let mut exam = Self { only_reads, ..Self::default() };
         let mut tests = None;
         let protected = inputs.protected_scripts(line);
-        let content = |change: &Change<'_>| change.is_of_content() && !change.is_ignored();
+        let counts = |change: &Change<'_>| {
+            !change.is_ignored() || inputs.rules().protects_ignored(change.path())
+        };
+        let content = |change: &Change<'_>| change.is_of_content() && counts(change);
         let is_added_product = |change: &Change<'_>| {
             change.before.is_none() && inputs.kind_of_added(change.path()).is_none()
         };
@@ -94,8 +97,10 @@ impl Exam {
                     (&String::from_utf8_lossy(path), kind),
                     (inputs, start),
                 ) || kind == InputKind::Test
-                    && is_counterpart(&String::from_utf8_lossy(path), start)
-                    && added_stems().contains(&stem(&String::from_utf8_lossy(path))))
+                    && inputs.is_imported_now(&String::from_utf8_lossy(path))
+                    || kind == InputKind::Test
+                        && is_counterpart(&String::from_utf8_lossy(path), start)
+                        && added_stems().contains(&stem(&String::from_utf8_lossy(path))))
             {
                 exam.new.push(difference);
             } else {

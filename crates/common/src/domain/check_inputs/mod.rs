@@ -30,6 +30,7 @@ mod json_text;
 mod keys;
 mod keys_back;
 mod language;
+mod like_tests;
 mod line;
 mod linked;
 mod makefile;
@@ -69,6 +70,7 @@ pub use imports::{Imports, imported_files};
 pub use keys::{is_merged, merged, merged_added};
 pub use keys_back::{KeysBack, Now, Paths};
 pub use language::language_of;
+pub use like_tests::LikeTests;
 pub use line::{
     Role, Script, asks_for_output_of, asks_recipes_only, is_product, names as is_named, scripts,
     scripts_in,
@@ -77,8 +79,11 @@ pub use makefile::{StartFiles, is_compiled_by_make, is_copied_by_make, is_makefi
 pub use operands::{TestOperand, has_form, is_all_tests, test_operands};
 pub use overwritten::{facts_of_compared, facts_of_overwritten, overwrites, overwritten_in};
 pub use packages::{Origin, replaced_package};
+pub use reading::reads_and_runs;
 pub use reftable::Tables;
-pub use ruling::{CheckRun, Failure, Notes, ORIGINALS_NOT_RUN, Ruling, rule};
+pub use ruling::{
+    CheckRun, Failure, Notes, ORIGINALS_NOT_RUN, Ruling, facts_of_ignored, names_ignored, rule,
+};
 pub use start::{Assumed, StartInputs, imports_wanted, other_scripts_of_recipe, scripts_of_recipe};
 pub use start_tests::StartTests;
 
@@ -137,6 +142,8 @@ pub struct InputRules {
     may_change: GlobSet,
     /// Globs of the namespace, which win over those of the run.
     always: GlobSet,
+    /// Globs of both that protect ignored paths too.
+    even_ignored: GlobSet,
     within: Option<GlobSet>,
 }
 
@@ -164,7 +171,9 @@ impl InputRules {
             within => Some(globs("may_change_within", within)?),
         };
         let always = globs("always_protect", &policy.always_protect)?;
-        Ok(Self { always, within, ..Self::new(&policy.protect, &policy.may_change)? })
+        let even_ignored = globs(PROTECT, &protected_even_ignored(policy))?;
+        let of_run = Self::new(&policy.protect, &policy.may_change)?;
+        Ok(Self { always, even_ignored, within, ..of_run })
     }
 
     /// Why a path is a check input of every check; none when it is none.
@@ -177,6 +186,12 @@ impl InputRules {
             return Some(InputKind::Protected);
         }
         convention_of(&String::from_utf8_lossy(path))
+    }
+
+    /// Whether the policy protects a path that is ignored.
+    pub fn protects_ignored(&self, path: &[u8]) -> bool {
+        let as_path = Path::new(OsStr::from_bytes(path));
+        self.even_ignored.is_match(as_path) && !self.may_change(path)
     }
 
     /// The first protected glob that names nothing at the start.
@@ -205,6 +220,13 @@ impl InputRules {
             && !self.always.is_match(path)
             && self.within.as_ref().is_none_or(|within| within.is_match(path))
     }
+}
+
+/// The globs of a policy that protect ignored paths too: all but those that name a file in any folder, which would name
+/// what package managers install.
+pub fn protected_even_ignored(policy: &Policy) -> Vec<String> {
+    let all = policy.protect.iter().chain(&policy.always_protect);
+    all.filter(|glob| !glob.starts_with("**")).take(MAX_GLOBS).cloned().collect()
 }
 
 /// Reads the globs of a key of a namespace's policy.

@@ -5,11 +5,15 @@
 //!   original   with ignored   as left     result
 //!   holds      -              not run     holds
 //!   holds      -              holds       holds; check_inputs_differ
+//!   holds      -              holds with  ignored_inputs_changed; check_inputs_differ
 //!   holds      -              fails       fails
 //!   fails      holds          holds       ignored_inputs_changed
 //!   fails      fails          holds       check_inputs_changed; ignored_inputs_changed beside it
 //!   fails      fails          fails       fails
 //! ```
+//!
+//! Where the original holds, the run as left has no ignored files of the steps. `holds with`: it failed so, and holds with
+//! them.
 
 use super::Exam;
 use crate::domain::manifest::Aspect;
@@ -80,7 +84,7 @@ impl Notes<'_> {
                 facts
             }
             Inputs::OriginalWithIgnored => {
-                let mut facts = listed(IGNORED_INPUTS_CHANGED, self.ignored.clone());
+                let mut facts = facts_of_ignored(self.ignored.clone());
                 facts.extend(listed(DEPENDENCY_CHANGED, self.dependencies.to_vec()));
                 facts
             }
@@ -92,6 +96,18 @@ impl Notes<'_> {
             | Inputs::AtStart => Vec::new(),
         }
     }
+}
+
+/// The facts of a run that has ignored files that steps wrote.
+pub fn facts_of_ignored(paths: Vec<String>) -> Vec<Fact> {
+    listed(IGNORED_INPUTS_CHANGED, paths)
+}
+
+/// Whether the facts of a run say that it has ignored files that steps wrote.
+pub fn names_ignored(facts: &[Fact]) -> bool {
+    let is_named =
+        |fact: &Fact| matches!(fact, Fact::Output { key, .. } if key == IGNORED_INPUTS_CHANGED);
+    facts.iter().any(is_named)
 }
 
 const fn word(aspect: Aspect) -> &'static str {
@@ -168,7 +184,11 @@ pub fn rule<E: Copy>(
     ruling.result = match (original.result, held_with_ignored, failed_as_left) {
         (Ok(()), _, None) => {
             caution(CHECK_INPUTS_DIFFER, CHECK_INPUTS_DIFFER, original);
-            Ok(())
+            let code = IGNORED_INPUTS_CHANGED;
+            match as_left.filter(|run| names_ignored(&run.receipt.facts)) {
+                Some(run) => Err(Failure::OfInputs { code, reason: caution(code, code, run) }),
+                None => Ok(()),
+            }
         }
         (Ok(()), _, Some(error)) | (Err(_), Some(_), Some(error)) => Err(Failure::OfRun(error)),
         (Err(_), Some(run), None) => {
@@ -208,6 +228,16 @@ mod tests {
             value: (*value).to_owned(),
         };
         EvidenceReceipt { facts: facts.iter().map(output).collect(), ..receipt }
+    }
+
+    /// The reason why a check does not hold, and the codes of its cautions.
+    fn said<'r>(ruling: &'r Ruling<&'static str>) -> (&'r str, Vec<&'static str>) {
+        let reason = match &ruling.result {
+            Ok(()) => "",
+            Err(Failure::OfRun(reason)) => reason,
+            Err(Failure::OfInputs { reason, .. }) => reason.as_str(),
+        };
+        (reason, ruling.cautions.iter().map(|(code, _)| *code).collect())
     }
 
     #[test]
@@ -267,14 +297,13 @@ mod tests {
             };
             let with_ignored = with_ignored.and_then(|(receipt, result)| run(result, receipt));
             let ruling = rule(CheckRun { receipt, result }, with_ignored, run(as_left, &plain));
-            let said = match ruling.result {
-                Ok(()) => String::new(),
-                Err(Failure::OfRun(reason)) => reason.to_owned(),
-                Err(Failure::OfInputs { reason, .. }) => reason,
-            };
-            assert_eq!(said, reason);
-            let found: Vec<_> = ruling.cautions.iter().map(|(code, _)| *code).collect();
-            assert_eq!(found, codes, "{reason}");
+            assert_eq!(said(&ruling), (reason, codes));
         }
+        let held = CheckRun { receipt: &original, result: Ok::<(), &str>(()) };
+        let left = |result| Some(CheckRun { receipt: &ignored, result });
+        let codes = vec![CHECK_INPUTS_DIFFER, IGNORED_INPUTS_CHANGED];
+        let expected = ("ignored_inputs_changed: target", codes);
+        assert_eq!(said(&rule(held, None, left(Ok(())))), expected, "only with what steps built");
+        assert_eq!(said(&rule(held, None, left(Err("failed")))), ("failed", vec![]));
     }
 }
