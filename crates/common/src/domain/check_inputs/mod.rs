@@ -157,6 +157,7 @@ impl InputRules {
             protect: globs(PROTECT, protect)?,
             protected: protect.to_vec(),
             may_change: globs(MAY_CHANGE, may_change)?,
+            even_ignored: globs(PROTECT, &even_ignored(protect.iter()))?,
             ..Self::default()
         })
     }
@@ -225,8 +226,11 @@ impl InputRules {
 /// The globs of a policy that protect ignored paths too: all but those that name a file in any folder, which would name
 /// what package managers install.
 pub fn protected_even_ignored(policy: &Policy) -> Vec<String> {
-    let all = policy.protect.iter().chain(&policy.always_protect);
-    all.filter(|glob| !glob.starts_with("**")).take(MAX_GLOBS).cloned().collect()
+    even_ignored(policy.protect.iter().chain(&policy.always_protect))
+}
+
+fn even_ignored<'g>(globs: impl Iterator<Item = &'g String>) -> Vec<String> {
+    globs.filter(|glob| !glob.starts_with("**")).take(MAX_GLOBS).cloned().collect()
 }
 
 /// Reads the globs of a key of a namespace's policy.
