@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::canary::may_be_loaded;
 use surety_common::domain::check_inputs::{
-    Assumed, Exam, InputRules, LikeTests, StartInputs, added_dependencies, ecosystem_of,
-    imported_files, installs, is_installed, is_mixed,
+    Assumed, Exam, InputRules, StartInputs, added_dependencies, ecosystem_of, installs,
+    is_installed, is_mixed,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::receipt::Fact;
@@ -23,9 +23,6 @@ use surety_common::domain::verification::{Observation, Probe};
 
 /// The largest manifest of a package manager that is compared, in bytes.
 const MAX_MANIFEST: u64 = 64 << 20;
-/// The largest added source that is read for what it imports, in bytes, and how many of them.
-const MAX_SOURCE: u64 = 1 << 20;
-const MAX_PRODUCTS: usize = 2_000;
 /// Paths that are named where the workspace changed during a round.
 const MAX_MOVED: usize = 5;
 
@@ -73,8 +70,6 @@ impl Round {
         let asked = self.asked_commands(&facts.imports, lines).await?;
         let inputs = StartInputs::new(&self.setup.rules, &facts.imports, &start.manifest, root)
             .asking(asked);
-        let imported_now = self.imported_now(LikeTests::of(&inputs, &start.manifest, &now)).await?;
-        let inputs = inputs.importing(imported_now);
         let exam = |line: &&str| {
             let mut exam = Exam::of(&inputs, line, &start.manifest, &now);
             exam.add_git(&git);
@@ -104,26 +99,6 @@ impl Round {
             prepare: Vec::new(),
             now: Some(now),
         })
-    }
-
-    /// The sources with the names of tests that a product beside them imports.
-    async fn imported_now(&self, like: LikeTests) -> Result<BTreeSet<String>, ToolError> {
-        let LikeTests { files, products } = like;
-        if files.is_empty() {
-            return Ok(BTreeSet::new());
-        }
-        let folder = Arc::clone(&self.setup.folder);
-        blocking(move || {
-            let workspace = folder.workspace()?;
-            let imported = products.iter().take(MAX_PRODUCTS).flat_map(|path| {
-                let place = RelPath::root().join(OsStr::new(path));
-                // What cannot be read imports nothing.
-                let text = workspace.read(&place, MAX_SOURCE).unwrap_or_default();
-                imported_files(path, &String::from_utf8_lossy(&text))
-            });
-            Ok(imported.filter(|path| files.contains(path)).collect())
-        })
-        .await?
     }
 
     /// Takes the originals, where [`Round::open`] asked for them, and reads the files that are merged with

@@ -97,10 +97,8 @@ impl Exam {
                     (&String::from_utf8_lossy(path), kind),
                     (inputs, start),
                 ) || kind == InputKind::Test
-                    && inputs.is_imported_now(&String::from_utf8_lossy(path))
-                    || kind == InputKind::Test
-                        && is_counterpart(&String::from_utf8_lossy(path), start)
-                        && added_stems().contains(&stem(&String::from_utf8_lossy(path))))
+                    && is_counterpart(&String::from_utf8_lossy(path), start)
+                    && added_stems().contains(&stem(&String::from_utf8_lossy(path))))
             {
                 exam.new.push(difference);
             } else {

@@ -30,7 +30,6 @@ mod json_text;
 mod keys;
 mod keys_back;
 mod language;
-mod like_tests;
 mod line;
 mod linked;
 mod makefile;
@@ -70,7 +69,6 @@ pub use imports::{Imports, imported_files};
 pub use keys::{is_merged, merged, merged_added};
 pub use keys_back::{KeysBack, Now, Paths};
 pub use language::language_of;
-pub use like_tests::LikeTests;
 pub use line::{
     Role, Script, asks_for_output_of, asks_recipes_only, is_product, names as is_named, scripts,
     scripts_in,

@@ -26,8 +26,6 @@ pub struct StartInputs<'s> {
     linked: Linked,
     /// What the recipes do now that a line asks for and that the start has not.
     asked: BTreeMap<String, Vec<String>>,
-    /// Added sources with the names of tests that a product of their own added folder imports.
-    imported_now: BTreeSet<String>,
 }
 
 /// A script of a line that is there at the start, and what is assumed of it.
@@ -50,8 +48,7 @@ impl<'s> StartInputs<'s> {
         root: &'s [u8],
     ) -> Self {
         let linked = Linked::of(rules, imports, start, root);
-        let (asked, imported_now) = (BTreeMap::new(), BTreeSet::new());
-        Self { rules, imports, start, root, linked, asked, imported_now }
+        Self { rules, imports, start, root, linked, asked: BTreeMap::new() }
     }
 
     /// The same with the commands of recipes that lines ask for and that the start has not: what these name is asked
@@ -59,18 +56,6 @@ impl<'s> StartInputs<'s> {
     #[must_use]
     pub fn asking(self, asked: BTreeMap<String, Vec<String>>) -> Self {
         Self { asked, ..self }
-    }
-
-    /// The same with the added sources, of those in [`LikeTests`](super::LikeTests), that a product beside them imports:
-    /// they belong to that product.
-    #[must_use]
-    pub fn importing(self, imported_now: BTreeSet<String>) -> Self {
-        Self { imported_now, ..self }
-    }
-
-    /// Whether a product of its own added folder imports an added source.
-    pub(super) fn is_imported_now(&self, path: &str) -> bool {
-        self.imported_now.contains(path)
     }
 
     /// The commands of recipes that a line asks for and that the start has not.
