@@ -81,7 +81,7 @@ pub fn decide(input: &Evaluation<'_>, allowance: Allowance) -> Result<Judgement,
     let failed = todo_result(input, "system.todo_failed", is_failed);
     let open = todo_result(input, "system.todo_unconverged", is_open);
     let strength = strength_of(input.checks);
-    let mut standings: Vec<Standing> = project_tests(input).into_iter().collect();
+    let mut standings: Vec<Standing> = project_tests(input, strength).into_iter().collect();
     standings.extend(conditions::of_participant(input));
     if input.require_independent {
         standings.push(independent(strength));
@@ -131,8 +131,8 @@ pub fn decide(input: &Evaluation<'_>, allowance: Allowance) -> Result<Judgement,
 }
 
 /// Required where it is there: a driver that names no command is held to the project's own tests.
-/// Where they fail at the start too, they decide nothing: the caution says so, and the strength says who set the checks.
-fn project_tests(input: &Evaluation<'_>) -> Option<Standing> {
+/// Where they fail at the start too, they decide nothing beside a check of another party.
+fn project_tests(input: &Evaluation<'_>, strength: Strength) -> Option<Standing> {
     let result = input.project_tests?.result()?;
     let of_receipt = |own: &[EvidenceReceipt]| {
         own.last().and_then(|last| ProjectTests::of_receipt(last).result()).unwrap_or(result)
@@ -151,7 +151,7 @@ fn project_tests(input: &Evaluation<'_>) -> Option<Standing> {
         && let Some(noted) = conditions::failed_before(input)
     {
         let refuses = input.cautions.refuses(noted.code, standing.owner, noted.only_shown);
-        standing.result.optional = !refuses;
+        standing.result.optional = strength == Strength::Independent && !refuses;
         standing.noted.push(noted);
     }
     Some(standing)

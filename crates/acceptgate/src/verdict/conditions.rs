@@ -143,7 +143,6 @@ mod tests {
     use surety_common::domain::json::parse;
     use surety_common::domain::receipt::{CheckProbe, read_receipt};
     use surety_common::domain::run::InDoubt;
-    use surety_common::domain::verdict::Strength;
     use surety_common::domain::verification::WORKSPACE_DIGEST;
 
     fn checks(owner: &str) -> Vec<AcceptCheck> {
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_failed_before_refuse_nothing_also_where_the_plan_set_every_check() {
+    fn tests_that_failed_before_refuse_only_where_the_plan_set_every_check() {
         let key = PROJECT_TESTS_CHECK;
         let failed = ran(key, 1, Inputs::Original, 1);
         let at_start = |exit_code| ran(key, 1, Inputs::AtStart, exit_code);
@@ -338,15 +337,11 @@ mod tests {
         };
         let default = CautionRules::default();
         let before = [failed.clone(), at_start(1)];
-        for (owner, strength) in [("user", Strength::Independent), ("plan", Strength::SelfChecked)]
-        {
-            let held = judge(owner, &before, default).verdict;
-            assert!(held.accepted && held.strength == strength, "{held:#?}");
-            assert_eq!(held.cautions.len(), 1);
-            assert_eq!(held.cautions[0].code, PROJECT_TESTS_FAILED_BEFORE);
-            let result = held.results.iter().find(|result| result.name == key).unwrap();
-            assert!(result.optional && !result.passed, "it is shown as it is");
-        }
+        let held = judge("user", &before, default);
+        assert!(held.verdict.accepted, "{held:#?}");
+        assert_eq!(codes(&held), [PROJECT_TESTS_FAILED_BEFORE]);
+        let result = held.verdict.results.iter().find(|result| result.name == key).unwrap();
+        assert!(result.optional && !result.passed, "it is shown as it is");
         let not_started = EvidenceReceipt { facts: Vec::new(), ..at_start(1) };
         let lacking = EvidenceReceipt { facts: Vec::new(), ..failed.clone() };
         let facts = vec![ProjectTests::lacks("go")];
@@ -355,6 +350,7 @@ mod tests {
         assert!(without.verdict.accepted, "no machine without the program decides: {without:#?}");
         assert_eq!(codes(&without), [PROJECT_TESTS_FAILED_BEFORE]);
         for (owner, receipts, rules, why) in [
+            ("plan", before.to_vec(), default, "the plan set every check"),
             (
                 "user",
                 before.to_vec(),
@@ -362,12 +358,6 @@ mod tests {
                 "the policy refuses it",
             ),
             ("user", vec![failed.clone(), at_start(0)], default, "they passed at the start"),
-            (
-                "plan",
-                vec![failed.clone(), at_start(0)],
-                default,
-                "they passed, and the plan set every check",
-            ),
             ("user", vec![failed.clone()], default, "it is not known"),
             ("user", vec![failed, not_started], default, "they did not run at the start"),
         ] {

@@ -35,7 +35,7 @@ pub use made::Subject;
 pub use plan::VerifyPlan;
 pub use report::as_text;
 pub use round::{Judged, Traces, judge, resolve};
-pub use scene::{DEFAULT_BASE, Kept, Scene, StartFrom};
+pub use scene::{DEFAULT_BASE, Kept, Scene, StartFrom, is_protected, rules};
 pub use signed::Signed;
 pub use still::{Comparison, compare};
 pub use still_run::of_run;

@@ -36,6 +36,11 @@ pub(super) enum IgnoredAsLeft {
     Installed,
 }
 
+/// Whether a check holds with the original check inputs and ignored files of the steps, which its receipt names.
+pub(super) fn holds_with_ignored(so_far: &[(Inputs, bool)]) -> bool {
+    so_far.contains(&(Inputs::OriginalWithIgnored, true))
+}
+
 /// What the view of one command is made for.
 #[derive(Debug, Clone)]
 pub(super) struct ViewOrder {
@@ -62,14 +67,16 @@ pub(super) struct ViewOrder {
 impl ViewOrder {
     /// The view of a probe that runs a command, after runs with these inputs and results.
     ///
-    /// A check that holds with the original check inputs needs no ignored file of the steps. On the workspace as
-    /// they left it, it gets them only where it does not hold without them.
+    /// On the workspace as steps left it, a check with original check inputs gets their ignored files only where it
+    /// does not hold without them, or where a run before it named them and held.
     pub(super) fn after(probe: &Probe, inputs: Inputs, so_far: &[(Inputs, bool)]) -> Self {
-        let is_second = so_far.iter().any(|(inputs, _)| *inputs == Inputs::AsLeft);
-        let ignored = match so_far.contains(&(Inputs::Original, true)) {
-            false => IgnoredAsLeft::All,
-            true if is_second => IgnoredAsLeft::AllAndNamed,
-            true => IgnoredAsLeft::Installed,
+        let ran = |wanted| so_far.iter().any(|(inputs, _)| *inputs == wanted);
+        let ignored = if !ran(Inputs::Original) || holds_with_ignored(so_far) {
+            IgnoredAsLeft::All
+        } else if ran(Inputs::AsLeft) {
+            IgnoredAsLeft::AllAndNamed
+        } else {
+            IgnoredAsLeft::Installed
         };
         Self { ignored, ..Self::of(probe, inputs) }
     }

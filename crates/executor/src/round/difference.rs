@@ -20,8 +20,6 @@ use surety_common::domain::manifest::{Content, Entry, Kind, Manifest, changes, d
 const MAX_FILE: u64 = 512 << 10;
 /// The largest difference, in bytes.
 const MAX_TEXT: usize = 1 << 20;
-/// Paths that the reason names why nothing can be approved.
-const MAX_NAMED: usize = 20;
 /// The longest time to look for the shortest difference of one file; it is correct in any case.
 const SEARCH: Duration = Duration::from_secs(2);
 
@@ -43,7 +41,7 @@ struct Shown {
 
 impl Round {
     /// What the run did to check inputs, with the digest of the workspace; none where the round compared
-    /// nothing. `with_ignored` shows the ignored files that steps wrote as well.
+    /// nothing. `with_ignored` lists the ignored files that steps wrote as well.
     ///
     /// # Errors
     /// The workspace cannot be opened.
@@ -69,7 +67,7 @@ impl Round {
                 shown.file(&path, &why, old, new);
             }
             if with_ignored {
-                shown.ignored(&workspace, &start.manifest, now);
+                shown.ignored(&start.manifest, now);
             }
             let (text, not_shown) = shown.finish();
             let facts = Difference::facts(&digest(now), text.as_bytes(), &not_shown);
@@ -152,34 +150,27 @@ impl Shown {
         }
     }
 
-    /// Ignored files are compared by what the operating system says about them. What they were at the start is not
-    /// known, so each is shown whole as it is now.
-    fn ignored(&mut self, workspace: &Workspace, start: &Manifest, now: &Manifest) {
+    /// Ignored files are compared by what the operating system says about them, so their content is not there to
+    /// be shown.
+    fn ignored(&mut self, start: &Manifest, now: &Manifest) {
         let mut all = blake3::Hasher::new();
-        let written: Vec<&Entry> = changes(start, now)
-            .filter(|change| change.is_ignored())
-            .filter_map(|change| change.after.filter(|after| after.kind != Kind::Folder))
-            .collect();
-        for Entry { path, size, stamp, .. } in written.iter().copied() {
+        let mut lines = Vec::new();
+        for change in changes(start, now).filter(|change| change.is_ignored()) {
+            let Some(after) = change.after.filter(|after| after.kind != Kind::Folder) else {
+                continue;
+            };
+            let Entry { path, size, stamp, .. } = after;
             all.update(&(path.len() as u64).to_be_bytes());
             all.update(path);
             all.update(&size.to_be_bytes());
             all.update(&stamp.modified_ns.to_be_bytes());
             all.update(&stamp.changed_ns.to_be_bytes());
             all.update(&stamp.inode.to_be_bytes());
+            lines.push(format!("  {} ({size} bytes)", visible_path(path)));
         }
         let digest = all.finalize().to_hex();
-        self.line(&format!(
-            "{} ignored files that steps wrote, as they are now; together {digest}:",
-            written.len()
-        ));
-        for entry in written {
-            // What is cut off need not be read.
-            if self.text.len() > MAX_TEXT {
-                return;
-            }
-            self.file(&entry.path, "ignored", Side::Absent, ignored_side(workspace, entry));
-        }
+        self.line(&format!("ignored files that steps wrote, by name only; together {digest}:"));
+        lines.iter().for_each(|line| self.line(line));
     }
 
     fn line(&mut self, line: &str) {
@@ -197,11 +188,6 @@ impl Shown {
             self.text.truncate(end);
             self.line("\n... cut off here");
             self.hidden.push(format!("the difference is larger than {MAX_TEXT} bytes"));
-        }
-        if self.hidden.len() > MAX_NAMED {
-            let more = self.hidden.len() - MAX_NAMED;
-            self.hidden.truncate(MAX_NAMED);
-            self.hidden.push(format!("and {more} more"));
         }
         (self.text, self.hidden.join(", "))
     }
@@ -230,23 +216,6 @@ fn new_side(workspace: &Workspace, entry: Option<&Entry>) -> Side {
                 Ok(text) if *blake3::hash(&text).as_bytes() == known.blake3 => {
                     text_side(entry.mode, &text)
                 }
-                Ok(_) => Side::Hidden("changed while it was read".to_owned()),
-                Err(error) => Side::Hidden(format!("could not be read: {error}")),
-            }
-        }
-        (_, _) => Side::Hidden("is no regular file".to_owned()),
-    }
-}
-
-/// An ignored file, of which a snapshot has no digest.
-fn ignored_side(workspace: &Workspace, entry: &Entry) -> Side {
-    match (entry.kind, &entry.content) {
-        (Kind::Link, Content::Target(target)) => link(target),
-        (Kind::File, _) if entry.size > MAX_FILE => too_large(),
-        (Kind::File, _) => {
-            let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
-            match workspace.read(&path, MAX_FILE) {
-                Ok(text) if text.len() as u64 == entry.size => text_side(entry.mode, &text),
                 Ok(_) => Side::Hidden("changed while it was read".to_owned()),
                 Err(error) => Side::Hidden(format!("could not be read: {error}")),
             }

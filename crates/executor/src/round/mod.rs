@@ -49,7 +49,7 @@ pub use additions::Additions;
 pub use compare::{Start, counted};
 pub use ended::{Ended, rules_text};
 pub use opening::lines_with_originals;
-pub use originals::Originals;
+pub use originals::{MAX_FILE as MAX_ORIGINAL, Originals};
 pub use record::{EndedCall, Place, call_of, observing, receipt};
 pub use start_facts::{Reading, StartFacts};
 pub use view_folder::sweep_views;
@@ -59,7 +59,7 @@ use crate::tool::{
     Environment, Folder, RunSecrets, RunServers, Sandbox, ToolContext, ToolError, ToolOutcome,
     WriteScope,
 };
-use additions::ViewOrder;
+use additions::{ViewOrder, holds_with_ignored};
 use canary_memory::{Memory, base_of};
 use opening::{Given, Opening, line_with_originals};
 use preparation::Preparation;
@@ -143,8 +143,9 @@ impl Round {
     ///
     /// A check of a user or an operator runs with the original check inputs. Where that fails, it runs with
     /// the ignored files of the steps as well; where steps changed check inputs, also on the workspace as
-    /// they left it, at first without these files where it holds without them. A check that holds then runs with failing tests, where its canary is due, and with the
-    /// workspace of the start, where its test files spell more tests than ran.
+    /// they left it, at first without these files where no run has held with them. A check that holds then runs
+    /// with failing tests, where its canary is due, and with the workspace of the start, where its test files spell
+    /// more tests than ran.
     pub fn next_inputs(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
         let next = self.next_run(probe, so_far);
         next.or_else(|| {
@@ -175,15 +176,14 @@ impl Round {
         as_left.then_some(Inputs::AsLeft).or_else(|| self.next_at_start(probe, so_far))
     }
 
-    /// Whether a check that holds with the original check inputs failed on the workspace as steps left it, which had
-    /// no ignored files of theirs. Then it runs with these as well.
+    /// Whether a check failed on the workspace as steps left it, which had no ignored files of theirs. Then it runs
+    /// with these as well.
     fn needs_ignored(&self, so_far: &[(Inputs, bool)]) -> bool {
-        let held = so_far.contains(&(Inputs::Original, true));
         let mut as_left = so_far.iter().filter(|(inputs, _)| *inputs == Inputs::AsLeft);
         let failed_once = as_left.next().is_some_and(|(_, held)| !held) && as_left.next().is_none();
         let (_, installed) = self.installed();
         let more = |opening: &Opening| opening.ignored.iter().any(|path| !installed.contains(path));
-        held && failed_once && self.opening().is_ok_and(more)
+        failed_once && !holds_with_ignored(so_far) && self.opening().is_ok_and(more)
     }
 
     /// The project's own tests that fail run on the workspace of the start as well.

@@ -101,7 +101,7 @@ impl Round {
                     clear_way(opening, path, &mut view);
                     view.replace.insert(path.to_owned(), from);
                 }
-                None if language_of(&path.to_string_lossy()).is_none() => {}
+                None if !change.is_ignored() && language_of(&path.to_string_lossy()).is_none() => {}
                 None => {
                     let message =
                         format!("the content of {} at the start was not kept", path.display());
@@ -190,7 +190,7 @@ fn write_merged(own: &Path, to: &Path, text: &str) -> io::Result<()> {
     fs::set_permissions(to, fs::metadata(own)?.permissions())
 }
 
-/// Adds the originals of an exam. One that was not kept stays as it is.
+/// Adds the originals of an exam. One that was not kept stays as it is, or is left out where it is ignored.
 fn restore(
     exam: &Exam,
     opening: &Opening,
@@ -211,7 +211,13 @@ fn restore(
             };
             written.map_err(|error| ToolError::io(folder.display(), &error))?
         };
-        let Some(from) = from else { continue };
+        let Some(from) = from else {
+            let entry = opening.now.as_ref().and_then(|now| now.get(&difference.path));
+            if entry.is_some_and(|entry| entry.ignored) {
+                changes.remove.insert(path.to_owned());
+            }
+            continue;
+        };
         clear_way(opening, path, changes);
         changes.replace.insert(path.to_owned(), from);
     }

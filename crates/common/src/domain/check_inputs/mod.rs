@@ -90,12 +90,25 @@ use super::problem::{Code, Problem};
 use super::run::Policy;
 use super::scope::glob_set;
 use globset::GlobSet;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The most globs that one key of a policy may have.
 const MAX_GLOBS: usize = 100;
+/// Folders of what tools make, besides those of package managers.
+const MADE: &[&str] = &[
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".cache",
+    ".vite",
+    "target",
+    "dist",
+    "build",
+    "coverage",
+];
 /// The policy key with further check inputs.
 pub const PROTECT: &str = "protect";
 /// The policy key with what is no check input.
@@ -142,6 +155,8 @@ pub struct InputRules {
     always: GlobSet,
     /// Globs of both that protect ignored paths too.
     even_ignored: GlobSet,
+    /// Those of them that spell a path.
+    spelled: BTreeSet<String>,
     within: Option<GlobSet>,
 }
 
@@ -151,11 +166,13 @@ impl InputRules {
     /// # Errors
     /// `type_mismatch`, naming the key and the glob that does not read.
     pub fn new(protect: &[String], may_change: &[String]) -> Result<Self, Problem> {
+        let ignored = even_ignored(protect.iter());
         Ok(Self {
             protect: globs(PROTECT, protect)?,
             protected: protect.to_vec(),
             may_change: globs(MAY_CHANGE, may_change)?,
-            even_ignored: globs(PROTECT, &even_ignored(protect.iter()))?,
+            even_ignored: globs(PROTECT, &ignored)?,
+            spelled: spelled(&ignored),
             ..Self::default()
         })
     }
@@ -170,9 +187,10 @@ impl InputRules {
             within => Some(globs("may_change_within", within)?),
         };
         let always = globs("always_protect", &policy.always_protect)?;
-        let even_ignored = globs(PROTECT, &protected_even_ignored(policy))?;
+        let ignored = protected_even_ignored(policy);
+        let (even_ignored, spelled) = (globs(PROTECT, &ignored)?, spelled(&ignored));
         let of_run = Self::new(&policy.protect, &policy.may_change)?;
-        Ok(Self { always, even_ignored, within, ..of_run })
+        Ok(Self { always, even_ignored, spelled, within, ..of_run })
     }
 
     /// Why a path is a check input of every check; none when it is none.
@@ -187,10 +205,16 @@ impl InputRules {
         convention_of(&String::from_utf8_lossy(path))
     }
 
-    /// Whether the policy protects a path that is ignored.
+    /// Whether the policy protects a path that is ignored. What tools make and install is protected only where a glob
+    /// spells it.
     pub fn protects_ignored(&self, path: &[u8]) -> bool {
         let as_path = Path::new(OsStr::from_bytes(path));
-        self.even_ignored.is_match(as_path) && !self.may_change(path)
+        if !self.even_ignored.is_match(as_path) || self.may_change(path) {
+            return false;
+        }
+        let text = String::from_utf8_lossy(path);
+        let is_made = text.split('/').any(|part| MADE.contains(&part)) || is_installed(&text);
+        !is_made || self.spelled.contains(text.as_ref())
     }
 
     /// The first protected glob that names nothing at the start.
@@ -221,14 +245,25 @@ impl InputRules {
     }
 }
 
-/// The globs of a policy that protect ignored paths too: all but those that name a file in any folder, which would name
-/// what package managers install.
+/// The globs of a policy that protect ignored paths too: those whose last part names a file. Others, and those that name a
+/// file in any folder, would name what tools make and install.
 pub fn protected_even_ignored(policy: &Policy) -> Vec<String> {
     even_ignored(policy.protect.iter().chain(&policy.always_protect))
 }
 
 fn even_ignored<'g>(globs: impl Iterator<Item = &'g String>) -> Vec<String> {
-    globs.filter(|glob| !glob.starts_with("**")).take(MAX_GLOBS).cloned().collect()
+    let names_file = |glob: &&String| {
+        let last = glob.rsplit('/').next().unwrap_or_default();
+        !glob.starts_with("**") && !matches!(last, "" | "**")
+    };
+    globs.filter(names_file).take(MAX_GLOBS).cloned().collect()
+}
+
+/// The paths that globs spell.
+fn spelled(globs: &[String]) -> BTreeSet<String> {
+    let is_path = |glob: &&String| !glob.contains(['*', '?', '[', '{', '\\']);
+    let path = |glob: &String| glob.strip_prefix("./").unwrap_or(glob).to_owned();
+    globs.iter().filter(is_path).map(path).collect()
 }
 
 /// Reads the globs of a key of a namespace's policy.

@@ -8,12 +8,13 @@
 //!   holds      -              holds with  ignored_inputs_changed; check_inputs_differ
 //!   holds      -              fails       fails
 //!   fails      holds          holds       ignored_inputs_changed
-//!   fails      fails          holds       check_inputs_changed; ignored_inputs_changed beside it
+//!   fails      fails          holds       check_inputs_changed
+//!   fails      fails          holds with  check_inputs_changed; ignored_inputs_changed
 //!   fails      fails          fails       fails
 //! ```
 //!
-//! Where the original holds, the run as left has no ignored files of the steps. `holds with`: it failed so, and holds with
-//! them.
+//! The run as left has no ignored files of the steps where no earlier run holds with them. `holds with`: it failed so, and
+//! holds with them.
 
 use super::Exam;
 use crate::domain::manifest::Aspect;
@@ -201,10 +202,7 @@ pub fn rule<E: Copy>(
         (Err(_), None, _) if held_as_left => {
             let code = CHECK_INPUTS_CHANGED;
             let reason = caution(code, CHECK_INPUTS_DIFFER, original);
-            // The run that holds had the ignored files of the steps, too.
-            let installs =
-                |run: &CheckRun<'_, E>| run.receipt.outputs(DEPENDENCY_CHANGED).next().is_some();
-            if let Some(run) = with_ignored.filter(|run| !installs(run)) {
+            if let Some(run) = as_left.filter(|run| names_ignored(&run.receipt.facts)) {
                 caution(IGNORED_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED, run);
             }
             Err(Failure::OfInputs { code, reason })
@@ -268,7 +266,7 @@ mod tests {
                 Some((&ignored, fails)),
                 holds,
                 "check_inputs_changed: changed t (test)",
-                vec![CHECK_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED],
+                vec![CHECK_INPUTS_CHANGED],
             ),
             (
                 Err("o"),
@@ -305,5 +303,10 @@ mod tests {
         let expected = ("ignored_inputs_changed: target", codes);
         assert_eq!(said(&rule(held, None, left(Ok(())))), expected, "only with what steps built");
         assert_eq!(said(&rule(held, None, left(Err("failed")))), ("failed", vec![]));
+        let failed = CheckRun { receipt: &original, result: Err("o") };
+        let with_ignored = Some(CheckRun { receipt: &ignored, result: Err("failed") });
+        let codes = vec![CHECK_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED];
+        let expected = ("check_inputs_changed: changed t (test)", codes);
+        assert_eq!(said(&rule(failed, with_ignored, left(Ok(())))), expected);
     }
 }

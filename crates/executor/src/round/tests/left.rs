@@ -65,19 +65,29 @@ async fn an_added_test_has_what_an_added_dependency_installed() {
 }
 
 #[tokio::test]
-async fn ignored_files_of_steps_are_shown_whole_or_nothing_can_be_approved() {
-    let case = tests();
-    case.put("build/app.sh", "echo built\n");
-    let probe = command("sh build/app.sh", Owner::User);
+async fn a_changed_test_can_be_approved_beside_binary_caches_that_decide_nothing() {
+    let files = [
+        (".gitignore", "build\n"),
+        ("tests/all.sh", ALL),
+        ("tests/t_a.sh", "grep -q wrong product.txt\n"),
+        ("product.txt", "right\n"),
+    ];
+    let case = Case::new(&files).begin(LINE);
+    case.put("tests/t_a.sh", "grep -q right product.txt\n");
+    case.put("build/app", "\u{7f}ELF\0\0forged\n");
+    let (reason, cautions) = case.check(LINE).await;
+    assert_eq!(reason, "check_inputs_changed: changed tests/t_a.sh (test)");
+    assert_eq!(cautions, ["check_inputs_changed"]);
+    let probe = command(LINE, Owner::User);
     let round = case.round(std::slice::from_ref(&probe)).await;
-    let shown = round.difference(Arc::default(), true).await.unwrap().unwrap();
+    let (_, originals) = case.before.as_ref().unwrap();
+    let shown = round.difference(Arc::clone(originals), true).await.unwrap().unwrap();
     let text = String::from_utf8(shown.output).unwrap();
     assert!(shown.success, "{}", shown.summary);
-    assert!(text.contains("build/app.sh (ignored)") && text.contains("+echo built"), "{text}");
-    fs::write(case.root.join("build/app"), b"\x7fELF\0\0").unwrap();
-    let round = case.round(std::slice::from_ref(&probe)).await;
-    let shown = round.difference(Arc::default(), true).await.unwrap().unwrap();
-    assert!(!shown.success && shown.summary.contains("build/app is binary"), "{}", shown.summary);
+    assert!(text.contains("+grep -q right") && text.contains("build/app (13 bytes)"), "{text}");
+    case.put("tests/t_a.sh", "grep -q forged build/app\n");
+    let (_, cautions) = case.check(LINE).await;
+    assert_eq!(cautions, ["check_inputs_changed", "ignored_inputs_changed"]);
 }
 
 #[tokio::test]
