@@ -179,7 +179,7 @@ impl Scene {
             }
         };
         let start = started.map_err(|error| failed(&error))?;
-        if let StartFrom::Revision(revision) = from {
+        if let (StartFrom::Revision(revision), Some(opened)) = (from, opened) {
             self.add_protected(revision, &start, rules.clone(), opened).await?;
         }
         let root = self.workspace.root().to_owned();
@@ -203,32 +203,27 @@ impl Scene {
         Ok(Start { facts: Arc::new(facts), originals: Arc::new(originals), ..start })
     }
 
-    /// Adds the ignored files that the policy protects to the files of a revision, as they were kept at an opening,
-    /// or as they are.
+    /// Adds the ignored files that the policy protects to the files of a revision, as they were kept at an opening.
     async fn add_protected(
         &self,
         revision: &Arc<Revision>,
         start: &Start,
         rules: InputRules,
-        opened: Option<Arc<Kept>>,
+        opened: Arc<Kept>,
     ) -> Result<(), Failure> {
-        let (workspace, cancel) = (Arc::clone(&self.workspace), self.cancel.clone());
         let (revision, manifest) = (Arc::clone(revision), Arc::clone(&start.manifest));
+        let cancel = self.cancel.clone();
         let adding = spawn_blocking(move || {
             let check =
                 || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
             let is_kept = |entry: &Entry| {
-                let before = opened.as_ref().map(|opened| opened.manifest.get(&entry.path));
-                before.is_none_or(|before| before.is_some_and(|it| it.content == entry.content))
+                opened.manifest.get(&entry.path).is_some_and(|it| it.content == entry.content)
             };
             let which = |entry: &Entry| is_protected(&rules, entry) && is_kept(entry);
             if !manifest.entries().iter().any(which) {
                 return Ok(());
             }
-            let from = match &opened {
-                Some(opened) => Arc::new(Workspace::open(&opened.folder)?),
-                None => workspace,
-            };
+            let from = Workspace::open(&opened.folder)?;
             keep(&from, &manifest, revision.files(), (&which, u64::MAX), &check)
         });
         adding.await.map_err(defect)?.map_err(|error| failed(&error))
