@@ -299,6 +299,7 @@ fn judge(bundle: &EvidenceBundle, answers: &BTreeMap<usize, Answer>) -> Result<J
         verify_chain(&evidence.receipts).map_err(|error| invalid(error.to_string()))?;
     }
     check_end(&evidence.receipts, &run.execution)?;
+    check_plan(run)?;
     let nothing = Plan::default();
     let plan = run.plan.as_deref().unwrap_or(&nothing);
     let todos = run.execution.todos.counted(&plan.todos, run.execution.plan_revision);
@@ -368,6 +369,19 @@ fn check_end(receipts: &[EvidenceReceipt], execution: &Execution) -> Result<(), 
         )));
     }
     Ok(())
+}
+
+/// The verdict names the plan by its digest, so what is judged must be the plan that has it.
+fn check_plan(run: &RunRecord) -> Result<(), Fault> {
+    let Some(plan) = &run.plan else { return Ok(()) };
+    let digest = plan.digest();
+    if digest == run.plan_digest {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "plan.body: revision {} has the digest {digest}, and its row says {}; restore the row, then resume the run",
+        run.execution.plan_revision, run.plan_digest
+    )))
 }
 
 fn move_run(draft: &mut Draft, bundle: &EvidenceBundle, decided: Decided) -> Result<(), Refusal> {

@@ -5,6 +5,7 @@ use surety_common::domain::caution::CAUTIONS;
 use surety_common::domain::check::{
     AcceptCheck, CheckKind, FileType, Reason, changed_paths, check_key,
 };
+use surety_common::domain::check_inputs::reads_and_runs;
 use surety_common::domain::receipt::{EvidenceReceipt, exit_code};
 use surety_common::domain::toolchain::FORGE_TARGET;
 use surety_common::domain::verdict::{CheckResult, Verdict};
@@ -16,6 +17,10 @@ use surety_common::domain::verification::{
 const LONGEST_TEXT: usize = 120;
 /// The most sentences; a reader repairs these first.
 const MOST: usize = 20;
+
+const CHECK_INPUTS_CHANGED: &str = "check_inputs_changed";
+/// What helps where one part of a line reads what another part starts.
+const APART: &str = "its line reads files and runs tests: give each part of it a check of its own";
 
 /// The required results that failed, each with its check where it is one of the plan.
 fn failed<'a>(
@@ -84,7 +89,11 @@ fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> St
         );
     }
     if let Some(needed) = of_caution(reason) {
-        return needed;
+        let is_of_inputs = reason.starts_with(CHECK_INPUTS_CHANGED);
+        return match is_of_inputs && reads_and_runs(&check.target) {
+            true => format!("{needed}; {APART}"),
+            false => needed,
+        };
     }
     let Some(known) = Reason::ALL.iter().find(|known| known.as_str() == reason) else {
         return match (&check.kind, reason) {
@@ -165,7 +174,7 @@ fn of_prepare(reason: &str) -> Option<String> {
 fn of_caution(reason: &str) -> Option<String> {
     let (code, detail) = reason.split_once(':').unwrap_or((reason, ""));
     let needed = match code {
-        "check_inputs_changed" => {
+        CHECK_INPUTS_CHANGED => {
             "to hold with the tests, fixtures and configuration of the start, or policy.may_change to allow the changed \
              files"
         }
@@ -259,6 +268,7 @@ mod tests {
             cautions: Vec::new(),
             approvals: Vec::new(),
             workspace_digest: String::new(),
+            sandbox: String::new(),
             repository: None,
         }
     }
@@ -317,6 +327,25 @@ mod tests {
              the changed files (changed test_a.py (test)). \
              style needs the verdict to have no caution thin_check: it cannot fail, which policy.refuse_on names."
         );
+    }
+
+    #[test]
+    fn a_line_that_reads_a_changed_test_and_runs_tests_is_told_to_be_split() {
+        for (line, is_told) in [
+            ("grep -q 'def test_median' tests/test_stats.py && python3 -m unittest", true),
+            ("test ! -d tests/legacy && make test", true),
+            ("cargo fmt --check && cargo test", true),
+            ("make lint && make test", false),
+            ("grep -q one tests/a.py && grep -q two tests/b.py", false),
+            ("make test", false),
+        ] {
+            let text = format!(r#"[{{"id": "c", "kind": "command_success", "target": "{line}"}}]"#);
+            let value = parse(&text).unwrap().value;
+            let (checks, _) = read_checks(&value, "verify", Author::Submitter).unwrap();
+            let verdict = refused(&[("c", "check_inputs_changed: changed tests/a.py (test)")]);
+            let said = remedies(&verdict, &checks, &[]);
+            assert_eq!(said.contains(APART), is_told, "{line}: {said}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ use surety_common::domain::verdict::{CheckResult, Strength, Verdict};
 use surety_common::domain::verification::{
     PREPARE_FAILED, PROJECT_TESTS_CHECK, ProjectTests, WORKSPACE_CHANGED, WORKSPACE_CHECK,
     WORKSPACE_UNKNOWN, hosts_refused, is_commanded, is_probed, not_started, probed, probed_first,
-    workspace_digest,
+    weakest_sandbox, workspace_digest,
 };
 
 mod canary;
@@ -118,6 +118,10 @@ pub fn decide(input: &Evaluation<'_>, allowance: Allowance) -> Result<Judgement,
         workspace_digest: input
             .round
             .map(|round| workspace_digest(input.receipts, round))
+            .unwrap_or_default(),
+        sandbox: input
+            .round
+            .map(|round| weakest_sandbox(input.receipts, round))
             .unwrap_or_default(),
         approvals,
         // Only a stored run has one: the gate adds it.

@@ -290,6 +290,9 @@ pub fn verdict(verdict: &v1::Verdict) -> String {
     if !verdict.workspace_digest.is_empty() {
         push_inline(&mut text, &format!("\n  digest {}", one_line(&verdict.workspace_digest)));
     }
+    if !verdict.sandbox.is_empty() {
+        push_inline(&mut text, &format!("\n  sandbox {}", one_line(&verdict.sandbox)));
+    }
     if let Some(outcome) = &verdict.repository {
         push_inline(&mut text, &repository::outcome(outcome));
     }

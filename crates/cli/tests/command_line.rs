@@ -161,6 +161,19 @@ fn a_plan_with_a_cycle_is_refused_without_a_service() {
 }
 
 #[test]
+fn a_program_of_a_check_that_this_machine_lacks_is_named_and_refuses_nothing() {
+    let place = Place::new();
+    let plan = "title: t\nsteps: [{id: a, description: x}]\n\
+                verify: [{kind: command_success, target: no-such-program-x run}, sh test.sh]\n";
+    let file = place.file("plan.yaml", plan);
+    let answer = place.run(&["plan", "check", file.to_str().expect("a path")]);
+    answer.says(
+        0,
+        &["verify[0] names the program \"no-such-program-x\", which this machine has not"],
+    );
+}
+
+#[test]
 fn a_good_plan_is_shown_as_it_is_read_also_from_standard_input() {
     let place = Place::new();
     let mut command = place.command(&["plan", "check", "-", "--json"]);

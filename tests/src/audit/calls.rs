@@ -87,7 +87,8 @@ impl Calls {
             }
             let reads = self.reads(&receipt.name) || is_of_server(receipt);
             let observations = reads || receipt.name == LOOK;
-            let acted = acted(receipt) || !(observations || refused(receipt));
+            let acted =
+                acted(receipt) && !is_compared(receipt) || !(observations || refused(receipt));
             ensure!(!acted, "{} had an effect before its intent was stored", receipt.name);
             return Ok(());
         };
@@ -143,6 +144,14 @@ fn answers_plan(receipt: &EvidenceReceipt) -> bool {
     receipt.source == EvidenceSource::Approval
         && receipt.name == PLAN_RESOLVED
         && receipt.step_id.is_empty()
+}
+
+/// Whether a receipt is of the runner's comparison with the start of the run, whose files no call of it wrote.
+fn is_compared(receipt: &EvidenceReceipt) -> bool {
+    receipt.name == LOOK
+        && receipt.source == EvidenceSource::Probe
+        && receipt.step_id.is_empty()
+        && receipt.probe_of.is_none()
 }
 
 /// Whether an effect is known.

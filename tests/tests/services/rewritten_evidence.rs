@@ -169,3 +169,35 @@ async fn another_call_than_was_asked_cannot_be_approved() -> Result<()> {
     ensure!(reason == Some(v1::StopReason::Accepted), "{ended:#?}");
     deployment.finish().await
 }
+
+#[tokio::test]
+async fn the_gate_gives_no_verdict_on_a_plan_that_is_not_the_one_of_its_digest_although_nothing_is_signed()
+-> Result<()> {
+    let deployment = Deployment::start().await?;
+    let pool = deployment.database.pool().await?;
+    let (run, wait) = asking(&deployment).await?;
+    let other =
+        "update plan set body = replace(body::text, 'step a', 'step z')::json where run_id = $1";
+    rewrite(&pool, other, &run.id).await?;
+    deployment.runs()?.resolve_confirmation(approval(&wait)).await?;
+    let on_operator = |run: &v1::Run| {
+        let blocked = run.blocked.as_ref();
+        run.terminal.is_some()
+            || blocked.is_some_and(|it| it.waiting_on() == v1::WaitingOn::Operator)
+    };
+    let paused = deployment.wait_for(&run.id, "refused by the gate", on_operator).await?;
+    let why = paused.blocked.as_ref().context("a wait for the operator")?;
+    let names = ["receipts_invalid", "plan.body"];
+    ensure!(names.iter().all(|name| why.unblocks.contains(name)), "{why:#?}");
+    ensure!(paused.verdict.is_none(), "{paused:#?}");
+
+    let restored =
+        "update plan set body = replace(body::text, 'step z', 'step a')::json where run_id = $1";
+    rewrite(&pool, restored, &run.id).await?;
+    let resume = v1::ResumeRunRequest { run_id: run.id.clone(), ..Default::default() };
+    deployment.runs()?.resume_run(resume).await?;
+    let ended = deployment.wait_for_end(&run.id).await?;
+    let reason = ended.terminal.as_ref().map(v1::Terminal::stop_reason);
+    ensure!(reason == Some(v1::StopReason::Accepted), "{ended:#?}");
+    deployment.finish().await
+}

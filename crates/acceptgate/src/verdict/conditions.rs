@@ -271,6 +271,7 @@ mod tests {
         {
             let judge = |rules| judged(&checks("user"), &[at(level)], (Some(1), None), rules);
             let shown = judge(CautionRules::default());
+            assert_eq!(shown.verdict.sandbox, level, "the verdict names it, whatever it refuses");
             assert!(shown.verdict.accepted, "{level}");
             assert_eq!(codes(&shown).contains(&SANDBOX_PARTIAL), expected, "{level}");
             let named = judge(CautionRules { refuse_on: &partial, ..CautionRules::default() });

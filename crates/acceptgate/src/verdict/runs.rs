@@ -46,7 +46,13 @@ pub(super) fn original(input: &Evaluation<'_>, key: &str) -> Vec<EvidenceReceipt
 }
 
 fn of_run(input: &Evaluation<'_>, key: &str, inputs: Inputs) -> Vec<EvidenceReceipt> {
-    input.round.map_or_else(Vec::new, |round| probed_with(input.receipts, round, key, inputs))
+    let mut own =
+        input.round.map_or_else(Vec::new, |round| probed_with(input.receipts, round, key, inputs));
+    // As left it may run once more, with the ignored files of the steps.
+    if inputs == Inputs::AsLeft {
+        own.drain(..own.len().saturating_sub(1));
+    }
+    own
 }
 
 /// The caution about check inputs that the command of a check wrote itself, where it does not write them with the code

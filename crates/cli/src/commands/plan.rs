@@ -3,19 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use surety_common::domain::check::Author;
+use surety_common::domain::check::{Author, CheckKind};
 use surety_common::domain::check_inputs::{InputRules, assumptions};
 use surety_common::domain::json::Value;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan as PlanData;
 use surety_common::domain::problem::{Problem, Warning};
+use surety_executor::tool::{Environment, missing_program};
 use surety_planner::plan::parse_plan;
 use surety_planner::read_policy;
 
 use super::replan::Submit;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
-use crate::output::Output;
+use crate::output::{Output, note};
 use crate::plan_file::{folder_of, read_plan_file, read_text};
 use crate::text::{count, one_line, warning_line};
 use crate::wire_json::{object, text};
@@ -64,6 +65,7 @@ impl Plan {
                 let policy = read_policy(plan_file.policy.unwrap_or_default())?;
                 let rules = InputRules::new(&policy.protect, &policy.may_change)?;
                 warnings.extend(assumptions(&plan.verify, &rules));
+                note_missing_programs(&plan);
                 output.either(&accepted(&plan, &warnings), || accepted_text(&plan, &warnings))?;
                 Ok(Exit::Done)
             }
@@ -73,6 +75,25 @@ impl Plan {
                 }
                 Err(problem.into())
             }
+        }
+    }
+}
+
+/// Names the programs of checks, and of checks of steps, that this machine has not: the executor may be another one.
+fn note_missing_programs(plan: &PlanData) {
+    let environment = Environment::of_process();
+    let of_plan = plan.verify.iter().enumerate().map(|(at, it)| (format!("verify[{at}]"), it));
+    let of_steps = plan.steps.iter().enumerate().flat_map(|(step, it)| {
+        let place = move |at: usize| format!("steps[{step}].verify[{at}]");
+        it.verify.iter().enumerate().map(move |(at, check)| (place(at), check))
+    });
+    let commands = of_plan.chain(of_steps);
+    for (place, check) in commands.filter(|(_, check)| check.kind == CheckKind::CommandSuccess) {
+        // A path is one of the workspace, which is not known here.
+        if let Some(program) = missing_program(&check.target, &environment, |_| true) {
+            note(&format!(
+                "surety: {place} names the program {program:?}, which this machine has not; executors need it"
+            ));
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::text::warning_line;
 use crate::verify::{
     Caution, DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, Ran, Recorded, Scene, Signed, StartFrom,
     Subject, Traces, VerdictFile, VerifyPlan, as_left, as_text, ask, beside_at, check_programs,
-    compare, default_verdict_file, judge, of_run, origin_of, real, resolve, text_at,
+    compare, default_verdict_file, is_executable, judge, of_run, origin_of, real, resolve, text_at,
 };
 
 /// Verifies a workspace, without a service.
@@ -181,7 +181,8 @@ impl Verify {
         };
         let folder = folder_of(&named);
         let beside = |path: &Path| beside_at(folder, path, from);
-        let plan = VerifyPlan::read(&named, &text, &beside)?;
+        let files = from.files().unwrap_or(scene.workspace.root());
+        let plan = VerifyPlan::read(&named, &text, &beside, &|path| is_executable(files, path))?;
         plan.warnings.iter().for_each(|warning| note(&warning_line(&warning.clone().into())));
         Ok(plan)
     }

@@ -1,14 +1,14 @@
 //! The user's checks, as they were when a contract was opened.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Code, Failure};
 use crate::plan_file::folder_of;
-use crate::verify::{DEFAULT_PLAN, StartFrom, VerifyPlan, beside_at, text_at};
+use crate::verify::{DEFAULT_PLAN, StartFrom, VerifyPlan, beside_at, is_executable, text_at};
 
 /// A checks file with the files that its overlays name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub struct Checks {
     /// The files that it names, in hexadecimal.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
+    /// The paths alone that named a program.
+    #[serde(default)]
+    pub programs: BTreeSet<PathBuf>,
 }
 
 impl Checks {
@@ -47,8 +50,17 @@ impl Checks {
             files.borrow_mut().insert(inner.to_string_lossy().into_owned(), hex::encode(&bytes));
             Ok(bytes)
         };
-        let plan = VerifyPlan::read(path, &text, &beside)?;
-        Ok(Some((Self { path: path.to_owned(), text, files: files.into_inner() }, plan)))
+        let programs = RefCell::new(BTreeSet::new());
+        let is_program = |inner: &Path| {
+            let is_one = is_executable(from.files().unwrap_or(root), inner);
+            if is_one {
+                programs.borrow_mut().insert(inner.to_owned());
+            }
+            is_one
+        };
+        let plan = VerifyPlan::read(path, &text, &beside, &is_program)?;
+        let (files, programs) = (files.into_inner(), programs.into_inner());
+        Ok(Some((Self { path: path.to_owned(), text, files, programs }, plan)))
     }
 
     /// The same checks again.
@@ -67,6 +79,6 @@ impl Checks {
                 )
             })
         };
-        VerifyPlan::read(&self.path, &self.text, &stored)
+        VerifyPlan::read(&self.path, &self.text, &stored, &|path| self.programs.contains(path))
     }
 }

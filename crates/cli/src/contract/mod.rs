@@ -3,7 +3,7 @@
 //! ```text
 //!   DATA/contracts/KEY/ -+- contract.json    the base commit, the checks, the plan, what happened
 //!      KEY: SHA-256 of   +- start.manifest   the workspace at the opening: its ignored paths
-//!                        +- start/           its files, where it is in no git repository
+//!                        +- start/           its files that no repository has: all, or the protected ignored ones
 //!      the workspace     +- round.json       the last round, as the agent may read it
 //!                        +- lock             held while the contract is read and written again
 //!                        +- served           locked by each `surety mcp` that serves the contract

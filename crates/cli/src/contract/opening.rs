@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use surety_common::config::{ClientConfig, SandboxConfig};
+use surety_common::domain::manifest::Entry;
 use surety_common::domain::problem::Warning;
 use surety_executor::revision::git_folder;
 use surety_executor::round::Start;
@@ -18,7 +19,7 @@ use super::file::{Contract, FORM, What, now};
 use super::store::Store;
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
-use crate::verify::{DEFAULT_BASE, Scene, StartFrom, VerifyPlan};
+use crate::verify::{DEFAULT_BASE, Scene, StartFrom, VerifyPlan, is_protected, rules};
 
 /// The most bytes of a workspace that is kept, because no repository keeps it.
 const MOST_KEPT: u64 = 1 << 30;
@@ -119,29 +120,38 @@ impl Opening {
         };
         let place = contract.start();
         contract.note(What::Opened, format!("by {by} at {place}"));
-        let copy = match from {
-            StartFrom::Revision(_) => None,
-            StartFrom::Now | StartFrom::Kept(_) => Some(copied(scene, store, &start).await?),
+        let is_revision = matches!(from, StartFrom::Revision(_));
+        let rules = rules(&plan)?;
+        let which =
+            move |entry: &Entry| !entry.ignored && !is_revision || is_protected(&rules, entry);
+        let copy = match !is_revision || start.manifest.entries().iter().any(&which) {
+            true => Some(copied(scene, store, &start, which).await?),
+            false => None,
         };
         Ok((store.keep(contract, &start.manifest, copy)?, warnings))
     }
 }
 
-/// Copies the workspace as it is at the opening, beside the contract.
-async fn copied(scene: &Scene, store: &Store, start: &Start) -> Result<TempDir, Failure> {
+/// Copies paths of the workspace as they are at the opening, beside the contract.
+async fn copied(
+    scene: &Scene,
+    store: &Store,
+    start: &Start,
+    which: impl Fn(&Entry) -> bool + Send + 'static,
+) -> Result<TempDir, Failure> {
     let folder = store.folder_for_copy()?;
     let (workspace, manifest) = (Arc::clone(&scene.workspace), Arc::clone(&start.manifest));
     let (cancel, place) = (scene.cancel.clone(), folder.path().to_owned());
     let copying = spawn_blocking(move || {
         let check = || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
-        keep(&workspace, &manifest, &place, MOST_KEPT, &check)
+        keep(&workspace, &manifest, &place, (&which, MOST_KEPT), &check)
     });
     let copied =
         copying.await.map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
     copied.map_err(|error| {
         let message = format!("the start of the workspace cannot be kept: {error}");
-        let advice =
-            "Make the folder a git repository with a commit: the start is then a revision.";
+        let advice = "Make the folder a git repository with a commit: the start is then a revision. \
+                      Protect no ignored files that are large.";
         Failure::new(Code::WorkspaceRefused, message, advice)
     })?;
     Ok(folder)

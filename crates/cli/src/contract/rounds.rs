@@ -57,14 +57,10 @@ pub async fn judge_contract(judging: Judging<'_>) -> Result<Judgement, Failure> 
     let plan = contract.plan()?;
     let opened = store.start()?;
     let place = opened.place.clone();
+    let kept = Arc::new(Kept { folder: store.copy(), manifest: Arc::new(opened) });
     let (from, opened) = match &contract.commit {
-        Some(commit) => {
-            (StartFrom::Revision(scene.read_revision(commit).await?), Some(Arc::new(opened)))
-        }
-        None => {
-            let kept = Kept { folder: store.copy(), manifest: opened };
-            (StartFrom::Kept(Arc::new(kept)), None)
-        }
+        Some(commit) => (StartFrom::Revision(scene.read_revision(commit).await?), Some(kept)),
+        None => (StartFrom::Kept(kept), None),
     };
     let root = scene.workspace.root();
     check_programs(&plan, &scene.environment, false, |path| {

@@ -22,7 +22,7 @@ use crate::plan_file::read_text_within;
 const KEPT: &str = "contracts";
 const CONTRACT: &str = "contract.json";
 const MANIFEST: &str = "start.manifest";
-/// The workspace of the opening, where no repository keeps it.
+/// What no repository keeps of the workspace of the opening.
 const COPY: &str = "start";
 /// The last round.
 const ROUND: &str = "round.json";
@@ -187,7 +187,7 @@ impl Store {
         TempDir::with_prefix_in(".start-", &self.folder).map_err(Failure::file(&self.folder))
     }
 
-    /// Where the workspace of the opening is, for a contract without a repository.
+    /// Where the files of the opening are that no repository keeps.
     #[must_use]
     pub fn copy(&self) -> PathBuf {
         self.folder.join(COPY)

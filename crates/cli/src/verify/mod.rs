@@ -25,8 +25,8 @@ mod still_run;
 
 pub use asked::{ask, can_ask, person};
 pub use base::{
-    DEFAULT_PLAN, OVERLAY_READABLE, as_left, beside_at, default_verdict_file, origin_of, real,
-    text_at,
+    DEFAULT_PLAN, OVERLAY_READABLE, as_left, beside_at, default_verdict_file, is_executable,
+    origin_of, real, text_at,
 };
 pub use file::{Caution, FORM, Origin, Ran, Recorded, StartKind, VerdictFile};
 pub use hook::{HeldUp, HookInput};
@@ -35,7 +35,7 @@ pub use made::Subject;
 pub use plan::VerifyPlan;
 pub use report::as_text;
 pub use round::{Judged, Traces, judge, resolve};
-pub use scene::{DEFAULT_BASE, Kept, Scene, StartFrom};
+pub use scene::{DEFAULT_BASE, Kept, Scene, StartFrom, is_protected, rules};
 pub use signed::Signed;
 pub use still::{Comparison, compare};
 pub use still_run::of_run;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use surety_common::domain::check::{
-    AcceptCheck, Author, CheckKind, Owner, changed_paths, read_checks,
+    AcceptCheck, Author, CheckKind, Owner, changed_paths, is_path_of_either, read_checks,
 };
 use surety_common::domain::json::{Value, sha256_hex};
 use surety_common::domain::limits::Limits;
@@ -44,11 +44,17 @@ pub struct VerifyPlan {
 }
 
 impl VerifyPlan {
-    /// Reads the text of a file. `file` reads one that an overlay names.
+    /// Reads the text of a file. `file` reads one that an overlay names, and `is_executable` looks at a path of the
+    /// workspace, as it was at the start: a check that is such a path alone is a command.
     ///
     /// # Errors
     /// It is neither YAML nor JSON, has an unknown key or an invalid value, or names no check.
-    pub fn read(path: &Path, text: &str, file: ReadFile<'_>) -> Result<Self, Failure> {
+    pub fn read(
+        path: &Path,
+        text: &str,
+        file: ReadFile<'_>,
+        is_executable: &dyn Fn(&Path) -> bool,
+    ) -> Result<Self, Failure> {
         let Value::Object(mut members) = read_value(text)? else {
             let message = format!("{} holds no keys and values", path.display());
             return Err(Failure::new(Code::OrderUnreadable, message, EXAMPLE));
@@ -56,6 +62,7 @@ impl VerifyPlan {
         let options = options(&members)?;
         for (_, checks) in members.iter_mut().filter(|(key, _)| key == "verify") {
             resolve(checks, file)?;
+            name_commands(checks, is_executable);
         }
         let (plan, warnings) = plan(members)?;
         let policy = read_policy(options.policy.unwrap_or_default())?;
@@ -129,6 +136,23 @@ impl VerifyPlan {
 
 /// What to write.
 const EXAMPLE: &str = "docs/verify.md has an example.";
+
+/// Writes a path alone as a command, where only the file's mode tells that it is one.
+fn name_commands(checks: &mut Value, is_executable: &dyn Fn(&Path) -> bool) {
+    match checks {
+        Value::Array(items) => items.iter_mut().for_each(|item| name_commands(item, is_executable)),
+        Value::String(text) => {
+            let path = text.trim();
+            if is_path_of_either(path) && is_executable(Path::new(path)) {
+                let members = [("kind", CheckKind::CommandSuccess.as_str()), ("target", path)];
+                let member =
+                    |(key, text): (&str, &str)| (key.to_owned(), Value::String(text.to_owned()));
+                *checks = Value::Object(members.map(member).to_vec());
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {}
+    }
+}
 
 fn options(members: &[(String, Value)]) -> Result<PlanFile, Failure> {
     for (key, value) in members {
@@ -208,7 +232,20 @@ mod tests {
     fn read(text: &str) -> Result<VerifyPlan, Failure> {
         let none =
             |path: &Path| Err(Failure::new(Code::FileUnusable, path.display().to_string(), ""));
-        VerifyPlan::read(Path::new("checks.yaml"), text, &none)
+        let is_executable = |path: &Path| path == Path::new("scripts/test");
+        VerifyPlan::read(Path::new("checks.yaml"), text, &none, &is_executable)
+    }
+
+    #[test]
+    fn a_path_alone_of_a_program_is_a_command_and_of_another_file_is_refused() {
+        let read_one = read("verify: [make test, scripts/test]").unwrap();
+        let check = read_one.plan.verify.last().unwrap();
+        assert_eq!(
+            (&check.kind, check.target.as_str()),
+            (&CheckKind::CommandSuccess, "scripts/test")
+        );
+        assert_eq!(read("verify: scripts/test").unwrap().plan.verify.len(), 1);
+        assert!(read("verify: [scripts/other]").is_err());
     }
 
     #[test]

@@ -10,13 +10,15 @@ use std::sync::Arc;
 
 use surety_common::config::{ClientConfig, SandboxConfig};
 use surety_common::domain::check_inputs::{InputRules, StartInputs, assumptions_at_start};
-use surety_common::domain::manifest::Manifest;
+use surety_common::domain::manifest::{Content, Entry, Manifest};
 use surety_common::domain::problem::Warning;
 use surety_common::domain::workspace::{Reserved, check_workspace};
 use surety_executor::revision::{Reader, Revision, RevisionError};
-use surety_executor::round::{Reading, Start, StartFacts, counted, lines_with_originals};
+use surety_executor::round::{
+    MAX_ORIGINAL, Reading, Start, StartFacts, counted, lines_with_originals,
+};
 use surety_executor::scratch::{self, ScratchFolder};
-use surety_executor::snapshot::{Snapshots, altered, resumed};
+use surety_executor::snapshot::{Snapshots, altered, keep, resumed};
 use surety_executor::tool::{
     Attached, Environment, ErrorCode, Folder, Participant, Sandbox, SandboxError, ToolError,
     Workspace,
@@ -53,10 +55,10 @@ pub enum StartFrom {
 /// A workspace as it was earlier.
 #[derive(Debug)]
 pub struct Kept {
-    /// The copy of what was not ignored.
+    /// The copy of what was neither ignored nor in a revision, and of ignored files that the policy protects.
     pub folder: PathBuf,
     /// What it was.
-    pub manifest: Manifest,
+    pub manifest: Arc<Manifest>,
 }
 
 impl StartFrom {
@@ -146,7 +148,7 @@ impl Scene {
     }
 
     /// The start of the verification (S0). `opened` is the start of an earlier one from the same revision: ignored
-    /// paths are then those of that time.
+    /// paths are then those of that time, and what is kept of them is added to the files of the revision.
     ///
     /// # Errors
     /// The workspace cannot be read.
@@ -154,12 +156,14 @@ impl Scene {
         &self,
         from: &StartFrom,
         plan: &VerifyPlan,
-        opened: Option<Arc<Manifest>>,
+        opened: Option<Arc<Kept>>,
     ) -> Result<Start, Failure> {
-        let counted = counted(&plan.plan);
+        let rules = rules(plan)?;
+        let counted = counted(&plan.plan, &plan.policy);
         let started = match from {
             StartFrom::Revision(revision) => {
-                revision.start(&self.workspace, counted, opened, &self.cancel).await
+                let known = opened.as_ref().map(|opened| Arc::clone(&opened.manifest));
+                revision.start(&self.workspace, counted, known, &self.cancel).await
             }
             StartFrom::Now => {
                 let (workspace, cancel) = (Arc::clone(&self.workspace), self.cancel.clone());
@@ -168,18 +172,22 @@ impl Scene {
             }
             StartFrom::Kept(kept) => {
                 let (workspace, cancel) = (Arc::clone(&self.workspace), self.cancel.clone());
-                let kept = Arc::clone(kept);
-                let begun = spawn_blocking(move || again(&workspace, &kept, &counted, &cancel));
+                let (kept, rules) = (Arc::clone(kept), rules.clone());
+                let begun =
+                    spawn_blocking(move || again(&workspace, &kept, &rules, &counted, &cancel));
                 begun.await.map_err(defect)?
             }
         };
         let start = started.map_err(|error| failed(&error))?;
+        if let (StartFrom::Revision(revision), Some(opened)) = (from, opened) {
+            self.add_protected(revision, &start, rules.clone(), opened).await?;
+        }
         let root = self.workspace.root().to_owned();
         let (folder, revision_of) = match from.files() {
             Some(files) => (files.to_owned(), Some(root)),
             None => (root, None),
         };
-        let (rules, lines) = (rules(plan)?, lines_with_originals(&plan.plan, &plan.policy));
+        let lines = lines_with_originals(&plan.plan, &plan.policy);
         let (manifest, cancel) = (Arc::clone(&start.manifest), self.cancel.clone());
         let reading = spawn_blocking(move || {
             let check =
@@ -193,6 +201,32 @@ impl Scene {
         let read = reading.await.map_err(defect)?;
         let (facts, originals) = read.map_err(|error| failed(&error))?;
         Ok(Start { facts: Arc::new(facts), originals: Arc::new(originals), ..start })
+    }
+
+    /// Adds the ignored files that the policy protects to the files of a revision, as they were kept at an opening.
+    async fn add_protected(
+        &self,
+        revision: &Arc<Revision>,
+        start: &Start,
+        rules: InputRules,
+        opened: Arc<Kept>,
+    ) -> Result<(), Failure> {
+        let (revision, manifest) = (Arc::clone(revision), Arc::clone(&start.manifest));
+        let cancel = self.cancel.clone();
+        let adding = spawn_blocking(move || {
+            let check =
+                || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
+            let is_kept = |entry: &Entry| {
+                opened.manifest.get(&entry.path).is_some_and(|it| it.content == entry.content)
+            };
+            let which = |entry: &Entry| is_protected(&rules, entry) && is_kept(entry);
+            if !manifest.entries().iter().any(which) {
+                return Ok(());
+            }
+            let from = Workspace::open(&opened.folder)?;
+            keep(&from, &manifest, revision.files(), (&which, u64::MAX), &check)
+        });
+        adding.await.map_err(defect)?.map_err(|error| failed(&error))
     }
 
     /// What is assumed of the files that checks name.
@@ -256,11 +290,13 @@ fn begin(
 fn again(
     workspace: &Workspace,
     kept: &Kept,
+    rules: &InputRules,
     counted: &[String],
     cancel: &CancellationToken,
 ) -> Result<Start, ToolError> {
     let check = || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
-    if let Some(path) = altered(&kept.folder, &kept.manifest, &check)? {
+    let which = |entry: &Entry| !entry.ignored || is_protected(rules, entry);
+    if let Some(path) = altered(&kept.folder, &kept.manifest, &which, &check)? {
         let message = format!(
             "the copy of the start in {} was changed at {}; open a new contract",
             kept.folder.display(),
@@ -278,8 +314,20 @@ fn again(
     })
 }
 
+/// Whether an entry of a start is an ignored file that the policy protects, and small enough to be put back.
+#[must_use]
+pub fn is_protected(rules: &InputRules, entry: &Entry) -> bool {
+    entry.ignored
+        && entry.size <= MAX_ORIGINAL
+        && matches!(entry.content, Content::File(_))
+        && rules.protects_ignored(&entry.path)
+}
+
 /// Which files are check inputs.
-pub(super) fn rules(plan: &VerifyPlan) -> Result<InputRules, Failure> {
+///
+/// # Errors
+/// `value_invalid` for a glob that does not read.
+pub fn rules(plan: &VerifyPlan) -> Result<InputRules, Failure> {
     InputRules::new(&plan.policy.protect, &plan.policy.may_change)
         .map_err(|problem| Failure::new(Code::ValueInvalid, problem.to_string(), "").at("policy"))
 }

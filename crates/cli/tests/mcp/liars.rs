@@ -67,6 +67,43 @@ fn a_forged_build_proves_nothing() {
 }
 
 #[test]
+fn a_protected_file_that_is_ignored_is_the_one_of_the_opening() {
+    let files = [
+        (".surety/checks.yaml", &*format!("policy: {{protect: [cases.db]}}\n{CHECKS}")),
+        (".gitignore", "*.db\n"),
+        ("test.sh", "[ ! -e cases.db ] || cmp -s product.txt cases.db\n"),
+        ("product.txt", "broken\n"),
+    ];
+    let in_git = || Home::with(&files);
+    let in_none = || {
+        let home = Home::without_git();
+        files.iter().for_each(|(path, text)| home.put(path, text));
+        home
+    };
+    let verdict = |home: &Home, work: &dyn Fn()| {
+        home.put("cases.db", "fixed\n");
+        let mut client = Client::open(home, &[]);
+        work();
+        let verdict = client.call("surety_verdict", json!({})).ok();
+        client.end();
+        verdict
+    };
+    for make in [&in_git as &dyn Fn() -> Home, &in_none] {
+        let home = make();
+        let forged = verdict(&home, &|| home.put("cases.db", "broken\n"));
+        assert_eq!(forged.failed(), ["tests"], "{forged:#?}");
+        assert!(forged.text.contains("changed cases.db (protected)"), "{forged:#?}");
+        let home = make();
+        let removed = |home: &Home| std::fs::remove_file(home.workspace.join("cases.db")).unwrap();
+        let deleted = verdict(&home, &|| removed(&home));
+        assert_eq!(deleted.failed(), ["tests"], "{deleted:#?}");
+        let home = make();
+        let honest = verdict(&home, &|| home.put("product.txt", "fixed\n"));
+        assert_eq!(honest.value["accepted"], true, "{honest:#?}");
+    }
+}
+
+#[test]
 fn claims_and_weak_checks_of_the_plan_prove_nothing() {
     let home = built();
     let lie = verdict(&home, |client| {

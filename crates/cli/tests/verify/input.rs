@@ -1,5 +1,7 @@
 //! Input that cannot be meant is named before anything runs.
 
+use std::os::unix::fs::PermissionsExt;
+
 use crate::support::Home;
 
 #[test]
@@ -40,6 +42,23 @@ fn bad_checks_are_named_before_the_command_runs() {
         assert!(!home.exists("ran"), "{checks}");
         assert!(!home.verdict_file().exists(), "{checks}");
     }
+}
+
+#[test]
+fn a_check_that_is_a_path_alone_is_a_command_where_its_file_is_executable() {
+    let files = [
+        (".surety/checks.yaml", "verify: [scripts/test]"),
+        ("scripts/test", "#!/bin/sh\ntest -e made\n"),
+    ];
+    let home = Home::with(&files);
+    home.verify(&["--", "touch", "made"]).is(1, "error[check_unreadable]");
+    let script = home.workspace.join("scripts/test");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    home.commit();
+    home.verify(&["--", "touch", "made"]).is(0, "accepted");
+    std::fs::remove_file(home.workspace.join("made")).unwrap();
+    // The mode of the start counts, and the command cannot take it away.
+    home.verify(&["--", "chmod", "644", "scripts/test"]).is(2, "scripts/test");
 }
 
 #[test]

@@ -72,6 +72,7 @@ fn record(accepted: bool, history: Option<TaskHistory>) -> VerdictRecord {
                 detail: "it cannot fail".to_owned(),
             }],
             workspace_digest: "ab".repeat(32),
+            sandbox: "full".to_owned(),
             approvals: vec![Approval { by: "ann".to_owned(), digest: "cd".repeat(32) }],
             repository: None,
         },

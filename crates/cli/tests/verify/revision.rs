@@ -122,6 +122,18 @@ fn ignored_files_are_no_change_and_enter_as_they_are() {
 }
 
 #[test]
+fn a_protected_file_that_is_ignored_is_the_one_before_the_command() {
+    let checks = "policy: {protect: [cases.db]}\nverify: [sh test.sh]\n";
+    let test = "[ ! -e cases.db ] || grep -q broken cases.db\n";
+    let home =
+        Home::with(&[(".gitignore", "*.db\n"), (".surety/checks.yaml", checks), ("test.sh", test)]);
+    for lie in ["echo broken > cases.db", "rm cases.db"] {
+        home.put("cases.db", "fixed\n");
+        home.verify(&["--", "sh", "-c", lie]).is(2, "cases.db (protected)");
+    }
+}
+
+#[test]
 fn nothing_of_the_repository_is_executed_to_read_it() {
     let files = [
         (".gitattributes", "*.txt filter=evil\n"),

@@ -82,8 +82,10 @@ fn by_probe(check: &AcceptCheck, key: &str, evidence: &StepEvidence<'_>) -> Stri
     };
     let evaluated =
         |own: &[EvidenceReceipt]| evaluate(check, &Evidence::new(evidence.workspace_root, own, ""));
-    let [original, with_ignored, as_left] =
+    let [original, with_ignored, mut as_left] =
         [Inputs::Original, Inputs::OriginalWithIgnored, Inputs::AsLeft].map(own);
+    // As left it may run once more, with the ignored files of the steps.
+    as_left.drain(..as_left.len().saturating_sub(1));
     let run = |own: &[EvidenceReceipt]| Some((own.last()?.clone(), evaluated(own)));
     let runs = [&original, &with_ignored, &as_left].map(|own| run(own));
     let [first, with_ignored, as_left] = runs

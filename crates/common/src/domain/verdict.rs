@@ -21,6 +21,8 @@ pub struct Verdict {
     pub cautions: Vec<Caution>,
     /// The digest of the workspace at the end of the round; empty where none was recorded.
     pub workspace_digest: String,
+    /// The weakest level of the sandbox of the round's commands, as receipts name levels; empty where none ran.
+    pub sandbox: String,
     /// What persons approved, without which it would not accept.
     pub approvals: Vec<Approval>,
     /// The commit of a run on a git repository, and its difference from the start.

@@ -225,6 +225,7 @@ fn every_verdict_survives_the_wire_and_its_reason_has_the_contracts_name() {
             }],
             approvals: vec![Approval { by: "alice".into(), digest: "d".into() }],
             workspace_digest: "d1".into(),
+            sandbox: "full".into(),
             repository: Some(RepositoryOutcome {
                 reference: "refs/surety/runs/r".into(),
                 commit: "c".into(),

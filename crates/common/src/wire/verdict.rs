@@ -29,6 +29,7 @@ impl TryFrom<v1::Verdict> for Verdict {
             cautions,
             approvals,
             workspace_digest,
+            sandbox,
             repository,
         } = verdict;
         Ok(Self {
@@ -44,6 +45,7 @@ impl TryFrom<v1::Verdict> for Verdict {
             cautions: cautions.into_iter().map(Caution::from).collect(),
             approvals: approvals.into_iter().map(Approval::from).collect(),
             workspace_digest,
+            sandbox,
             repository: repository.map(Into::into),
         })
     }
@@ -61,6 +63,7 @@ impl From<Verdict> for v1::Verdict {
             cautions,
             approvals,
             workspace_digest,
+            sandbox,
             repository,
         } = verdict;
         Self {
@@ -76,6 +79,7 @@ impl From<Verdict> for v1::Verdict {
             cautions: wire_list(cautions),
             approvals: wire_list(approvals),
             workspace_digest,
+            sandbox,
             repository: repository.map(Into::into),
             ..Self::default()
         }

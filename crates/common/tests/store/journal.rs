@@ -140,6 +140,7 @@ async fn a_verdict_is_found_at_its_number_and_at_no_other(pool: PgPool) {
             cautions: Vec::new(),
             approvals: Vec::new(),
             workspace_digest: String::new(),
+            sandbox: String::new(),
             repository: None,
         },
         receipts: 0,
@@ -289,6 +290,7 @@ async fn the_latest_verdict_about_a_revision_is_found(pool: PgPool) {
             cautions: Vec::new(),
             approvals: Vec::new(),
             workspace_digest: String::new(),
+            sandbox: String::new(),
             repository: None,
         };
         let record = VerdictRecord {

@@ -89,6 +89,7 @@ pub(crate) fn verdict(row: &Execution, plan_digest: &str) -> VerdictRecord {
             round: 1,
             cautions: Vec::new(),
             workspace_digest: "ab".repeat(32),
+            sandbox: "full".to_owned(),
             approvals: Vec::new(),
             repository: None,
         },

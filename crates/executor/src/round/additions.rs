@@ -25,6 +25,22 @@ impl Default for Additions {
     }
 }
 
+/// What a view of the workspace as steps left it has of the ignored files that they wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IgnoredAsLeft {
+    /// All: an earlier run names them where they decide.
+    All,
+    /// All, and the receipt of this run names them.
+    AllAndNamed,
+    /// What the package managers of changed manifests installed.
+    Installed,
+}
+
+/// Whether a check holds with the original check inputs and ignored files of the steps, which its receipt names.
+pub(super) fn holds_with_ignored(so_far: &[(Inputs, bool)]) -> bool {
+    so_far.contains(&(Inputs::OriginalWithIgnored, true))
+}
+
 /// What the view of one command is made for.
 #[derive(Debug, Clone)]
 pub(super) struct ViewOrder {
@@ -42,11 +58,29 @@ pub(super) struct ViewOrder {
     pub(super) is_check: bool,
     /// Whether it prepares the views of the commands after it.
     pub(super) prepares: bool,
+    /// What a view of the workspace as steps left it has of the ignored files that they wrote.
+    pub(super) ignored: IgnoredAsLeft,
     /// The time limit of the command; none for that of the round.
     pub(super) time_limit: Option<Duration>,
 }
 
 impl ViewOrder {
+    /// The view of a probe that runs a command, after runs with these inputs and results.
+    ///
+    /// On the workspace as steps left it, a check with original check inputs gets their ignored files only where it
+    /// does not hold without them, or where a run before it named them and held.
+    pub(super) fn after(probe: &Probe, inputs: Inputs, so_far: &[(Inputs, bool)]) -> Self {
+        let ran = |wanted| so_far.iter().any(|(inputs, _)| *inputs == wanted);
+        let ignored = if !ran(Inputs::Original) || holds_with_ignored(so_far) {
+            IgnoredAsLeft::All
+        } else if ran(Inputs::AsLeft) {
+            IgnoredAsLeft::AllAndNamed
+        } else {
+            IgnoredAsLeft::Installed
+        };
+        Self { ignored, ..Self::of(probe, inputs) }
+    }
+
     /// The view of a probe that runs a command.
     pub(super) fn of(probe: &Probe, inputs: Inputs) -> Self {
         let line = match &probe.observation {
@@ -68,7 +102,17 @@ impl ViewOrder {
             | Observation::File { .. }
             | Observation::Content { .. } => None,
         };
-        Self { owner, line, inputs, overlay, canary: None, is_check: true, prepares, time_limit }
+        Self {
+            owner,
+            line,
+            inputs,
+            overlay,
+            canary: None,
+            is_check: true,
+            prepares,
+            ignored: IgnoredAsLeft::All,
+            time_limit,
+        }
     }
 
     /// The view of a command about the runner of a probe.

@@ -5,8 +5,8 @@ use super::merge::mergeable;
 use super::opening::{Given, Merged, Opening, Put, line_with_originals};
 use super::{Originals, Round, Start};
 use crate::blocking::blocking;
-use crate::snapshot::Reach;
-use crate::tool::{ErrorCode, RelPath, ToolError};
+use crate::snapshot::{Reach, Written};
+use crate::tool::{ErrorCode, RelPath, ToolError, WriteScope};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,6 +18,7 @@ use surety_common::domain::check_inputs::{
     is_installed, is_mixed,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
+use surety_common::domain::receipt::Fact;
 use surety_common::domain::verification::{Observation, Probe};
 
 /// The largest manifest of a package manager that is compared, in bytes.
@@ -79,7 +80,8 @@ impl Round {
         let changed = changed(&start.manifest, &now);
         let rules = &self.setup.rules;
         let mergeable = mergeable(&inputs, &start.manifest, &now);
-        let ignored = if ignored_unknown { Vec::new() } else { ignored(&start.manifest, &now) };
+        let ignored =
+            if ignored_unknown { Vec::new() } else { ignored(rules, &start.manifest, &now) };
         let dependencies = dependencies(&start.manifest, &now);
         Ok(Opening {
             mergeable,
@@ -125,6 +127,23 @@ impl Round {
     /// Whether the originals were taken: the canary with the code of the start needs them.
     pub fn has_originals(&self) -> bool {
         self.originals.get().is_some()
+    }
+
+    /// Whether the workspace at the start of the round is known, and that of the start of the run.
+    pub fn is_compared(&self) -> bool {
+        self.opening().is_ok_and(|opening| opening.now.is_some())
+    }
+
+    /// What differs at the start of the round from the start of the run, ignored files apart, as a receipt says it.
+    /// It is about no call: whatever wrote the files.
+    ///
+    /// # Errors
+    /// The workspace, or its start, could not be read.
+    pub fn written_since_start(&self) -> Result<Vec<Fact>, ToolError> {
+        let (Some(now), Some(start)) = (&self.opening()?.now, self.start()?) else {
+            return Ok(Vec::new());
+        };
+        Ok(Written::between(&start.manifest, now, &WriteScope::whole(), &[]).facts)
     }
 
     /// The workspace at the end of the round (V1); none when nothing is known of it before the run. Call it
@@ -268,10 +287,13 @@ fn changed(start: &Manifest, now: &Manifest) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Ignored paths that are not as at the start; of a folder that was not there only the folder.
-fn ignored(start: &Manifest, now: &Manifest) -> Vec<PathBuf> {
+/// Ignored paths that are not as at the start; of a folder that was not there only the folder. Protected ones are check
+/// inputs.
+fn ignored(rules: &InputRules, start: &Manifest, now: &Manifest) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
-    for change in changes(start, now).filter(Change::is_ignored) {
+    let is_one =
+        |change: &Change<'_>| change.is_ignored() && !rules.protects_ignored(change.path());
+    for change in changes(start, now).filter(is_one) {
         let Some(after) = change.after else { continue };
         let name = String::from_utf8_lossy(change.path());
         let is_new_folder =

@@ -118,7 +118,8 @@ impl Part {
 /// The inputs of the run by which a check holds; none where it does not.
 pub(super) fn base_of(so_far: &[(Inputs, bool)]) -> Option<Inputs> {
     let held = |inputs| so_far.contains(&(inputs, true));
-    if so_far.contains(&(Inputs::AsLeft, false)) {
+    let last_as_left = so_far.iter().rev().find(|(inputs, _)| *inputs == Inputs::AsLeft);
+    if last_as_left.is_some_and(|(_, held)| !held) {
         return None;
     }
     [Inputs::Original, Inputs::OriginalWithIgnored].into_iter().find(|inputs| held(*inputs))

@@ -1,6 +1,6 @@
 //! The commands of checks.
 
-use super::additions::ViewOrder;
+use super::additions::{IgnoredAsLeft, ViewOrder};
 use super::opening::Put;
 use super::view::Prepared;
 use super::{Round, may_use_shell};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use surety_common::domain::check::Owner;
 use surety_common::domain::check_inputs::{
-    Notes, Role, StartInputs, facts_of_overwritten, scripts_in,
+    Notes, Role, StartInputs, facts_of_ignored, facts_of_overwritten, scripts_in,
 };
 use surety_common::domain::command::{Program, needs_shell, programs};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
@@ -41,7 +41,7 @@ impl Round {
         let began = Instant::now();
         let ran = start(&prepared.context, line, order.owner).await;
         let took = began.elapsed();
-        let mut outcome = self.leave_view(prepared, line, inputs, ran).await?;
+        let mut outcome = self.leave_view(prepared, &order, ran).await?;
         self.note_tests(probe, inputs, (took, runs), &mut outcome).await?;
         Ok(outcome)
     }
@@ -73,7 +73,7 @@ impl Round {
         let lacks_program =
             ran.as_ref().is_err_and(|error| error.code == ErrorCode::ProgramNotFound);
         self.memory().lacks_program |= lacks_program && order.inputs == Inputs::Original;
-        let left = self.leave_view(prepared, "", order.inputs, ran).await;
+        let left = self.leave_view(prepared, &order, ran).await;
         let mut outcome = match left {
             Err(error) if lacks_program && order.inputs == Inputs::AtStart => {
                 let facts = vec![ProjectTests::lacks(&program)];
@@ -141,18 +141,21 @@ impl Round {
     pub(super) async fn leave_view(
         self: &Arc<Self>,
         prepared: Prepared,
-        line: &str,
-        inputs: Inputs,
+        order: &ViewOrder,
         ran: Result<ToolOutcome, ToolError>,
     ) -> Result<ToolOutcome, ToolError> {
-        let (round, of) = (Arc::clone(self), line.to_owned());
+        let (round, of) = (Arc::clone(self), order.line.clone());
         let collected = blocking(move || round.overwritten(&of, &prepared)).await?;
         let mut outcome = ran?;
         let overwritten = collected?;
-        if matches!(inputs, Inputs::Original | Inputs::OriginalWithIgnored) {
+        if matches!(order.inputs, Inputs::Original | Inputs::OriginalWithIgnored) {
             outcome.facts.extend(overwritten);
         }
-        outcome.facts.extend(self.notes(line)?.facts(inputs));
+        outcome.facts.extend(self.notes(&order.line)?.facts(order.inputs));
+        if order.inputs == Inputs::AsLeft && order.ignored == IgnoredAsLeft::AllAndNamed {
+            let ignored = self.opening()?.ignored.iter().map(|path| path.display().to_string());
+            outcome.facts.extend(facts_of_ignored(ignored.collect()));
+        }
         Ok(outcome)
     }
 

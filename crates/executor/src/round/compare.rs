@@ -6,9 +6,11 @@ use crate::snapshot::{Reach, Snapshots, net_changes};
 use crate::tool::{ToolError, ToolOutcome, Workspace, WriteScope};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use surety_common::domain::check::{CheckKind, changed_fact, changed_paths};
+use surety_common::domain::check_inputs::protected_even_ignored;
 use surety_common::domain::manifest::Manifest;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::Fact;
+use surety_common::domain::run::Policy;
 use surety_common::telemetry;
 use tracing::Instrument;
 
@@ -103,11 +105,11 @@ impl Round {
     }
 }
 
-/// The globs of ignored paths that checks ask about.
-pub fn counted(plan: &Plan) -> Vec<String> {
+/// The globs of ignored paths that checks ask about, or that the policy protects.
+pub fn counted(plan: &Plan, policy: &Policy) -> Vec<String> {
     let checks = plan.verify.iter().chain(plan.steps.iter().flat_map(|step| &step.verify));
     let asking = checks.filter(|check| check.kind == CheckKind::WorkspaceChange);
-    let globs = asking.flat_map(changed_paths);
+    let globs = asking.flat_map(changed_paths).chain(protected_even_ignored(policy));
     let mut globs: Vec<String> =
         globs.filter(|glob| WriteScope::new(std::slice::from_ref(glob)).is_ok()).collect();
     globs.sort_unstable();

@@ -49,7 +49,7 @@ pub use additions::Additions;
 pub use compare::{Start, counted};
 pub use ended::{Ended, rules_text};
 pub use opening::lines_with_originals;
-pub use originals::Originals;
+pub use originals::{MAX_FILE as MAX_ORIGINAL, Originals};
 pub use record::{EndedCall, Place, call_of, observing, receipt};
 pub use start_facts::{Reading, StartFacts};
 pub use view_folder::sweep_views;
@@ -59,7 +59,7 @@ use crate::tool::{
     Environment, Folder, RunSecrets, RunServers, Sandbox, ToolContext, ToolError, ToolOutcome,
     WriteScope,
 };
-use additions::ViewOrder;
+use additions::{ViewOrder, holds_with_ignored};
 use canary_memory::{Memory, base_of};
 use opening::{Given, Opening, line_with_originals};
 use preparation::Preparation;
@@ -143,8 +143,9 @@ impl Round {
     ///
     /// A check of a user or an operator runs with the original check inputs. Where that fails, it runs with
     /// the ignored files of the steps as well; where steps changed check inputs, also on the workspace as
-    /// they left it. A check that holds then runs with failing tests, where its canary is due, and with the
-    /// workspace of the start, where its test files spell more tests than ran.
+    /// they left it, at first without these files where no run has held with them. A check that holds then runs
+    /// with failing tests, where its canary is due, and with the workspace of the start, where its test files spell
+    /// more tests than ran.
     pub fn next_inputs(&self, probe: &Probe, so_far: &[(Inputs, bool)]) -> Option<Inputs> {
         let next = self.next_run(probe, so_far);
         next.or_else(|| {
@@ -171,8 +172,18 @@ impl Round {
         }
         let differs = opening.exams.get(line).is_some_and(Exam::differs)
             || self.merged_for(line).any(|(_, merged)| merged.differs());
-        let as_left = (differs && ran(Inputs::AsLeft).is_none()).then_some(Inputs::AsLeft);
-        as_left.or_else(|| self.next_at_start(probe, so_far))
+        let as_left = differs && (ran(Inputs::AsLeft).is_none() || self.needs_ignored(so_far));
+        as_left.then_some(Inputs::AsLeft).or_else(|| self.next_at_start(probe, so_far))
+    }
+
+    /// Whether a check failed on the workspace as steps left it, which had no ignored files of theirs. Then it runs
+    /// with these as well.
+    fn needs_ignored(&self, so_far: &[(Inputs, bool)]) -> bool {
+        let mut as_left = so_far.iter().filter(|(inputs, _)| *inputs == Inputs::AsLeft);
+        let failed_once = as_left.next().is_some_and(|(_, held)| !held) && as_left.next().is_none();
+        let (_, installed) = self.installed();
+        let more = |opening: &Opening| opening.ignored.iter().any(|path| !installed.contains(path));
+        failed_once && !holds_with_ignored(so_far) && self.opening().is_ok_and(more)
     }
 
     /// The project's own tests that fail run on the workspace of the start as well.
@@ -212,17 +223,18 @@ impl Round {
             Observation::Change(globs) => return self.observe_change(globs).await,
             Observation::Prepare(_) => self.prepare_views(probe, inputs, call_id).await,
             Observation::Command(_) => {
-                self.run_line(probe, ViewOrder::of(probe, inputs), call_id).await
+                self.run_line(probe, ViewOrder::after(probe, inputs, so_far), call_id).await
             }
             Observation::Verification(verification) => {
-                let order = ViewOrder::of(probe, inputs);
+                let order = ViewOrder::after(probe, inputs, so_far);
                 self.run_line(probe, order, call_id).await.map(|mut outcome| {
                     outcome.facts.push(verification.fact(outcome.success));
                     outcome
                 })
             }
             Observation::ProjectTests => {
-                self.run_project_tests(probe, ViewOrder::of(probe, inputs), call_id).await
+                self.run_project_tests(probe, ViewOrder::after(probe, inputs, so_far), call_id)
+                    .await
             }
             Observation::File { path, file_type } => {
                 self.observe_file(path, *file_type, probe.owner).await

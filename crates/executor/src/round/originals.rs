@@ -16,7 +16,7 @@ use surety_common::domain::manifest::{Content, Entry, Kind, Manifest};
 use surety_common::domain::source_tests::{MAX_BYTES, has_documents, has_tests, may_have_tests};
 
 /// The largest file that is kept, in bytes.
-const MAX_FILE: u64 = 8 << 20;
+pub const MAX_FILE: u64 = 8 << 20;
 /// The largest manifest and lock file of a package manager that is kept, in bytes.
 const MAX_LOCK: u64 = 2 << 20;
 /// All files that are kept, in bytes.
@@ -78,7 +78,7 @@ impl Originals {
         let scripts: BTreeSet<Vec<u8>> =
             lines.iter().flat_map(|line| inputs.scripts(line)).map(|(path, _)| path).collect();
         let wanted = |entry: &&Entry| {
-            !entry.ignored
+            (!entry.ignored || inputs.rules().protects_ignored(&entry.path))
                 && (inputs.kind_of(&entry.path).is_some()
                     || scripts.contains(entry.path.as_ref())
                     || inputs.is_document(&entry.path)

@@ -56,10 +56,10 @@ impl Round {
         call_id: Uuid,
     ) -> Result<ToolOutcome, ToolError> {
         ensure_startable(&order.line, order.owner)?;
-        let (line, inputs) = (order.line.as_str(), order.inputs);
+        let inputs = order.inputs;
         let prepared = self.enter_view(&order, call_id).await?;
-        let ran = start(&prepared.context, line, order.owner).await;
-        let outcome = self.leave_view(prepared, line, inputs, ran).await;
+        let ran = start(&prepared.context, &order.line, order.owner).await;
+        let outcome = self.leave_view(prepared, &order, ran).await;
         let round = Arc::clone(self);
         blocking(move || round.keep_prepared(inputs)).await??;
         outcome

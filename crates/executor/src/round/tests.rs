@@ -1,5 +1,6 @@
 //! Rounds on real folders, with real commands in the sandbox.
 
+mod left;
 mod prepare;
 mod repository;
 mod start;
@@ -22,6 +23,7 @@ struct Case {
     root: PathBuf,
     sandbox: Sandbox,
     rules: InputRules,
+    counted: Vec<String>,
     before: Option<(Start, Arc<Originals>)>,
 }
 
@@ -46,7 +48,8 @@ impl Case {
         };
         let sandbox = Sandbox::probe(&config, &base.join("data"), Vec::new()).unwrap();
         let rules = InputRules::default();
-        let case = Self { _folder: folder, root, sandbox, rules, before: None };
+        let counted = Vec::new();
+        let case = Self { _folder: folder, root, sandbox, rules, counted, before: None };
         files.iter().for_each(|(path, text)| case.put(path, text));
         case
     }
@@ -75,7 +78,8 @@ impl Case {
     /// The run begins.
     fn begin(mut self, line: &str) -> Self {
         let workspace = Workspace::open(&self.root).unwrap();
-        let (snapshots, manifest) = Snapshots::begin(&workspace, &[], &|| Ok(())).unwrap();
+        let (snapshots, manifest) =
+            Snapshots::begin(&workspace, &self.counted, &|| Ok(())).unwrap();
         let check = || Ok(());
         let reading = Reading { rules: &self.rules, lines: &[line], revision_of: None };
         let read = StartFacts::read(&workspace, &manifest, reading, &check);
@@ -122,7 +126,7 @@ impl Case {
         let runs = runs_of(&round, &probe).await;
         assert_eq!(self.files(), before, "no check changes the workspace");
         let run = |wanted: Inputs| {
-            let (_, receipt) = runs.iter().find(|(inputs, _)| *inputs == wanted)?;
+            let (_, receipt) = runs.iter().rev().find(|(inputs, _)| *inputs == wanted)?;
             let result = if receipt.success { Ok(()) } else { Err("failed") };
             Some(CheckRun { receipt, result })
         };

@@ -111,7 +111,7 @@ impl Round {
             true => views.prepared(order.inputs),
             false => views.class(order.owner),
         };
-        let mut changes = self.changes(&order.line, order.inputs, workspace.root())?;
+        let mut changes = self.changes(order, workspace.root())?;
         self.let_second_pass(&changes);
         let mut below = Vec::new();
         if !order.is_kept() && order.sees_earlier() && own.join("upper").is_dir() {

@@ -1,7 +1,7 @@
 //! The changes of one view: original check inputs, the files of hidden checks, canaries, the workspace of the start.
 
 use super::Round;
-use super::additions::{ViewOrder, mode_of};
+use super::additions::{IgnoredAsLeft, ViewOrder, mode_of};
 use super::opening::{Opening, Put};
 use super::originals::Originals;
 use super::view_changes::{Changes, write_reference};
@@ -80,7 +80,8 @@ impl Round {
         let (Some(start), Some(now)) = (self.start()?, &opening.now) else { return Ok(view) };
         let folder = self.views()?.join("start");
         for change in changes(&start.manifest, now) {
-            if change.is_ignored() || !change.is_of_content() {
+            let is_protected = self.setup.rules.protects_ignored(change.path());
+            if change.is_ignored() && !is_protected || !change.is_of_content() {
                 continue;
             }
             let path = Path::new(OsStr::from_bytes(change.path()));
@@ -100,7 +101,7 @@ impl Round {
                     clear_way(opening, path, &mut view);
                     view.replace.insert(path.to_owned(), from);
                 }
-                None if language_of(&path.to_string_lossy()).is_none() => {}
+                None if !change.is_ignored() && language_of(&path.to_string_lossy()).is_none() => {}
                 None => {
                     let message =
                         format!("the content of {} at the start was not kept", path.display());
@@ -112,20 +113,18 @@ impl Round {
         Ok(view)
     }
 
-    pub(super) fn changes(
-        &self,
-        line: &str,
-        inputs: Inputs,
-        root: &Path,
-    ) -> Result<Changes, ToolError> {
+    pub(super) fn changes(&self, order: &ViewOrder, root: &Path) -> Result<Changes, ToolError> {
+        let (line, inputs) = (order.line.as_str(), order.inputs);
         if inputs.is_at_start() {
             return self.at_start();
         }
         let opening = self.opening()?;
         let mut changes = Changes::default();
-        let Some(exam) = opening.exams.get(line).filter(|_| inputs != Inputs::AsLeft) else {
+        let is_as_left = inputs == Inputs::AsLeft;
+        let exam = opening.exams.get(line).filter(|_| !is_as_left);
+        if exam.is_none() && !is_as_left {
             return Ok(changes);
-        };
+        }
         for path in &opening.changed {
             let path = Path::new(OsStr::from_bytes(path));
             changes.replace.insert(path.to_owned(), root.join(path));
@@ -135,8 +134,9 @@ impl Round {
         let kept: &[PathBuf] = match inputs {
             Inputs::OriginalWithIgnored if installed.is_empty() => &opening.ignored,
             Inputs::OriginalWithIgnored => installed,
+            Inputs::AsLeft if order.ignored == IgnoredAsLeft::Installed => installed,
+            Inputs::AsLeft => &opening.ignored,
             Inputs::Original
-            | Inputs::AsLeft
             | Inputs::Unstated
             | Inputs::Canary
             | Inputs::CanaryAtStart
@@ -145,6 +145,7 @@ impl Round {
         };
         let removed = opening.ignored.iter().filter(|path| !kept.contains(path));
         changes.remove.extend(removed.cloned());
+        let Some(exam) = exam else { return Ok(changes) };
         if let Some(given) = self.originals.get() {
             let folder = self.views()?.join("originals");
             restore(exam, opening, &given.originals, &folder, &mut changes)?;
@@ -189,7 +190,7 @@ fn write_merged(own: &Path, to: &Path, text: &str) -> io::Result<()> {
     fs::set_permissions(to, fs::metadata(own)?.permissions())
 }
 
-/// Adds the originals of an exam. One that was not kept stays as it is.
+/// Adds the originals of an exam. One that was not kept stays as it is, or is left out where it is ignored.
 fn restore(
     exam: &Exam,
     opening: &Opening,
@@ -210,7 +211,13 @@ fn restore(
             };
             written.map_err(|error| ToolError::io(folder.display(), &error))?
         };
-        let Some(from) = from else { continue };
+        let Some(from) = from else {
+            let entry = opening.now.as_ref().and_then(|now| now.get(&difference.path));
+            if entry.is_some_and(|entry| entry.ignored) {
+                changes.remove.insert(path.to_owned());
+            }
+            continue;
+        };
         clear_way(opening, path, changes);
         changes.replace.insert(path.to_owned(), from);
     }

@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use surety_common::clock;
 use surety_common::domain::acceptance::{Answered, DIFFERENCE_CHECK, Resolution};
+use surety_common::domain::check_inputs::names_ignored;
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact, Inputs};
 use surety_common::domain::verification::{Probe, UNNAMED_HIDDEN_CHECK, WORKSPACE_CHECK};
@@ -117,7 +118,9 @@ impl Round {
         chain: &mut Chain,
     ) -> Result<Option<String>, ToolError> {
         let Some(start) = self.start()? else { return Ok(None) };
-        let with_ignored = carried.iter().any(|run| run.inputs == Inputs::OriginalWithIgnored);
+        let with_ignored = carried.iter().any(|run| {
+            run.inputs == Inputs::OriginalWithIgnored || names_ignored(&run.outcome.facts)
+        });
         let (id, began) = (Uuid::now_v7(), clock::now());
         let originals = Arc::clone(&start.originals);
         let Some(outcome) = self.difference(originals, with_ignored).await? else {

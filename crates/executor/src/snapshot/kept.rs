@@ -1,4 +1,4 @@
-//! A copy of a workspace without its ignored paths: what a start was, where no repository keeps it.
+//! A copy of a workspace, or of some of its paths: what a start was, where no repository keeps it.
 
 use super::reach::{Check, Reach};
 use super::{Manifest, Snapshots};
@@ -12,8 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::manifest::{Content, Entry, IgnoreRules, Kind, Place};
 
-/// Copies the paths of a manifest that are not ignored into an empty folder. Files together have at most `most`
-/// bytes. It blocks.
+/// Which paths of a manifest are kept.
+pub type Which<'w> = &'w dyn Fn(&Entry) -> bool;
+
+/// Copies paths of a manifest into a folder that has none of them. Files together have at most `most` bytes. It
+/// blocks.
 ///
 /// # Errors
 /// `too_large`; a file cannot be read, or is no longer what the manifest says; what `check` answers.
@@ -21,11 +24,11 @@ pub fn keep(
     workspace: &Workspace,
     start: &Manifest,
     folder: &Path,
-    most: u64,
+    (which, most): (Which<'_>, u64),
     check: Check<'_>,
 ) -> Result<(), ToolError> {
     let mut left = most;
-    for entry in counted(start) {
+    for entry in start.entries().iter().filter(|entry| which(entry)) {
         check()?;
         let path = path_of(entry);
         let place = folder.join(&path);
@@ -42,8 +45,7 @@ pub fn keep(
                 let mut target = File::create_new(&place).map_err(failed)?;
                 let copied = io::copy(&mut source.take(left.saturating_add(1)), &mut target);
                 left = left.checked_sub(copied.map_err(failed)?).ok_or_else(|| {
-                    let message =
-                        format!("the files that are not ignored have more than {most} bytes");
+                    let message = format!("the files that are kept have more than {most} bytes");
                     ToolError::new(ErrorCode::TooLarge, message)
                 })?;
                 let mode = Permissions::from_mode(entry.mode & 0o777 | 0o600);
@@ -53,7 +55,7 @@ pub fn keep(
             _ => {}
         }
     }
-    match altered(folder, start, check)? {
+    match altered(folder, start, which, check)? {
         None => Ok(()),
         Some(path) => Err(ToolError::new(
             ErrorCode::IoFailed,
@@ -69,6 +71,7 @@ pub fn keep(
 pub fn altered(
     folder: &Path,
     start: &Manifest,
+    which: Which<'_>,
     check: Check<'_>,
 ) -> Result<Option<PathBuf>, ToolError> {
     let all = Snapshots::resume(&Arc::new(IgnoreRules::default()))?;
@@ -79,7 +82,8 @@ pub fn altered(
             .is_some_and(|found| found.kind == entry.kind && found.content == entry.content),
         _ => true,
     };
-    Ok(counted(start).find(|entry| !is_same(entry)).map(path_of))
+    let mut kept = start.entries().iter().filter(|entry| which(entry));
+    Ok(kept.find(|entry| !is_same(entry)).map(path_of))
 }
 
 /// The manifest of an earlier start, as a start of now: ignored paths whose times say nothing any more are those of

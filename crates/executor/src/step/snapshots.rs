@@ -79,7 +79,7 @@ pub(super) fn known_base(run: &LeasedRun) -> Option<&Base> {
 
 async fn find_base(run: &LeasedRun) -> Result<Base, ToolError> {
     if run.spec.workspace.is_empty() {
-        let counted = counted(&run.plan);
+        let counted = counted(&run.plan, &run.spec.policy);
         let rules = Arc::new(IgnoreRules { defaults: true, counted, ..IgnoreRules::default() });
         let snapshots = Arc::new(Snapshots::resume(&rules)?);
         let manifest = Arc::new(Manifest::new(Place::default(), rules, Vec::new()));
@@ -91,7 +91,7 @@ async fn find_base(run: &LeasedRun) -> Result<Base, ToolError> {
 }
 
 async fn take_base(run: &LeasedRun) -> Result<Base, ToolError> {
-    let counted = counted(&run.plan);
+    let counted = counted(&run.plan, &run.spec.policy);
     let span = telemetry::snapshot_span(&run.present_span(), "base");
     let rules = rules(run)?;
     let (snapshots, manifest, (facts, originals)) = wait_for_resources(run, PATIENCE, || {

@@ -6,8 +6,8 @@
 use super::ended::Ended;
 use super::evidence::{Record, of_step};
 use super::leased_run::LeasedRun;
+use super::probing::{About, begin, carry_out};
 use super::shown_failures;
-use super::verify::{About, begin, carry_out};
 use std::time::Duration;
 use surety_common::crash;
 use surety_common::domain::check::{self, Evidence, Reason};

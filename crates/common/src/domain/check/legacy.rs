@@ -95,6 +95,12 @@ pub(super) fn read_line(text: &str) -> Option<CheckKind> {
     (is_file(text) && !may_be_program(text)).then_some(CheckKind::FileExists)
 }
 
+/// Whether a line of a user or an operator is a path alone that may name a command or a file. Only a reader that sees the
+/// file's mode can tell.
+pub fn is_path_of_either(text: &str) -> bool {
+    is_path(text) && !text.contains(char::is_whitespace) && read_line(text).is_none()
+}
+
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')

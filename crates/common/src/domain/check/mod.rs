@@ -31,6 +31,7 @@ pub use evaluate::evaluate;
 pub use evidence::Evidence;
 pub use file_type::FileType;
 pub use kind::CheckKind;
+pub use legacy::is_path_of_either;
 pub use normal::normalise_checks;
 pub use overlay::{
     MAX_OVERLAY_BYTES, MAX_OVERLAY_FILES, Overlay, OverlayFiles, decode_overlay, encode_overlay,

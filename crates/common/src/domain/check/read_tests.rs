@@ -57,6 +57,16 @@ fn a_text_of_a_user_is_a_command_or_a_file_or_is_refused() {
 }
 
 #[test]
+fn a_path_alone_may_be_told_by_its_mode_where_its_name_does_not_tell() {
+    for text in ["scripts/test", "tools/check.sh", "./run_tests.py", "/opt/x/check"] {
+        assert!(is_path_of_either(text), "{text}");
+    }
+    for text in ["./test.sh", "src/app.py", "test.sh", "scripts/test now", "dist/*", "docs/"] {
+        assert!(!is_path_of_either(text), "{text}");
+    }
+}
+
+#[test]
 fn only_an_operator_writes_checks_for_the_operator() {
     use Author::{Model, Operator, Service, Submitter};
     let check = |owner: &str| format!(r#"{{"kind":"output_only","owner":{owner}}}"#);

@@ -48,7 +48,10 @@ impl Exam {
         let mut exam = Self { only_reads, ..Self::default() };
         let mut tests = None;
         let protected = inputs.protected_scripts(line);
-        let content = |change: &Change<'_>| change.is_of_content() && !change.is_ignored();
+        let counts = |change: &Change<'_>| {
+            !change.is_ignored() || inputs.rules().protects_ignored(change.path())
+        };
+        let content = |change: &Change<'_>| change.is_of_content() && counts(change);
         let is_added_product = |change: &Change<'_>| {
             change.before.is_none() && inputs.kind_of_added(change.path()).is_none()
         };

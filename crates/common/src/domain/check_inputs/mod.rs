@@ -77,8 +77,11 @@ pub use makefile::{StartFiles, is_compiled_by_make, is_copied_by_make, is_makefi
 pub use operands::{TestOperand, has_form, is_all_tests, test_operands};
 pub use overwritten::{facts_of_compared, facts_of_overwritten, overwrites, overwritten_in};
 pub use packages::{Origin, replaced_package};
+pub use reading::reads_and_runs;
 pub use reftable::Tables;
-pub use ruling::{CheckRun, Failure, Notes, ORIGINALS_NOT_RUN, Ruling, rule};
+pub use ruling::{
+    CheckRun, Failure, Notes, ORIGINALS_NOT_RUN, Ruling, facts_of_ignored, names_ignored, rule,
+};
 pub use start::{Assumed, StartInputs, imports_wanted, other_scripts_of_recipe, scripts_of_recipe};
 pub use start_tests::StartTests;
 
@@ -87,12 +90,25 @@ use super::problem::{Code, Problem};
 use super::run::Policy;
 use super::scope::glob_set;
 use globset::GlobSet;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The most globs that one key of a policy may have.
 const MAX_GLOBS: usize = 100;
+/// Folders of what tools make, besides those of package managers.
+const MADE: &[&str] = &[
+    "__pycache__",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".cache",
+    ".vite",
+    "target",
+    "dist",
+    "build",
+    "coverage",
+];
 /// The policy key with further check inputs.
 pub const PROTECT: &str = "protect";
 /// The policy key with what is no check input.
@@ -137,6 +153,10 @@ pub struct InputRules {
     may_change: GlobSet,
     /// Globs of the namespace, which win over those of the run.
     always: GlobSet,
+    /// Globs of both that protect ignored paths too.
+    even_ignored: GlobSet,
+    /// Those of them that spell a path.
+    spelled: BTreeSet<String>,
     within: Option<GlobSet>,
 }
 
@@ -146,10 +166,13 @@ impl InputRules {
     /// # Errors
     /// `type_mismatch`, naming the key and the glob that does not read.
     pub fn new(protect: &[String], may_change: &[String]) -> Result<Self, Problem> {
+        let ignored = even_ignored(protect.iter());
         Ok(Self {
             protect: globs(PROTECT, protect)?,
             protected: protect.to_vec(),
             may_change: globs(MAY_CHANGE, may_change)?,
+            even_ignored: globs(PROTECT, &ignored)?,
+            spelled: spelled(&ignored),
             ..Self::default()
         })
     }
@@ -164,7 +187,10 @@ impl InputRules {
             within => Some(globs("may_change_within", within)?),
         };
         let always = globs("always_protect", &policy.always_protect)?;
-        Ok(Self { always, within, ..Self::new(&policy.protect, &policy.may_change)? })
+        let ignored = protected_even_ignored(policy);
+        let (even_ignored, spelled) = (globs(PROTECT, &ignored)?, spelled(&ignored));
+        let of_run = Self::new(&policy.protect, &policy.may_change)?;
+        Ok(Self { always, even_ignored, spelled, within, ..of_run })
     }
 
     /// Why a path is a check input of every check; none when it is none.
@@ -177,6 +203,18 @@ impl InputRules {
             return Some(InputKind::Protected);
         }
         convention_of(&String::from_utf8_lossy(path))
+    }
+
+    /// Whether the policy protects a path that is ignored. What tools make and install is protected only where a glob
+    /// spells it.
+    pub fn protects_ignored(&self, path: &[u8]) -> bool {
+        let as_path = Path::new(OsStr::from_bytes(path));
+        if !self.even_ignored.is_match(as_path) || self.may_change(path) {
+            return false;
+        }
+        let text = String::from_utf8_lossy(path);
+        let is_made = text.split('/').any(|part| MADE.contains(&part)) || is_installed(&text);
+        !is_made || self.spelled.contains(text.as_ref())
     }
 
     /// The first protected glob that names nothing at the start.
@@ -205,6 +243,27 @@ impl InputRules {
             && !self.always.is_match(path)
             && self.within.as_ref().is_none_or(|within| within.is_match(path))
     }
+}
+
+/// The globs of a policy that protect ignored paths too: those whose last part names a file. Others, and those that name a
+/// file in any folder, would name what tools make and install.
+pub fn protected_even_ignored(policy: &Policy) -> Vec<String> {
+    even_ignored(policy.protect.iter().chain(&policy.always_protect))
+}
+
+fn even_ignored<'g>(globs: impl Iterator<Item = &'g String>) -> Vec<String> {
+    let names_file = |glob: &&String| {
+        let last = glob.rsplit('/').next().unwrap_or_default();
+        !glob.starts_with("**") && !matches!(last, "" | "**")
+    };
+    globs.filter(names_file).take(MAX_GLOBS).cloned().collect()
+}
+
+/// The paths that globs spell.
+fn spelled(globs: &[String]) -> BTreeSet<String> {
+    let is_path = |glob: &&String| !glob.contains(['*', '?', '[', '{', '\\']);
+    let path = |glob: &String| glob.strip_prefix("./").unwrap_or(glob).to_owned();
+    globs.iter().filter(is_path).map(path).collect()
 }
 
 /// Reads the globs of a key of a namespace's policy.

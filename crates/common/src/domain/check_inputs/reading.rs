@@ -85,6 +85,14 @@ const LINT_COMMANDS: &[(&str, &[&str])] = &[
 /// Programs that start a program of a package.
 const PACKAGE_STARTERS: &[&str] = &["bunx", "npx", "pnpx"];
 
+/// Whether a part of a chain only reads files, and another one may start tests. The files of both are check inputs then.
+pub fn reads_and_runs(line: &str) -> bool {
+    let mut parts = line.split("&&");
+    line.contains("&&")
+        && Reading::of(line).is_none()
+        && parts.any(|part| Reading::of(part.trim()).is_some())
+}
+
 /// What a line that starts no test reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Reading {

@@ -5,11 +5,16 @@
 //!   original   with ignored   as left     result
 //!   holds      -              not run     holds
 //!   holds      -              holds       holds; check_inputs_differ
+//!   holds      -              holds with  ignored_inputs_changed; check_inputs_differ
 //!   holds      -              fails       fails
 //!   fails      holds          holds       ignored_inputs_changed
-//!   fails      fails          holds       check_inputs_changed; ignored_inputs_changed beside it
+//!   fails      fails          holds       check_inputs_changed
+//!   fails      fails          holds with  check_inputs_changed; ignored_inputs_changed
 //!   fails      fails          fails       fails
 //! ```
+//!
+//! The run as left has no ignored files of the steps where no earlier run holds with them. `holds with`: it failed so, and
+//! holds with them.
 
 use super::Exam;
 use crate::domain::manifest::Aspect;
@@ -80,7 +85,7 @@ impl Notes<'_> {
                 facts
             }
             Inputs::OriginalWithIgnored => {
-                let mut facts = listed(IGNORED_INPUTS_CHANGED, self.ignored.clone());
+                let mut facts = facts_of_ignored(self.ignored.clone());
                 facts.extend(listed(DEPENDENCY_CHANGED, self.dependencies.to_vec()));
                 facts
             }
@@ -92,6 +97,18 @@ impl Notes<'_> {
             | Inputs::AtStart => Vec::new(),
         }
     }
+}
+
+/// The facts of a run that has ignored files that steps wrote.
+pub fn facts_of_ignored(paths: Vec<String>) -> Vec<Fact> {
+    listed(IGNORED_INPUTS_CHANGED, paths)
+}
+
+/// Whether the facts of a run say that it has ignored files that steps wrote.
+pub fn names_ignored(facts: &[Fact]) -> bool {
+    let is_named =
+        |fact: &Fact| matches!(fact, Fact::Output { key, .. } if key == IGNORED_INPUTS_CHANGED);
+    facts.iter().any(is_named)
 }
 
 const fn word(aspect: Aspect) -> &'static str {
@@ -168,7 +185,11 @@ pub fn rule<E: Copy>(
     ruling.result = match (original.result, held_with_ignored, failed_as_left) {
         (Ok(()), _, None) => {
             caution(CHECK_INPUTS_DIFFER, CHECK_INPUTS_DIFFER, original);
-            Ok(())
+            let code = IGNORED_INPUTS_CHANGED;
+            match as_left.filter(|run| names_ignored(&run.receipt.facts)) {
+                Some(run) => Err(Failure::OfInputs { code, reason: caution(code, code, run) }),
+                None => Ok(()),
+            }
         }
         (Ok(()), _, Some(error)) | (Err(_), Some(_), Some(error)) => Err(Failure::OfRun(error)),
         (Err(_), Some(run), None) => {
@@ -181,10 +202,7 @@ pub fn rule<E: Copy>(
         (Err(_), None, _) if held_as_left => {
             let code = CHECK_INPUTS_CHANGED;
             let reason = caution(code, CHECK_INPUTS_DIFFER, original);
-            // The run that holds had the ignored files of the steps, too.
-            let installs =
-                |run: &CheckRun<'_, E>| run.receipt.outputs(DEPENDENCY_CHANGED).next().is_some();
-            if let Some(run) = with_ignored.filter(|run| !installs(run)) {
+            if let Some(run) = as_left.filter(|run| names_ignored(&run.receipt.facts)) {
                 caution(IGNORED_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED, run);
             }
             Err(Failure::OfInputs { code, reason })
@@ -208,6 +226,16 @@ mod tests {
             value: (*value).to_owned(),
         };
         EvidenceReceipt { facts: facts.iter().map(output).collect(), ..receipt }
+    }
+
+    /// The reason why a check does not hold, and the codes of its cautions.
+    fn said<'r>(ruling: &'r Ruling<&'static str>) -> (&'r str, Vec<&'static str>) {
+        let reason = match &ruling.result {
+            Ok(()) => "",
+            Err(Failure::OfRun(reason)) => reason,
+            Err(Failure::OfInputs { reason, .. }) => reason.as_str(),
+        };
+        (reason, ruling.cautions.iter().map(|(code, _)| *code).collect())
     }
 
     #[test]
@@ -238,7 +266,7 @@ mod tests {
                 Some((&ignored, fails)),
                 holds,
                 "check_inputs_changed: changed t (test)",
-                vec![CHECK_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED],
+                vec![CHECK_INPUTS_CHANGED],
             ),
             (
                 Err("o"),
@@ -267,14 +295,18 @@ mod tests {
             };
             let with_ignored = with_ignored.and_then(|(receipt, result)| run(result, receipt));
             let ruling = rule(CheckRun { receipt, result }, with_ignored, run(as_left, &plain));
-            let said = match ruling.result {
-                Ok(()) => String::new(),
-                Err(Failure::OfRun(reason)) => reason.to_owned(),
-                Err(Failure::OfInputs { reason, .. }) => reason,
-            };
-            assert_eq!(said, reason);
-            let found: Vec<_> = ruling.cautions.iter().map(|(code, _)| *code).collect();
-            assert_eq!(found, codes, "{reason}");
+            assert_eq!(said(&ruling), (reason, codes));
         }
+        let held = CheckRun { receipt: &original, result: Ok::<(), &str>(()) };
+        let left = |result| Some(CheckRun { receipt: &ignored, result });
+        let codes = vec![CHECK_INPUTS_DIFFER, IGNORED_INPUTS_CHANGED];
+        let expected = ("ignored_inputs_changed: target", codes);
+        assert_eq!(said(&rule(held, None, left(Ok(())))), expected, "only with what steps built");
+        assert_eq!(said(&rule(held, None, left(Err("failed")))), ("failed", vec![]));
+        let failed = CheckRun { receipt: &original, result: Err("o") };
+        let with_ignored = Some(CheckRun { receipt: &ignored, result: Err("failed") });
+        let codes = vec![CHECK_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED];
+        let expected = ("check_inputs_changed: changed t (test)", codes);
+        assert_eq!(said(&rule(failed, with_ignored, left(Ok(())))), expected);
     }
 }

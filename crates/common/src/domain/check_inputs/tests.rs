@@ -415,6 +415,18 @@ fn a_policy_protects_and_allows() {
 }
 
 #[test]
+fn ignored_files_are_protected_by_globs_that_name_them() {
+    let rules = rules(&["*.db", "e2e/*", "tests/**", "schema/", "build/a", "**/*.k"], &["m.db"]);
+    for path in ["cases.db", "e2e/a", "build/a"] {
+        assert!(rules.protects_ignored(path.as_bytes()), "{path}");
+    }
+    for path in ["tests/a", "schema/a", "e2e/node_modules", "e2e/target", "build/b", "a.k", "m.db"]
+    {
+        assert!(!rules.protects_ignored(path.as_bytes()), "{path}");
+    }
+}
+
+#[test]
 fn no_added_file_takes_the_place_of_a_library_of_tests() {
     let mut imports = Imports::default();
     imports.add("requirements-dev.txt", "own-checks==1\n", &BTreeSet::new(), false);

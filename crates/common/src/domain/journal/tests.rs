@@ -337,6 +337,7 @@ fn verdict() -> impl Strategy<Value = VerdictRecord> {
             cautions: vec![Caution { code: "c".into(), check: "d".into(), detail: "e".into() }],
             approvals: vec![Approval { by: "f".into(), digest: "g".into() }],
             workspace_digest: "f".into(),
+            sandbox: "partial(landlock)".into(),
             repository: accepted.then(|| RepositoryOutcome {
                 reference: "r".into(),
                 commit: "c".into(),

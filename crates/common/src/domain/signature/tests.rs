@@ -81,6 +81,7 @@ fn record() -> impl Strategy<Value = VerdictRecord> {
                     round: 1,
                     cautions: Vec::new(),
                     workspace_digest,
+                    sandbox: String::new(),
                     approvals: Vec::new(),
                     repository: None,
                 },

@@ -21,7 +21,7 @@ pub use project_tests::{PROJECT_TESTS, PROJECT_TESTS_CHECK, ProjectTests};
 pub use recorded::{
     PREPARE_FAILED, WORKSPACE_CHANGED, WORKSPACE_CHECK, WORKSPACE_DIGEST, WORKSPACE_UNKNOWN,
     hosts_refused, network_refused, not_started, probed, probed_first, probed_with, unconfined,
-    workspace_digest, wrote_files,
+    weakest_sandbox, workspace_digest, wrote_files,
 };
 
 #[cfg(test)]

@@ -88,6 +88,23 @@ pub fn workspace_digest(receipts: &[EvidenceReceipt], round: u32) -> String {
     last.and_then(|it| it.outputs(WORKSPACE_DIGEST).next().map(str::to_owned)).unwrap_or_default()
 }
 
+/// The weakest level of the sandbox of a round's commands: none, or all that any of them lacked. Empty where none ran.
+pub fn weakest_sandbox(receipts: &[EvidenceReceipt], round: u32) -> String {
+    const NONE: &str = "none";
+    let own = probed(receipts, round, None);
+    let levels: BTreeSet<&str> =
+        own.iter().map(|it| it.sandbox.as_str()).filter(|it| !it.is_empty()).collect();
+    if levels.contains(NONE) {
+        return NONE.to_owned();
+    }
+    let partial = levels.iter().filter_map(|it| it.strip_prefix("partial(")?.strip_suffix(')'));
+    let missing: BTreeSet<&str> = partial.flat_map(|it| it.split(", ")).collect();
+    match missing.is_empty() {
+        true => levels.first().copied().unwrap_or_default().to_owned(),
+        false => format!("partial({})", missing.into_iter().collect::<Vec<_>>().join(", ")),
+    }
+}
+
 /// The fact by which the runner records that a command asked for a host that its policy does not allow.
 pub fn network_refused(host: &str) -> Fact {
     Fact::of_output(NETWORK_REFUSED, host)

@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::check::{AcceptCheck, Author, FileType, Owner, read_checks};
 use crate::domain::json;
-use crate::domain::receipt::{EvidenceReceipt, read_receipt};
+use crate::domain::receipt::{CheckProbe, EvidenceReceipt, Inputs, read_receipt};
 use crate::domain::run::{Policy, VerifyCommands};
 use crate::domain::verify_tool::VerifyTool;
 
@@ -147,5 +147,31 @@ fn the_last_record_of_the_runner_in_the_round_says_what_the_tests_came_to() {
         (vec![receipt("tool_observation", 2, true, skipped)], NotRun),
     ] {
         assert_eq!(ProjectTests::of(&receipts, 2), expected, "{receipts:?}");
+    }
+}
+
+#[test]
+fn the_weakest_level_of_a_round_has_all_that_any_of_its_commands_lacked() {
+    let text = r#"{"step_index": 0, "source": "probe", "success": true}"#;
+    let empty = read_receipt(&json::parse(text).unwrap().value).unwrap();
+    let at = |round, level: &str| EvidenceReceipt {
+        sandbox: level.to_owned(),
+        probe_of: Some(CheckProbe { check_id: "c".to_owned(), round, inputs: Inputs::Original }),
+        ..empty.clone()
+    };
+    for (levels, expected) in [
+        (vec![], ""),
+        (vec![""], ""),
+        (vec!["full", "", "full"], "full"),
+        (vec!["full", "partial(seccomp)"], "partial(seccomp)"),
+        (
+            vec!["partial(seccomp, landlock)", "partial(memory_limit, seccomp)"],
+            "partial(landlock, memory_limit, seccomp)",
+        ),
+        (vec!["partial(seccomp)", "none", "full"], "none"),
+    ] {
+        let mut receipts: Vec<_> = levels.iter().map(|level| at(2, level)).collect();
+        receipts.push(at(1, "none"));
+        assert_eq!(weakest_sandbox(&receipts, 2), expected, "{levels:?}");
     }
 }

@@ -17,6 +17,11 @@ use surety_sandbox::LimitHit;
 /// What stands for an address of which only the attempt to reach it is known.
 const NAMELESS: &str = "an address without a name";
 
+/// The output that names a process that a command left running, and that was killed.
+const PROCESSES_LEFT: &str = "processes_left";
+/// Processes that are listed; the summary has all.
+const MAX_LEFT: usize = 20;
+
 /// The line between the two streams in the output; present only when there is standard error.
 pub const STDERR_MARK: &str = "--- standard error ---";
 
@@ -172,6 +177,8 @@ pub fn outcome(command: Command, finished: Finished) -> ToolOutcome {
             facts.push(network_refused(NAMELESS));
         }
     }
+    let left = finished.left.iter().take(MAX_LEFT);
+    facts.extend(left.map(|left| Fact::of_output(PROCESSES_LEFT, left.name.as_str())));
     let output = joined(finished.stdout, &finished.stderr);
     let outcome = match failure {
         None => ToolOutcome::done(format!("{said}: ended with 0{note}"), output, facts),

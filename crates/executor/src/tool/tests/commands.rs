@@ -257,6 +257,8 @@ async fn a_process_that_left_the_group_does_not_delay_the_call() {
         "{}",
         outcome.summary
     );
+    let left = Fact::of_output("processes_left", "sh");
+    assert!(outcome.facts.contains(&left), "{:?}", outcome.facts);
 }
 
 #[tokio::test]

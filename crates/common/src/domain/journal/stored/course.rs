@@ -79,6 +79,7 @@ pub(super) fn write_verdict(out: &mut String, record: &VerdictRecord) {
         .with("cautions", |out| write_list(out, &record.verdict.cautions, write_caution))
         .with("approvals", |out| write_list(out, &record.verdict.approvals, write_approval))
         .text("workspace_digest", &record.verdict.workspace_digest)
+        .text("sandbox", &record.verdict.sandbox)
         .number("receipts", record.receipts)
         .text("last_receipt_digest", &record.last_receipt_digest)
         .text("plan_digest", &record.plan_digest);
@@ -105,6 +106,7 @@ pub(super) fn read_verdict(body: &Fields<'_>) -> Result<VerdictRecord, StoredErr
             cautions: cautions.collect::<Result<_, _>>()?,
             approvals: approvals.collect::<Result<_, _>>()?,
             workspace_digest: body.text("workspace_digest")?,
+            sandbox: body.text("sandbox")?,
             repository: body.object("repository")?.as_ref().map(read_repository).transpose()?,
         },
         receipts: body.number("receipts")?,

@@ -189,6 +189,7 @@ fn record(
                 detail: "it took long".to_owned(),
             }],
             workspace_digest: "ab".repeat(32),
+            sandbox: "full".to_owned(),
             approvals: Vec::new(),
             repository: None,
         },
