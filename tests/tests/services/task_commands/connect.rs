@@ -165,6 +165,59 @@ async fn is_listed(person: &Shell, words: &[&str], wanted: &str) -> Result<()> {
     }
 }
 
+/// Sends the delivery with which a forge tests its hook.
+async fn is_tested(
+    stage: &Stage,
+    kind: Forge,
+    (path, (event, content_type, secret)): (&str, (&str, &str, &str)),
+) -> Result<()> {
+    let (body, name) = (b"{}".to_vec(), kind.as_str());
+    let names = ["delivery", "event", "signature"].map(|it| format!("x-{name}-{it}"));
+    let [delivery, of_event, signed] = names.each_ref().map(String::as_str);
+    let tag = signature(secret, &body);
+    let headers = vec![
+        ("content-type", content_type.to_owned()),
+        (delivery, new_id()),
+        (of_event, event.to_owned()),
+        (signed, tag.clone()),
+        ("x-hub-signature-256", format!("sha256={tag}")),
+    ];
+    let test = Sent { path, headers, body };
+    let answer = exchange(stage.deployment.planner.address(), &test.to_bytes()).await?;
+    ensure!(answer.status == 202, "{kind}: {answer:?}");
+    Ok(())
+}
+
+/// What happens on the forge is a task of the agent, and the service asks the forge and writes on it.
+async fn becomes_a_task(stage: &Stage, double: &ForgeDouble, kind: Forge) -> Result<()> {
+    let number = double.change(|state| {
+        let texts = ("The list is slow", "It takes a minute.");
+        state.open_issue(REPO, "alice", texts, (vec![LOGIN.to_owned()], Vec::new()))
+    });
+    let number = number.context("an issue")?;
+    let deadline = Instant::now() + PATIENCE;
+    let task = loop {
+        let request = v1::ListTasksRequest { page_size: 10, ..Default::default() };
+        let listed = stage.tasks(PERSON)?.list_tasks(request).await?.into_inner().tasks;
+        if let Some(task) = listed.into_iter().next() {
+            break task;
+        }
+        ensure!(Instant::now() < deadline, "{kind}: no task in time");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    ensure!(task.assignee == AGENT && task.number == Some(number), "{kind}: {task:#?}");
+    let answer =
+        stage.report(AGENT, &task.run_id, "Opened a pull request for src/list.rs.").await?;
+    ensure!(!answer.accepted && answer.reason.contains("no_pull_request"), "{kind}: {answer:#?}");
+    let commented = || {
+        double.change(|state| {
+            let comments = state.repo(REPO).map(|repo| repo.comments.clone()).unwrap_or_default();
+            comments.iter().any(|it| it.author == "surety" && it.number == number)
+        })
+    };
+    wait_until("a comment of the service", commented).await
+}
+
 async fn connects(page: &Page, kind: Forge) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let double = ForgeDouble::start().await?;
@@ -213,50 +266,12 @@ async fn connects(page: &Page, kind: Forge) -> Result<()> {
         Forge::Github => ("ping", "ignored ping"),
     };
     ensure!(page.connect.contains(reason.trim_start_matches("ignored ")), "{reason}");
-    let (body, name) = (b"{}".to_vec(), kind.as_str());
-    let names = ["delivery", "event", "signature"].map(|it| format!("x-{name}-{it}"));
-    let [delivery, of_event, signed] = names.each_ref().map(String::as_str);
-    let tag = signature(&secret, &body);
-    let headers = vec![
-        ("content-type", content_type.to_owned()),
-        (delivery, new_id()),
-        (of_event, event.to_owned()),
-        (signed, tag.clone()),
-        ("x-hub-signature-256", format!("sha256={tag}")),
-    ];
-    let test = Sent { path, headers, body };
-    let answer = exchange(stage.deployment.planner.address(), &test.to_bytes()).await?;
-    ensure!(answer.status == 202, "{kind}: {answer:?}");
+    let sent = (event, content_type, secret.as_str());
+    is_tested(&stage, kind, (path, sent)).await?;
     is_listed(&person, &as_words(&list), reason).await?;
 
-    // What happens on the forge is a task of the agent, and the service asks the forge and writes on it.
     person.text(&as_words(&agent)).await?;
-    let number = double.change(|state| {
-        let texts = ("The list is slow", "It takes a minute.");
-        state.open_issue(REPO, "alice", texts, (vec![LOGIN.to_owned()], Vec::new()))
-    });
-    let number = number.context("an issue")?;
-    let deadline = Instant::now() + PATIENCE;
-    let task = loop {
-        let request = v1::ListTasksRequest { page_size: 10, ..Default::default() };
-        let listed = stage.tasks(PERSON)?.list_tasks(request).await?.into_inner().tasks;
-        if let Some(task) = listed.into_iter().next() {
-            break task;
-        }
-        ensure!(Instant::now() < deadline, "{kind}: no task in time");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
-    ensure!(task.assignee == AGENT && task.number == Some(number), "{kind}: {task:#?}");
-    let answer =
-        stage.report(AGENT, &task.run_id, "Opened a pull request for src/list.rs.").await?;
-    ensure!(!answer.accepted && answer.reason.contains("no_pull_request"), "{kind}: {answer:#?}");
-    let commented = || {
-        double.change(|state| {
-            let comments = state.repo(REPO).map(|repo| repo.comments.clone()).unwrap_or_default();
-            comments.iter().any(|it| it.author == "surety" && it.number == number)
-        })
-    };
-    wait_until("a comment of the service", commented).await?;
+    becomes_a_task(&stage, &double, kind).await?;
     stage.deployment.finish().await
 }
 
