@@ -285,9 +285,10 @@ mod tests {
     fn said(form: Form, mut body: Value, (path, value): (&str, Value)) -> Result<(), String> {
         let (parent, key) = path.rsplit_once('/').expect("a path");
         let fields = body.pointer_mut(parent).and_then(Value::as_object_mut).expect("an object");
-        match value {
-            Value::Null => drop(fields.remove(key)),
-            value => drop(fields.insert(key.to_owned(), value)),
+        if value.is_null() {
+            fields.remove(key);
+        } else {
+            fields.insert(key.to_owned(), value);
         }
         let read = read(form, &body, &Settings::default());
         read.map(drop).map_err(|refusal| {

@@ -50,7 +50,7 @@ struct Put {
     #[arg(long, value_parser = account)]
     account: Vec<(Forge, String)>,
 
-    /// What it is asked for without being named: reviewer, developer, coordinator, infra.
+    /// What it is asked for without being named: reviewer, developer (by no event), coordinator, infra.
     #[arg(long, value_delimiter = ',')]
     role: Vec<String>,
 
