@@ -1,7 +1,7 @@
 //! What a verification works with: the workspace, its start, the sandbox, and a folder that goes away with
 //! it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::DirBuilder;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use surety_common::config::{ClientConfig, SandboxConfig};
 use surety_common::domain::check_inputs::{InputRules, StartInputs, assumptions_at_start};
-use surety_common::domain::manifest::{Content, Entry, Manifest};
+use surety_common::domain::manifest::{Content, Entry, Kind, Manifest};
 use surety_common::domain::problem::Warning;
 use surety_common::domain::workspace::{Reserved, check_workspace};
 use surety_executor::revision::{Reader, Revision, RevisionError};
@@ -219,7 +219,16 @@ impl Scene {
             let is_kept = |entry: &Entry| {
                 opened.manifest.get(&entry.path).is_some_and(|it| it.content == entry.content)
             };
-            let which = |entry: &Entry| is_protected(&rules, entry) && is_kept(entry);
+            // A path below what is no folder at the revision cannot be put beside its files.
+            let fits = |entry: &Entry| {
+                let above = Path::new(OsStr::from_bytes(&entry.path)).ancestors().skip(1);
+                above.filter(|above| !above.as_os_str().is_empty()).all(|above| {
+                    let found = manifest.get(above.as_os_str().as_bytes());
+                    found.is_none_or(|found| found.kind == Kind::Folder)
+                })
+            };
+            let which =
+                |entry: &Entry| is_protected(&rules, entry) && is_kept(entry) && fits(entry);
             if !manifest.entries().iter().any(which) {
                 return Ok(());
             }

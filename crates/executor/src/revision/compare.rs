@@ -55,18 +55,16 @@ pub(super) fn adopt(
     Ok(entries)
 }
 
-/// The workspace at the revision. Ignored paths are no part of a revision: they are as in the other manifest.
+/// The workspace at the revision. Ignored paths are no part of a revision: they come from elsewhere.
 pub(super) fn manifest(
     place: Place,
     rules: Arc<IgnoreRules>,
     mut entries: Vec<Entry>,
-    other: &Manifest,
+    ignored: Vec<Entry>,
 ) -> Manifest {
     let known: std::collections::HashSet<_> =
         entries.iter().map(|entry| entry.path.clone()).collect();
-    let ignored =
-        other.entries().iter().filter(|entry| entry.ignored && !known.contains(&entry.path));
-    entries.extend(ignored.cloned());
+    entries.extend(ignored.into_iter().filter(|entry| !known.contains(&entry.path)));
     Manifest::new(place, rules, entries)
 }
 

@@ -17,7 +17,7 @@ pub use checkout::RevisionError;
 
 use crate::blocking::blocking;
 use crate::round::Start;
-use crate::snapshot::{Reach, Snapshots, WorkTree, of_revision};
+use crate::snapshot::{Reach, Snapshots, WorkTree, ignored_at_start, of_revision};
 use crate::tool::{ToolError, Workspace};
 use checkout::Checkout;
 use std::os::unix::ffi::OsStrExt;
@@ -122,8 +122,7 @@ impl Revision {
         let place = Place::clone(&now.place);
         let entries =
             compare::adopt(revision.entries(), &now, &checkout.listed, (files, workspace))?;
-        // Times that were read elsewhere, or before the machine started, say nothing about files of now.
-        let ignored = opened.filter(|opened| opened.place == place).unwrap_or(&now);
+        let ignored = ignored_at_start(opened.unwrap_or(&now), &now);
         let manifest = Arc::new(compare::manifest(place, rules, entries, ignored));
         let (facts, originals) = (Arc::default(), Arc::default());
         let revision = Some(checkout.commit.clone());

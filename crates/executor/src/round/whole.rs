@@ -118,7 +118,8 @@ impl Round {
         chain: &mut Chain,
     ) -> Result<Option<String>, ToolError> {
         let Some(start) = self.start()? else { return Ok(None) };
-        let with_ignored = carried.iter().any(|run| {
+        // A run that fails with the ignored files decides nothing by them.
+        let with_ignored = carried.iter().filter(|run| run.outcome.success).any(|run| {
             run.inputs == Inputs::OriginalWithIgnored || names_ignored(&run.outcome.facts)
         });
         let (id, began) = (Uuid::now_v7(), clock::now());

@@ -102,10 +102,21 @@ pub fn resumed(
     let snapshots = Snapshots::resume(&rules)?;
     let now = snapshots.take(workspace, None, Reach::Everything, check)?;
     let place = Place::clone(&now.place);
-    let ignored = if start.place == place { start } else { &now };
     let mut entries: Vec<_> = counted(start).cloned().collect();
-    entries.extend(ignored.entries().iter().filter(|entry| entry.ignored).cloned());
+    entries.extend(ignored_at_start(start, &now));
     Ok((snapshots, Manifest::new(place, rules, entries)))
+}
+
+/// The ignored paths of an earlier start. Times that were read elsewhere, or before the machine started, say nothing about
+/// files of now; the digests of those that were read hold everywhere.
+pub fn ignored_at_start(start: &Manifest, now: &Manifest) -> Vec<Entry> {
+    let is_here = start.place == now.place;
+    let was_read = |entry: &Entry| matches!(entry.content, Content::File(_) | Content::Target(_));
+    let of_start = start.entries().iter().filter(|entry| is_here || was_read(entry));
+    let of_now = now.entries().iter().filter(|entry| {
+        !is_here && !was_read(entry) && !start.get(&entry.path).is_some_and(was_read)
+    });
+    of_start.chain(of_now).filter(|entry| entry.ignored).cloned().collect()
 }
 
 fn counted(manifest: &Manifest) -> impl Iterator<Item = &Entry> {

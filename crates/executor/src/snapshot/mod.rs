@@ -26,7 +26,7 @@ mod written;
 
 pub(crate) use git::WorkTree;
 pub(crate) use git_state::Repository;
-pub use kept::{Which, altered, keep, resumed};
+pub use kept::{Which, altered, ignored_at_start, keep, resumed};
 pub use net::{NetChanges, net_changes};
 pub use reach::{Check, Reach};
 pub(crate) use rules::of_revision;

@@ -232,9 +232,11 @@ async fn record_of_difference(
     about: &About,
     records: &[Record],
 ) -> Result<Option<Record>, Ended> {
+    // A run that fails with the ignored files decides nothing by them.
     let needed = |record: &Record| {
         let inputs = record.receipt.probe_of.as_ref().map(|probe| probe.inputs);
-        inputs == Some(Inputs::OriginalWithIgnored) || names_ignored(&record.receipt.facts)
+        record.receipt.success
+            && (inputs == Some(Inputs::OriginalWithIgnored) || names_ignored(&record.receipt.facts))
     };
     let with_ignored = records.iter().any(needed);
     let started_at = run.engine.now();

@@ -248,13 +248,15 @@ impl InputRules {
 /// The globs of a policy that protect ignored paths too: those whose last part names a file. Others, and those that name a
 /// file in any folder, would name what tools make and install.
 pub fn protected_even_ignored(policy: &Policy) -> Vec<String> {
-    even_ignored(policy.protect.iter().chain(&policy.always_protect))
+    // Those of the namespace first: a long list of a request displaces none of them.
+    even_ignored(policy.always_protect.iter().chain(&policy.protect))
 }
 
 fn even_ignored<'g>(globs: impl Iterator<Item = &'g String>) -> Vec<String> {
     let names_file = |glob: &&String| {
+        let glob = glob.strip_prefix("./").unwrap_or(glob);
         let last = glob.rsplit('/').next().unwrap_or_default();
-        !glob.starts_with("**") && !matches!(last, "" | "**")
+        !glob.starts_with("**") && !matches!(last, "" | "**") && !glob.ends_with("**/*")
     };
     globs.filter(names_file).take(MAX_GLOBS).cloned().collect()
 }
