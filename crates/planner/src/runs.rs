@@ -3,6 +3,7 @@
 mod budget;
 mod confirmation;
 mod grant;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -14,7 +15,7 @@ pub(crate) use watch::{Watch, Watched};
 
 use crate::call::Call;
 use crate::planner::Planner;
-use confirmation::{check_digest, check_shown};
+use shown::{check_digest, check_shown};
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::execution::{Graph, Wait};

@@ -1,6 +1,5 @@
 //! What a run or a step waits for.
 
-use super::wait_rows::WaitKind;
 use crate::domain::acceptance::Acceptance;
 use crate::domain::confirmation::CallToConfirm;
 use crate::domain::decision::Usage;
@@ -89,14 +88,6 @@ impl Wait {
             plan_approval: None,
             question_digest: String::new(),
         }
-    }
-
-    /// The [`question_digest`] of what it asks a person; empty for a wait that is no question.
-    pub fn digest_of_question(&self) -> String {
-        if self.kind() != WaitKind::Question {
-            return String::new();
-        }
-        question_digest(&self.question, &self.choices, &self.answer_schema)
     }
 }
 

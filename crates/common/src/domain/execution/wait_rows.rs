@@ -9,7 +9,7 @@
 //! The execution is the truth about what a run waits for. Its changes are compared before and after, so that
 //! no change can forget a row. Leases change the rows only.
 
-use super::{Execution, StepProgress, Wait};
+use super::{Execution, StepProgress, Wait, question_digest};
 use crate::domain::model::AwayEndpoint;
 use crate::domain::stop::WaitingOn;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -72,6 +72,14 @@ impl fmt::Display for WaitKind {
 }
 
 impl Wait {
+    /// The [`question_digest`](super::question_digest) of what it asks a person; empty for a wait that is no question.
+    pub fn digest_of_question(&self) -> String {
+        if self.kind() != WaitKind::Question {
+            return String::new();
+        }
+        question_digest(&self.question, &self.choices, &self.answer_schema)
+    }
+
     /// What it needs.
     pub const fn kind(&self) -> WaitKind {
         match self.waiting_on {
