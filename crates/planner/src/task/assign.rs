@@ -18,9 +18,11 @@ impl Planner {
     /// Gives a task without an assignee to the agent that its event asks for, or else to the coordinator: another task takes
     /// its place, in the language of the agent and with its own clock. What a run was made with never changes.
     pub(super) async fn assign(&self, run_id: Uuid) -> Result<(), Fault> {
+        // The time before the look: an agent that is stored while none is found is looked at again.
+        let began = self.now();
         let Some(task) = store::find_task(&self.pool, run_id).await? else { return Ok(()) };
         let Some(event) = event_of(&task) else {
-            return Ok(store::try_assign(&self.pool, run_id, self.now()).await?);
+            return Ok(store::try_assign(&self.pool, run_id, began).await?);
         };
         let lock = subject_lock(event.source, &event.subject);
         let mut admission = Admission::begin(&self.pool, lock).await?;
@@ -28,7 +30,7 @@ impl Planner {
         let found = find_any_agent(self, &mut admission, asked).await?;
         if matches!(found, Found::None) {
             drop(admission);
-            return Ok(store::try_assign(&self.pool, run_id, self.now()).await?);
+            return Ok(store::try_assign(&self.pool, run_id, began).await?);
         }
         // Under the lock: events about the same subject may have left nothing to do.
         match store::find_task(&self.pool, run_id).await?.filter(waits) {
