@@ -22,7 +22,10 @@ fn ran(command: Command, exit_code: i32) -> Fact {
 }
 
 fn exit_code(outcome: &ToolOutcome) -> i32 {
-    match outcome.facts.as_slice() {
+    let is_left =
+        |fact: &&Fact| matches!(fact, Fact::Output { key, .. } if key == "processes_left");
+    let others: Vec<_> = outcome.facts.iter().filter(|fact| !is_left(fact)).collect();
+    match others.as_slice() {
         [Fact::Command { exit_code, .. }] => *exit_code,
         other => panic!("one fact about a command, not {other:?}"),
     }
