@@ -374,13 +374,14 @@ fn check_end(receipts: &[EvidenceReceipt], execution: &Execution) -> Result<(), 
 /// The verdict names the plan by its digest, so what is judged must be the plan that has it.
 fn check_plan(run: &RunRecord) -> Result<(), Fault> {
     let Some(plan) = &run.plan else { return Ok(()) };
-    let digest = plan.digest();
-    if digest == run.plan_digest {
+    if store::has_digest(plan, &run.plan_digest) {
         return Ok(());
     }
     Err(invalid(format!(
-        "plan.body: revision {} has the digest {digest}, and its row says {}; restore the row, then resume the run",
-        run.execution.plan_revision, run.plan_digest
+        "plan.body: revision {} has the digest {}, and its row says {}; restore the row, then resume the run",
+        run.execution.plan_revision,
+        plan.digest(),
+        run.plan_digest
     )))
 }
 

@@ -102,7 +102,7 @@ pub use pages::{
     ReceiptPages, ReceiptProofs, WorkPage, latest_events, latest_work, receipts, work_page,
 };
 pub use partition::{drop_partitions, prepare_partitions, time_of};
-pub use plan::{StoredPlan, find_plan, plan_of};
+pub use plan::{StoredPlan, find_plan, has_digest, plan_of};
 pub use plan_tools::{PlanTool, forget_other_servers, plan_tools, show_server_tools, show_tools};
 pub use pool::{PoolSize, close, connect, patiently, ping};
 pub use queues::{Queues, Scan};

@@ -94,6 +94,8 @@ pub(super) fn read(body: &str, run_id: Uuid) -> Result<Plan, StoreError> {
 struct Read {
     body: String,
     plan: Arc<Plan>,
+    /// Whether the plan has the digest, once that was asked.
+    has_digest: Option<bool>,
 }
 
 /// Decodes the plan in a row, or takes it from the cache. Many runs often have the same plan, and
@@ -109,9 +111,23 @@ pub(super) fn recall(digest: &str, body: String, run_id: Uuid) -> Result<Arc<Pla
     }
     let plan = Arc::new(read(&body, run_id)?);
     if body.len() <= REMEMBERED_BYTES {
-        latest().insert(digest.to_owned(), Read { body, plan: Arc::clone(&plan) });
+        latest()
+            .insert(digest.to_owned(), Read { body, plan: Arc::clone(&plan), has_digest: None });
     }
     Ok(plan)
+}
+
+/// Whether a plan that was read from a row has the digest of that row. It is computed once for a plan in the cache.
+pub fn has_digest(plan: &Arc<Plan>, digest: &str) -> bool {
+    let is_same = |read: &&mut Read| Arc::ptr_eq(&read.plan, plan);
+    if let Some(known) = latest().get_mut(digest).filter(is_same).and_then(|read| read.has_digest) {
+        return known;
+    }
+    let has_digest = plan.digest() == digest;
+    if let Some(read) = latest().get_mut(digest).filter(is_same) {
+        read.has_digest = Some(has_digest);
+    }
+    has_digest
 }
 
 fn latest() -> MutexGuard<'static, LruCache<String, Read>> {

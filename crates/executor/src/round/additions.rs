@@ -28,7 +28,7 @@ impl Default for Additions {
 /// What a view of the workspace as steps left it has of the ignored files that they wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IgnoredAsLeft {
-    /// All: an earlier run names them where they decide.
+    /// All: an earlier run had all of them, and names them where they decide.
     All,
     /// All, and the receipt of this run names them.
     AllAndNamed,
@@ -36,9 +36,10 @@ pub(super) enum IgnoredAsLeft {
     Installed,
 }
 
-/// Whether a check holds with the original check inputs and ignored files of the steps, which its receipt names.
-pub(super) fn holds_with_ignored(so_far: &[(Inputs, bool)]) -> bool {
-    so_far.contains(&(Inputs::OriginalWithIgnored, true))
+/// Whether a check holds with the original check inputs and all ignored files of the steps, which its receipt names. Beside
+/// a dependency that was added, that run has what package managers installed, and no other of them.
+pub(super) fn holds_with_all(so_far: &[(Inputs, bool)], has_installed: bool) -> bool {
+    !has_installed && so_far.contains(&(Inputs::OriginalWithIgnored, true))
 }
 
 /// What the view of one command is made for.
@@ -65,13 +66,18 @@ pub(super) struct ViewOrder {
 }
 
 impl ViewOrder {
-    /// The view of a probe that runs a command, after runs with these inputs and results.
+    /// The view of a probe that runs a command, after runs with these inputs and results. `has_installed` says that package
+    /// managers installed what manifests were changed for.
     ///
     /// On the workspace as steps left it, a check with original check inputs gets their ignored files only where it
-    /// does not hold without them, or where a run before it named them and held.
-    pub(super) fn after(probe: &Probe, inputs: Inputs, so_far: &[(Inputs, bool)]) -> Self {
+    /// does not hold without them, or where a run before it named all of them and held.
+    pub(super) fn after(
+        probe: &Probe,
+        inputs: Inputs,
+        (so_far, has_installed): (&[(Inputs, bool)], bool),
+    ) -> Self {
         let ran = |wanted| so_far.iter().any(|(inputs, _)| *inputs == wanted);
-        let ignored = if !ran(Inputs::Original) || holds_with_ignored(so_far) {
+        let ignored = if !ran(Inputs::Original) || holds_with_all(so_far, has_installed) {
             IgnoredAsLeft::All
         } else if ran(Inputs::AsLeft) {
             IgnoredAsLeft::AllAndNamed

@@ -59,7 +59,7 @@ use crate::tool::{
     Environment, Folder, RunSecrets, RunServers, Sandbox, ToolContext, ToolError, ToolOutcome,
     WriteScope,
 };
-use additions::{ViewOrder, holds_with_ignored};
+use additions::{ViewOrder, holds_with_all};
 use canary_memory::{Memory, base_of};
 use opening::{Given, Opening, line_with_originals};
 use preparation::Preparation;
@@ -183,7 +183,9 @@ impl Round {
         let failed_once = as_left.next().is_some_and(|(_, held)| !held) && as_left.next().is_none();
         let (_, installed) = self.installed();
         let more = |opening: &Opening| opening.ignored.iter().any(|path| !installed.contains(path));
-        failed_once && !holds_with_ignored(so_far) && self.opening().is_ok_and(more)
+        failed_once
+            && !holds_with_all(so_far, !installed.is_empty())
+            && self.opening().is_ok_and(more)
     }
 
     /// The project's own tests that fail run on the workspace of the start as well.
@@ -219,21 +221,22 @@ impl Round {
             | Inputs::AsLeft
             | Inputs::AtStart => {}
         }
+        let before = (so_far, !self.installed().1.is_empty());
         let observed = match &probe.observation {
             Observation::Change(globs) => return self.observe_change(globs).await,
             Observation::Prepare(_) => self.prepare_views(probe, inputs, call_id).await,
             Observation::Command(_) => {
-                self.run_line(probe, ViewOrder::after(probe, inputs, so_far), call_id).await
+                self.run_line(probe, ViewOrder::after(probe, inputs, before), call_id).await
             }
             Observation::Verification(verification) => {
-                let order = ViewOrder::after(probe, inputs, so_far);
+                let order = ViewOrder::after(probe, inputs, before);
                 self.run_line(probe, order, call_id).await.map(|mut outcome| {
                     outcome.facts.push(verification.fact(outcome.success));
                     outcome
                 })
             }
             Observation::ProjectTests => {
-                self.run_project_tests(probe, ViewOrder::after(probe, inputs, so_far), call_id)
+                self.run_project_tests(probe, ViewOrder::after(probe, inputs, before), call_id)
                     .await
             }
             Observation::File { path, file_type } => {

@@ -7,7 +7,8 @@
 //!   holds      -              holds       holds; check_inputs_differ
 //!   holds      -              holds with  ignored_inputs_changed; check_inputs_differ
 //!   holds      -              fails       fails
-//!   fails      holds          holds       ignored_inputs_changed
+//!   fails      holds          holds       ignored_inputs_changed; holds with what was installed for a dependency
+//!   fails      holds          holds with  ignored_inputs_changed
 //!   fails      fails          holds       check_inputs_changed
 //!   fails      fails          holds with  check_inputs_changed; ignored_inputs_changed
 //!   fails      fails          fails       fails
@@ -193,11 +194,17 @@ pub fn rule<E: Copy>(
         }
         (Ok(()), _, Some(error)) | (Err(_), Some(_), Some(error)) => Err(Failure::OfRun(error)),
         (Err(_), Some(run), None) => {
-            let reason = caution(IGNORED_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED, run);
-            caution(CHECK_INPUTS_DIFFER, CHECK_INPUTS_DIFFER, original);
-            let is_added = run.receipt.outputs(DEPENDENCY_CHANGED).next().is_some();
             let code = IGNORED_INPUTS_CHANGED;
-            if is_added { Ok(()) } else { Err(Failure::OfInputs { code, reason }) }
+            let named = as_left.filter(|run| names_ignored(&run.receipt.facts));
+            let reason = caution(code, code, named.unwrap_or(run));
+            caution(CHECK_INPUTS_DIFFER, CHECK_INPUTS_DIFFER, original);
+            // What was installed is excused, and not what else steps wrote there.
+            let is_installed = run.receipt.outputs(DEPENDENCY_CHANGED).next().is_some();
+            if is_installed && named.is_none() {
+                Ok(())
+            } else {
+                Err(Failure::OfInputs { code, reason })
+            }
         }
         (Err(_), None, _) if held_as_left => {
             let code = CHECK_INPUTS_CHANGED;

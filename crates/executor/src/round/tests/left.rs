@@ -65,6 +65,29 @@ async fn an_added_test_has_what_an_added_dependency_installed() {
 }
 
 #[tokio::test]
+async fn a_dependency_of_the_product_excuses_no_added_test_that_passes_only_with_what_steps_built()
+{
+    let files = [
+        (".gitignore", "build\nnode_modules\n"),
+        ("package.json", "{}\n"),
+        ("product.sh", "true\n"),
+        ("tests/all.sh", ALL),
+        ("tests/t_a.sh", "sh product.sh\n"),
+    ];
+    let case = Case::new(&files).begin(LINE);
+    case.put("product.sh", "test -f node_modules/dep/index.js\n");
+    case.put("package.json", "{\"dependencies\": {\"dep\": \"1\"}}\n");
+    case.put("node_modules/dep/index.js", "");
+    case.put("build/app", "forged\n");
+    let (reason, _) = case.check(LINE).await;
+    assert_eq!(reason, "", "the dependency is excused");
+    case.put("tests/t_b.sh", "grep -q forged build/app\n");
+    let (reason, cautions) = case.check(LINE).await;
+    assert_eq!(reason, "ignored_inputs_changed: build, node_modules");
+    assert_eq!(cautions, ["ignored_inputs_changed", "check_inputs_differ"]);
+}
+
+#[tokio::test]
 async fn a_changed_test_can_be_approved_beside_binary_caches_that_decide_nothing() {
     let files = [
         (".gitignore", "build\n"),
