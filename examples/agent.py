@@ -59,8 +59,8 @@ def lease_step():
     until = time.monotonic() + int(idle)
     while (left := until - time.monotonic()) > 0:
         wanted = api.LeaseStepRequest(driver_id="agent.py", wait=Duration(seconds=int(left) + 1))
-        # An executor that is away is waited for.
-        leased = driver.LeaseStep(wanted, metadata=token, wait_for_ready=True)
+        # An executor that is away is waited for, at most a minute longer than for a step.
+        leased = driver.LeaseStep(wanted, metadata=token, wait_for_ready=True, timeout=left + 60)
         if leased.HasField("lease"):
             return leased
         time.sleep(1)  # An executor that restarts answers early.

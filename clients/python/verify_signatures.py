@@ -69,11 +69,12 @@ def tree(leaves: list[bytes], nodes: list[bytes], lo: int, first: int, count: in
     return sha256(b"\1", *sides)
 
 
-def check(lines: list[str], keys: Any) -> None:
+def check(lines: list[str], keys: Any, seen: list[str]) -> None:
     run, seq, last, at = json.loads(lines[0])["export"]["run_id"], 0, "", ""
     leaves: list[bytes] = []
     root = proof = None
     for line in lines[:-2]:
+        seen.append(line)
         value = json.loads(line)
         kind = "receipt" if "seq" in value else min(value.keys())
         need(canonical(value) == line, "it is not in the canonical form")
@@ -93,6 +94,7 @@ def check(lines: list[str], keys: Any) -> None:
         elif kind not in ("export", "stored", "anchor", "state"):
             leaves.append(sha256(b"\0", f"{run}\n{line}".encode()))
         if kind in ("commit", "entry"):
+            need(root and proof, f"the {kind} has no signature")
             nodes = [bytes.fromhex(node) for node in proof["nodes"]]
             is_hex = [node.hex() for node in nodes] == proof["nodes"]
             found = tree(leaves, nodes, proof["first"], 0, root["predicate"]["leaf_count"]).hex()
@@ -105,10 +107,11 @@ def check(lines: list[str], keys: Any) -> None:
 
 def problem(export: bytes, keys: Any) -> str:
     """What is wrong with the signatures of an export; empty where they hold."""
+    seen: list[str] = []
     try:
-        check(export.decode().split("\n"), keys)
+        check(export.decode().split("\n"), keys, seen)
     except WRONG as error:
-        return f"{type(error).__name__}: {error}"
+        return f"line {len(seen) or 1}: {type(error).__name__}: {error}"
     return ""
 
 

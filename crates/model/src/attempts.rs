@@ -141,7 +141,7 @@ impl<'a> Attempts<'a> {
             let is_last_try = self.retries >= self.client.profile.retries;
             if !self.has_budget() {
                 // The caller charges what was used, and reserves anew.
-                return Err(self.charged(failed.error));
+                return Err(failed.error);
             }
             if self.asks_for_less(&failed) || self.levels.goes_on(&failed, is_last_try) {
                 continue;
@@ -151,7 +151,7 @@ impl<'a> Attempts<'a> {
             let is_late = asked.is_some_and(|asked| asked > LONGEST_PAUSE)
                 || self.deadline.is_some_and(|deadline| Clock::now() + pause >= deadline);
             if is_last_try || is_late || !is_retryable(&failed) {
-                return Err(self.charged(failed.error));
+                return Err(failed.error);
             }
             self.retries += 1;
             tracing::warn!(
@@ -190,28 +190,27 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// An error with what the prompt used that the endpoint refused by its words.
-    fn charged(&self, error: ChatError) -> ChatError {
-        let ChatError::Refused { endpoint, said, .. } = error else { return error };
-        let (usage, cost_micros) = self.sent().prompt_only();
-        self.count(usage, cost_micros);
-        ChatError::Refused { endpoint, said, usage, cost_micros }
-    }
-
     fn count(&self, usage: TokenUsage, cost_micros: u64) {
         let TokenUsage { input, cached_input, output, .. } = usage;
         let counted = ModelUsage { input, cached_input, output, cost_micros };
         telemetry::count_model_usage(self.client.labels(), counted);
     }
 
-    /// Charges a try that broke off, and says that what arrived of it is void.
-    fn gave_nothing(&mut self, failed: &Failed, received: &Received, was_told: bool) {
-        let of_error = (&failed.error, failed.refusal.is_some());
-        let used = self.sent().used_in_vain(received, of_error);
-        if let Some((usage, cost_micros)) = used {
-            self.count(usage, cost_micros);
+    /// Charges a try that broke off, and says that what arrived of it is void. A refusal is an answer, which has what it
+    /// used.
+    fn gave_nothing(&mut self, failed: &mut Failed, received: &Received, was_told: bool) {
+        let is_refused = failed.refusal.is_some();
+        let mut used = Usage::default();
+        if let ChatError::Refused { usage, cost_micros, .. } = &mut failed.error {
+            (*usage, *cost_micros) = self.sent().used(received);
+            self.count(*usage, *cost_micros);
+        } else {
+            let in_vain = self.sent().used_in_vain(received, (&failed.error, is_refused));
+            if let Some((usage, cost_micros)) = in_vain {
+                self.count(usage, cost_micros);
+                used = usage.charged(cost_micros);
+            }
         }
-        let used = used.map(|(usage, cost_micros)| usage.charged(cost_micros)).unwrap_or_default();
         self.in_vain = self.in_vain.plus(used);
         if was_told || !used.is_zero() {
             (self.on_part)(ReplyPart::Restart(used));
@@ -280,12 +279,12 @@ impl<'a> Attempts<'a> {
         };
         let mut received = Received::default();
         let calling = client.call(&asked, &mut told, &mut received);
-        let found = match timeout_at(deadline, calling).await {
+        let mut found = match timeout_at(deadline, calling).await {
             Ok(found) => found,
             Err(_) => Err(late(Phase::Total)),
         };
         let asked_for = u64::from(asked.max_output_tokens);
-        if let Err(failed) = &found {
+        if let Err(failed) = &mut found {
             self.gave_nothing(failed, &received, was_told);
         }
         let length = || {

@@ -73,11 +73,6 @@ impl Sent<'_> {
         Some((TokenUsage { is_estimate: true, ..usage }, cost))
     }
 
-    /// What a refused prompt used.
-    pub(crate) fn prompt_only(&self) -> (TokenUsage, u64) {
-        self.counted(&Received::default(), 0)
-    }
-
     /// The most tokens of what arrived: no more than were asked for.
     fn bound(&self, received: &Received) -> u64 {
         let arrived = &received.arrived;

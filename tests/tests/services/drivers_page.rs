@@ -59,8 +59,9 @@ async fn the_steps_of_the_page_lead_to_an_accepted_run() -> Result<()> {
     let (mut command, _token) = shell(&deployment, &run)?;
     let said = command.output().await?;
     drop(agent);
+    let is_accepted = said.status.success();
     let (said, errors) =
         (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
-    ensure!(said.contains("accepted"), "{said}\n{errors}");
+    ensure!(is_accepted && said.contains("accepted"), "{said}\n{errors}");
     deployment.finish().await
 }

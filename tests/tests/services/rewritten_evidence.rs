@@ -60,6 +60,21 @@ pub(super) async fn verified(deployment: &Deployment, run_id: &str) -> Result<v1
     Ok(signed)
 }
 
+/// Waits until the gate refuses a run, whose operator then sees what was rewritten; the run has no verdict.
+pub(super) async fn refused(deployment: &Deployment, run_id: &str, what: &str) -> Result<()> {
+    let on_operator = |run: &v1::Run| {
+        let blocked = run.blocked.as_ref();
+        run.terminal.is_some()
+            || blocked.is_some_and(|it| it.waiting_on() == v1::WaitingOn::Operator)
+    };
+    let paused = deployment.wait_for(run_id, "refused by the gate", on_operator).await?;
+    let why = paused.blocked.as_ref().context("a wait for the operator")?;
+    let names = ["receipts_invalid", what];
+    ensure!(names.iter().all(|name| why.unblocks.contains(name)), "{why:#?}");
+    ensure!(paused.verdict.is_none(), "{paused:#?}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_gate_gives_no_verdict_on_evidence_that_was_rewritten() -> Result<()> {
     let files = Files::new()?;
@@ -73,18 +88,7 @@ async fn the_gate_gives_no_verdict_on_evidence_that_was_rewritten() -> Result<()
 
     rewrite(&pool, "update run set goal = goal || ' or less' where id = $1", &run.id).await?;
     deployment.runs()?.resolve_confirmation(approval(&wait)).await?;
-    let on_operator = |run: &v1::Run| {
-        let blocked = run.blocked.as_ref();
-        run.terminal.is_some()
-            || blocked.is_some_and(|it| it.waiting_on() == v1::WaitingOn::Operator)
-    };
-    let paused = deployment.wait_for(&run.id, "refused by the gate", on_operator).await?;
-    let why = paused.blocked.as_ref().context("a wait for the operator")?;
-    ensure!(
-        why.unblocks.contains("receipts_invalid") && why.unblocks.contains("run.goal"),
-        "{why:#?}"
-    );
-    ensure!(paused.verdict.is_none(), "{paused:#?}");
+    refused(&deployment, &run.id, "run.goal").await?;
     let report = signatures(&deployment, &run.id).await?;
     ensure!(report.state() == v1::SignatureState::Broken, "{report:#?}");
     ensure!(report.detail.contains("run.goal"), "{report:#?}");
@@ -123,16 +127,7 @@ async fn a_run_that_was_rewritten_while_it_waited_gets_no_verdict_although_servi
     rewrite(&pool, granted, &run.id).await?;
     // The planner signs the answer, and the executor its work, over the rewritten row.
     deployment.runs()?.resolve_confirmation(approval(&wait)).await?;
-    let on_operator = |run: &v1::Run| {
-        let blocked = run.blocked.as_ref();
-        run.terminal.is_some()
-            || blocked.is_some_and(|it| it.waiting_on() == v1::WaitingOn::Operator)
-    };
-    let paused = deployment.wait_for(&run.id, "refused by the gate", on_operator).await?;
-    let why = paused.blocked.as_ref().context("a wait for the operator")?;
-    let names = ["receipts_invalid", "execution.progress: journal row"];
-    ensure!(names.iter().all(|name| why.unblocks.contains(name)), "{why:#?}");
-    ensure!(paused.verdict.is_none(), "{paused:#?}");
+    refused(&deployment, &run.id, "execution.progress: journal row").await?;
     let report = signatures(&deployment, &run.id).await?;
     ensure!(report.state() == v1::SignatureState::Broken, "{report:#?}");
     ensure!(report.detail.contains("it was rewritten between them"), "{report:#?}");
@@ -180,16 +175,7 @@ async fn the_gate_gives_no_verdict_on_a_plan_that_is_not_the_one_of_its_digest_a
         "update plan set body = replace(body::text, 'step a', 'step z')::json where run_id = $1";
     rewrite(&pool, other, &run.id).await?;
     deployment.runs()?.resolve_confirmation(approval(&wait)).await?;
-    let on_operator = |run: &v1::Run| {
-        let blocked = run.blocked.as_ref();
-        run.terminal.is_some()
-            || blocked.is_some_and(|it| it.waiting_on() == v1::WaitingOn::Operator)
-    };
-    let paused = deployment.wait_for(&run.id, "refused by the gate", on_operator).await?;
-    let why = paused.blocked.as_ref().context("a wait for the operator")?;
-    let names = ["receipts_invalid", "plan.body"];
-    ensure!(names.iter().all(|name| why.unblocks.contains(name)), "{why:#?}");
-    ensure!(paused.verdict.is_none(), "{paused:#?}");
+    refused(&deployment, &run.id, "plan.body").await?;
 
     let restored =
         "update plan set body = replace(body::text, 'step z', 'step a')::json where run_id = $1";

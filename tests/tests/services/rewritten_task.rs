@@ -1,6 +1,6 @@
 //! The history of a task that a superuser rewrites before the verdict, and keys that are trusted once they are pinned.
 
-use super::rewritten_evidence::{rewrite, signatures, verified};
+use super::rewritten_evidence::{refused, rewrite, signatures, verified};
 use super::signed_evidence::{Files, start};
 use super::toolchain::{LOGIN, issue};
 use anyhow::{Context, Result, ensure};
@@ -68,23 +68,10 @@ async fn the_gate_gives_no_verdict_on_a_task_whose_history_was_rewritten() -> Re
     ensure!(signed.state() == v1::SignatureState::Signed, "{signed:#?}");
 
     rewrite(&pool, "update task set payload = payload || ' ' where run_id = $1", &run_id).await?;
-    let is_refused = |run: &v1::Run| {
-        let blocked = run.blocked.as_ref();
-        run.terminal.is_some()
-            || blocked.is_some_and(|it| it.waiting_on() == v1::WaitingOn::Operator)
-    };
-    let (reported, paused) = tokio::join!(
-        report(&deployment, &run_id),
-        deployment.wait_for(&run_id, "refused by the gate", is_refused)
-    );
+    let (reported, is_refused) =
+        tokio::join!(report(&deployment, &run_id), refused(&deployment, &run_id, "task.payload"));
     reported?;
-    let paused = paused?;
-    let why = paused.blocked.as_ref().context("a wait for the operator")?;
-    ensure!(
-        why.unblocks.contains("receipts_invalid") && why.unblocks.contains("task.payload"),
-        "{why:#?}"
-    );
-    ensure!(paused.verdict.is_none(), "{paused:#?}");
+    is_refused?;
     let broken = signatures(&deployment, &run_id).await?;
     ensure!(broken.state() == v1::SignatureState::Broken, "{broken:#?}");
     ensure!(broken == verified(&deployment, &run_id).await?, "{broken:#?}");

@@ -42,16 +42,14 @@ impl Progress {
 }
 
 async fn wait(peer: Peer<RoleServer>, token: ProgressToken, does: &'static str) {
-    let mut ticks = tokio::time::interval(EVERY);
     let mut value = 0.0;
     loop {
-        // The first one comes at once: a call that is answered by then is not told of.
-        ticks.tick().await;
+        tokio::time::sleep(EVERY).await;
+        value += 1.0;
         let said = ProgressNotificationParam::new(token.clone(), value).with_message(does);
-        if value > 0.0 && peer.notify_progress(said).await.is_err() {
+        if peer.notify_progress(said).await.is_err() {
             return;
         }
-        value += 1.0;
     }
 }
 

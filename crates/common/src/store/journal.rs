@@ -51,12 +51,13 @@ impl JournalRow {
         &self,
         run_id: Uuid,
     ) -> Result<Vec<(u64, ReceiptProof)>, StoreError> {
-        let read = self.signature.as_deref().and_then(RowSignature::from_bytes);
-        let Some(signature) = read else { return Ok(Vec::new()) };
+        let Some(column) = self.signature.as_deref() else { return Ok(Vec::new()) };
         let (mut evidence, mut extent) = (Evidence::default(), Extent::default());
         let seen = |_: StoredRow<'_>, of_row, _: &[_]| extent = of_row;
         let read = evidence.read_on([self.stored()], |_| true, seen);
         read.map_err(|error| unread(run_id, self.sequence, error))?;
+        let read = RowSignature::of_row(column, extent.answers);
+        let Some(signature) = read else { return Ok(Vec::new()) };
         let line = CommitLine {
             sequence: self.sequence,
             entries: extent.entries,

@@ -25,13 +25,20 @@ use surety_common::domain::toolchain::{
 use surety_common::store::{
     self, Admission, Assigned, EscalationAction, LeftOut, NewEscalation, NewTask, StoredTask,
 };
+use surety_forge::ForgeErrorCode;
 use uuid::Uuid;
 
 /// The event and the action of a coordinator's task about a task that failed.
 const TASK_FAILED: &str = "task_failed";
 
 /// The errors with which a forge refuses a single comment for good: by the rules of the repository or of the conversation.
-const REFUSALS: [&str; 5] = ["forbidden", "not_found", "conflict", "unprocessable", "too_large"];
+const REFUSALS: [&str; 5] = [
+    ForgeErrorCode::Forbidden.as_str(),
+    ForgeErrorCode::NotFound.as_str(),
+    ForgeErrorCode::Conflict.as_str(),
+    ForgeErrorCode::Unprocessable.as_str(),
+    ForgeErrorCode::TooLarge.as_str(),
+];
 
 /// What follows from a failed task.
 pub(super) struct Follow<'p> {

@@ -142,10 +142,15 @@ fn of_list(
         }
     }
     let patterns: Vec<String> = patterns.into_iter().map(str::to_owned).collect();
-    match fit(tool, &patterns, elements) {
-        true => Ok(ArgumentRule::Elements(patterns)),
-        false => Err(misfit(tool, name, (pattern, elements))),
+    if fit(tool, &patterns, elements) {
+        return Ok(ArgumentRule::Elements(patterns));
     }
+    // What is written out may hold anything, so it is never refused for its characters.
+    let by_wildcard = elements.iter().enumerate().filter(|(place, _)| {
+        patterns.get(*place).or_else(|| patterns.last()).is_some_and(|it| it.contains(WILDCARDS))
+    });
+    let by_wildcard: Vec<&str> = by_wildcard.map(|(_, text)| *text).collect();
+    Err(misfit(tool, name, (pattern, &by_wildcard)))
 }
 
 fn misfit(tool: &str, name: &str, (pattern, shown): (&str, &[&str])) -> Problem {

@@ -37,9 +37,9 @@ use crate::domain::receipt::{ChainEnd, EvidenceReceipt, check_plain, read_stored
 use chrono::DateTime;
 
 /// Names the form of the file; another form has another name.
-pub(super) const FORM: &str = "surety receipts 6";
+const FORM: &str = "surety receipts 6";
 /// The form before: it does not say which rows have answers of persons.
-pub(super) const WITHOUT_ANSWERS: &str = "surety receipts 5";
+const WITHOUT_ANSWERS: &str = "surety receipts 5";
 
 /// The first line of an export.
 pub fn header_line(run_id: &str) -> String {
@@ -133,13 +133,17 @@ fn plain(file: &str) -> EvidenceReport {
     EvidenceReport { chain, signed_receipt_count: 0, status, anchors: Vec::new() }
 }
 
+/// The form of an export, where it is one that is read.
+pub(super) fn form_of(first: &Value) -> Option<&'static str> {
+    let form = first.get("export")?.get("form")?.as_str()?;
+    [FORM, WITHOUT_ANSWERS].into_iter().find(|known| *known == form)
+}
+
 /// The form and the run.
 fn read_header(line: &str) -> Option<(&'static str, String)> {
     let value = parse_stored(line).ok()?.value;
-    let header = value.get("export")?;
-    let form = header.get("form").and_then(Value::as_str)?;
-    let form = [FORM, WITHOUT_ANSWERS].into_iter().find(|known| *known == form)?;
-    Some((form, header.get("run_id").and_then(Value::as_str)?.to_owned()))
+    let run_id = value.get("export")?.get("run_id")?.as_str()?;
+    Some((form_of(&value)?, run_id.to_owned()))
 }
 
 fn read_stored_line(line: &str) -> Option<FoundColumns> {

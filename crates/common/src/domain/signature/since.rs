@@ -9,7 +9,7 @@
 
 use super::anchor::AnchorFile;
 use super::envelope::{Envelope, instant, message_of};
-use super::export::{FORM, WITHOUT_ANSWERS};
+use super::export::form_of;
 use super::summary::{SUMMARY, SignedVerdict, TEST_RESULT};
 use super::trust::{Service, TrustedKeys};
 use crate::domain::json::{Value, parse_stored};
@@ -115,12 +115,6 @@ fn since_export(
         true => Ok(findings),
         false => Err("the earlier file has no chain's end as its last line: it was cut".to_owned()),
     }
-}
-
-/// The form of an export, where it is one that is read.
-fn form_of(first: &Value) -> Option<&'static str> {
-    let form = first.get("export")?.get("form")?.as_str()?;
-    [FORM, WITHOUT_ANSWERS].into_iter().find(|known| *known == form)
 }
 
 /// A line as the form that counts no answers has it: they stand in a proof, or in a row without a signature. The line of a

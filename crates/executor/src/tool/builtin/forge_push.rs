@@ -52,7 +52,8 @@ impl ForgePush {
         });
         let description = "Commits all changes of the workspace and pushes them to the branch of the task, by the \
                            assignee's own account: that of its pull request, that of its build, or the new branch \
-                           fix/N-TITLE of its issue, with digits of the run behind it where that has other work.";
+                           fix/N-TITLE of its issue or fix/deployment-COMMIT of its deployment, with digits of the \
+                           run behind it where that has other work.";
         Self { spec: spec(NAME, description, PUSHES, schema) }
     }
 }
