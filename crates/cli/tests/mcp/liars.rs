@@ -4,6 +4,7 @@ use crate::client::{Called, Client};
 use crate::flow::plan;
 use crate::support::Home;
 use serde_json::json;
+use std::process::Command;
 
 const CHECKS: &str = "verify: [{id: tests, kind: command_success, target: sh test.sh}]\n";
 const TEST: &str = "grep -q fixed product.txt && grep -q built build/out\n";
@@ -97,6 +98,21 @@ fn a_protected_file_that_is_ignored_is_the_one_of_the_opening() {
         let removed = |home: &Home| std::fs::remove_file(home.workspace.join("cases.db")).unwrap();
         let deleted = verdict(&home, &|| removed(&home));
         assert_eq!(deleted.failed(), ["tests"], "{deleted:#?}");
+        // A workspace that is another folder at the same place is compared with the same digests.
+        let home = make();
+        home.put("cases.db", "fixed\n");
+        Client::open(&home, &[]).end();
+        let other = home.workspace.with_extension("copy");
+        let copied = Command::new("cp").arg("-a").args([&home.workspace, &other]).status();
+        assert!(copied.unwrap().success());
+        std::fs::remove_dir_all(&home.workspace).unwrap();
+        std::fs::rename(&other, &home.workspace).unwrap();
+        home.put("cases.db", "broken\n");
+        let mut client = Client::open(&home, &[]);
+        let moved = client.call("surety_verdict", json!({})).ok();
+        client.end();
+        assert_eq!(moved.failed(), ["tests"], "{moved:#?}");
+        assert!(moved.text.contains("changed cases.db (protected)"), "{moved:#?}");
         let home = make();
         let honest = verdict(&home, &|| home.put("product.txt", "fixed\n"));
         assert_eq!(honest.value["accepted"], true, "{honest:#?}");
