@@ -54,7 +54,7 @@ chaos: setup ## Break everything for minutes and audit what is left; CHAOS_SECON
 
 bench: setup ## Measure readers, gate and engine as they are shipped; BENCH="throughput --runs 10000"
 ifeq ($(strip $(BENCH)),)
-	cargo bench --locked --workspace --bench decisions --bench plans --bench verdicts --bench snapshots --bench views --bench commands
+	cargo bench --locked --workspace --bench decisions --bench plans --bench verdicts --bench snapshots --bench views --bench commands --bench verify
 endif
 	cargo build --locked --profile dist --workspace --bins
 	cargo bench --locked --profile dist --workspace --bench engine -- $(BENCH)
