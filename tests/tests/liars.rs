@@ -13,6 +13,7 @@ use surety_common::wire::token::Token;
 use surety_e2e::agent;
 use surety_e2e::harness::Deployment;
 use surety_e2e::liars::case::Part;
+use surety_e2e::liars::modelled::{MODEL, Models};
 use surety_e2e::liars::report::Report;
 use surety_e2e::liars::{Form, play_all};
 use tempfile::NamedTempFile;
@@ -22,7 +23,7 @@ const NAME: &str = "false_claims_are_refused_and_honest_runs_accepted";
 
 /// What the cases amount to at least, so that none is lost unseen.
 const LEAST_CASES: [(Part, usize); 3] =
-    [(Part::Lies, 395), (Part::Honest, 224), (Part::Isolation, 16)];
+    [(Part::Lies, 404), (Part::Honest, 228), (Part::Isolation, 16)];
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -50,9 +51,8 @@ async fn main() -> ExitCode {
     }
 }
 
-/// A deployment that knows a person, agents and a worker.
-/// The services, and the files that they read at their start.
-async fn deployed() -> Result<(Deployment, [NamedTempFile; 2])> {
+/// Services that know a person, agents, a worker and a model, and the files that they read at their start.
+async fn deployed(models: &Models) -> Result<(Deployment, [NamedTempFile; 2])> {
     let tokens = agent::token_file()?;
     let path = tokens.path().to_string_lossy().into_owned();
     let servers = NamedTempFile::new()?;
@@ -63,6 +63,8 @@ async fn deployed() -> Result<(Deployment, [NamedTempFile; 2])> {
         ("SURETY_TOKEN_FILE", path.as_str()),
         ("SURETY_EXECUTOR_MCP", &file),
         ("SURETY_EXECUTOR_REPOSITORIES", &repositories),
+        ("SURETY_MODEL_URL", &models.url()),
+        ("SURETY_MODEL_NAME", MODEL),
     ];
     let mut deployment = Deployment::start_with(&environment).await?;
     deployment.use_token(Token::new(&agent::secret(agent::PERSON))?);
@@ -92,8 +94,9 @@ async fn play(filters: &[String], verbose: bool) -> Result<Report> {
         Ok("waiting") => Form::Waiting,
         Ok(_) | Err(_) => Form::Short,
     };
-    let (deployment, _files) = deployed().await?;
-    let report = play_all(&deployment, form, filters).await?;
+    let models = Models::start().await?;
+    let (deployment, _files) = deployed(&models).await?;
+    let report = play_all(&deployment, &models, form, filters).await?;
     if form == Form::Waiting {
         println!("right without their mark: {}", report.right().join(", "));
     }

@@ -14,8 +14,16 @@ pub(super) fn request(case: &Case, workspace: &str) -> Result<v1::CreateRunReque
     use v1::create_run_request::PlanSource;
     Ok(v1::CreateRunRequest {
         goal: case.title.clone(),
-        driver: if case.agent.is_empty() { v1::Driver::Script } else { v1::Driver::Remote }.into(),
-        plan_source: Some(PlanSource::PlanText(plan(case)?.to_string())),
+        driver: match (case.agent.is_empty(), case.model.is_empty()) {
+            (false, _) => v1::Driver::Remote,
+            (true, false) => v1::Driver::Model,
+            (true, true) => v1::Driver::Script,
+        }
+        .into(),
+        plan_source: match case.plans_by_model() {
+            true => None,
+            false => Some(PlanSource::PlanText(plan(case)?.to_string())),
+        },
         workspace: workspace.to_owned(),
         verify: checks(&case.checks)?,
         namespace: case.namespace.clone(),
@@ -33,7 +41,7 @@ fn plan(case: &Case) -> Result<Value> {
     if steps.is_empty() {
         steps.push(json!({"id": "work", "script": case.script, "done_when": case.says}));
     }
-    if !case.agent.is_empty() {
+    if !(case.agent.is_empty() && case.model.is_empty()) {
         steps.iter_mut().for_each(without_script);
     }
     for step in &mut steps {
@@ -73,6 +81,32 @@ fn owned_by_plan(check: &Value) -> Value {
         .map_or_else(|| check.clone(), |line| json!({"kind": "command_success", "target": line}));
     check["owner"] = json!("plan");
     check
+}
+
+/// The replies that an agent or a model makes for an entry; none where it is no reply.
+pub(super) fn replies(base: &Base, action: &Value) -> Result<Option<Vec<String>>> {
+    let decided = |action: &str, calls: Vec<Value>| {
+        let of_call = |call: Value| json!({"action": action, "tool_call": call}).to_string();
+        calls.into_iter().map(of_call).collect()
+    };
+    let text = |name: &str| action[name].as_str();
+    if action["action"].is_string() {
+        return Ok(Some(vec![action.to_string()]));
+    }
+    if let Some(said) = text("say") {
+        return Ok(Some(vec![said.to_owned()]));
+    }
+    if let Some(said) = text("next") {
+        return Ok(Some(vec![json!({"action": "next_plan", "goal_check": said}).to_string()]));
+    }
+    if let Some(said) = text("done") {
+        let done = json!({"action": "done", "speak": said, "goal_check": "all of it is done"});
+        return Ok(Some(vec![done.to_string()]));
+    }
+    if let Some(call) = action.get("confirm") {
+        return Ok(Some(decided("confirm", expand(base, call)?)));
+    }
+    Ok(expand(base, action).ok().map(|calls| decided("continue", calls)))
 }
 
 /// The tool calls of one entry of a script.

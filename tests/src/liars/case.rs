@@ -79,6 +79,10 @@ pub struct Case {
     /// What an agent that decides the steps over the API replies, turn by turn, and what happens beside it.
     #[serde(default)]
     pub agent: Vec<Value>,
+    /// What the service's model replies, request by request: as `agent`, and `plan` for a plan. Without steps it plans the
+    /// goal.
+    #[serde(default)]
+    pub model: Vec<Value>,
     /// What a worker that serves the tool `remote_build` says of its calls, in their order.
     #[serde(default)]
     pub worker: Vec<Value>,
@@ -200,6 +204,11 @@ impl Case {
             "{id}.yaml: a script or steps, not both"
         );
         Ok(Self { id: id.to_owned(), text: text.to_owned(), ..case })
+    }
+
+    /// Whether the model makes the plan of the run.
+    pub(super) fn plans_by_model(&self) -> bool {
+        self.model.first().is_some_and(|said| said.get("plan").is_some())
     }
 
     /// The case with the names of places (`<ws>`) replaced.

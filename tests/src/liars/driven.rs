@@ -8,7 +8,7 @@ use super::place::Place;
 use crate::agent::{AGENT, Agent, OTHER, WORKER, Work, secret};
 use crate::harness::Deployment;
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use serde_json::Value;
 use surety_common::wire::client::{ServiceChannel, channel};
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
@@ -55,30 +55,17 @@ pub(super) async fn make(
 
 impl Driven<'_> {
     async fn act(&mut self, action: &Value) -> Result<()> {
-        if action["action"].is_string() {
-            return self.reply(&action.to_string()).await;
+        if let Some(texts) = calls::replies(&self.base, action)? {
+            for text in texts {
+                self.reply(&text).await?;
+            }
+            return Ok(());
         }
         let named = action.as_object().and_then(|members| members.iter().next());
         let (name, value) =
             named.map_or(("", &Value::Null), |(name, value)| (name.as_str(), value));
         let text = value.as_str().unwrap_or_default();
         match name {
-            "say" => self.reply(text).await,
-            "next" => {
-                self.reply(&json!({"action": "next_plan", "goal_check": text}).to_string()).await
-            }
-            "done" => {
-                let done =
-                    json!({"action": "done", "speak": text, "goal_check": "all of it is done"});
-                self.reply(&done.to_string()).await
-            }
-            "confirm" => {
-                for call in calls::expand(&self.base, value)? {
-                    self.reply(&json!({"action": "confirm", "tool_call": call}).to_string())
-                        .await?;
-                }
-                Ok(())
-            }
             "outside" => self.place.must(text).await,
             "answer" => {
                 let question = self.deployment.question(self.run_id).await?;
@@ -93,13 +80,7 @@ impl Driven<'_> {
             "agent_approves" => self.agent_approves(text).await,
             "agent_plans" => self.agent_plans(value).await,
             "agent_cancels" => self.agent_cancels().await,
-            _ => {
-                for call in calls::expand(&self.base, action)? {
-                    self.reply(&json!({"action": "continue", "tool_call": call}).to_string())
-                        .await?;
-                }
-                Ok(())
-            }
+            _ => bail!("nothing reads as {action}"),
         }
     }
 

@@ -14,6 +14,7 @@ mod calls;
 pub mod case;
 mod direct;
 mod driven;
+pub mod modelled;
 mod place;
 mod play;
 pub mod report;
@@ -24,6 +25,7 @@ use anyhow::Result;
 pub(crate) use calls::checks;
 use case::Case;
 use futures::{StreamExt, stream};
+use modelled::Models;
 use report::{Answer, Report};
 
 /// Cases that are played at the same time.
@@ -46,7 +48,12 @@ pub enum Form {
 ///
 /// # Errors
 /// A case cannot be read. A failure while a case is played is that case's answer.
-pub async fn play_all(deployment: &Deployment, form: Form, filters: &[String]) -> Result<Report> {
+pub async fn play_all(
+    deployment: &Deployment,
+    models: &Models,
+    form: Form,
+    filters: &[String],
+) -> Result<Report> {
     let cases = case::all()?;
     let mut report = Report::of(&cases);
     let mut chosen = Vec::new();
@@ -68,7 +75,7 @@ pub async fn play_all(deployment: &Deployment, form: Form, filters: &[String]) -
     }
     let chosen: Vec<&Case> = chosen.into_iter().filter(|case| report.can_play(case)).collect();
     let played = stream::iter(chosen)
-        .map(|case| async move { (case, play::play(deployment, case).await) })
+        .map(|case| async move { (case, play::play(deployment, models, case).await) })
         .buffer_unordered(AT_ONCE);
     let answers: Vec<(&Case, Result<Answer>)> = played.collect().await;
     for (case, answer) in answers {

@@ -5,6 +5,7 @@ use super::calls;
 use super::case::{Case, Expected, Fork};
 use super::direct;
 use super::driven;
+use super::modelled::Models;
 use super::place::Place;
 use super::report::Answer;
 use super::served::Served;
@@ -21,7 +22,7 @@ const STAYS_BLOCKED: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// The case cannot be carried out.
-pub(super) async fn play(deployment: &Deployment, case: &Case) -> Result<Answer> {
+pub(super) async fn play(deployment: &Deployment, models: &Models, case: &Case) -> Result<Answer> {
     let place = Place::new()?;
     let case = case.at(&place.names(deployment))?;
     place.build(&case).await?;
@@ -29,6 +30,9 @@ pub(super) async fn play(deployment: &Deployment, case: &Case) -> Result<Answer>
         case.workspace.clone().unwrap_or_else(|| place.workspace().display().to_string());
     let mut request = calls::request(&case, &workspace)?;
     request.request_id = Uuid::now_v7().to_string();
+    if !case.model.is_empty() {
+        request.goal = format!("{} ({})", request.goal, models.mark(&case)?);
+    }
     if case.repository {
         request.workspace = String::new();
         request.repository = Some(place.publish().await?);
