@@ -150,6 +150,30 @@ impl DataFolder {
         file.persist(&path).map(drop).map_err(|error| Failure::file(&path)(error.error))
     }
 
+    /// The file with the ports of the services, a line each.
+    fn ports(&self) -> PathBuf {
+        self.path.join("ports")
+    }
+
+    /// Records the ports of the services atomically. They stay recorded when the services end: a service that starts while
+    /// a command runs is out of its reach, too.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn note_ports(&self, ports: &[u16]) -> Result<(), Failure> {
+        let path = self.ports();
+        let text: String = ports.iter().map(|port| format!("{port}\n")).collect();
+        let file = self.beside(&text)?;
+        file.persist(&path).map(drop).map_err(|error| Failure::file(&path)(error.error))
+    }
+
+    /// The ports that services had at their last start here; none when no `surety up` ran.
+    #[must_use]
+    pub fn noted_ports(&self) -> Vec<u16> {
+        let text = fs::read_to_string(self.ports()).unwrap_or_default();
+        text.lines().filter_map(|line| line.trim().parse().ok()).collect()
+    }
+
     /// Removes the address, unless another process recorded its own in the meantime.
     pub fn forget_endpoint(&self, address: &str) {
         if self.noted_endpoint().as_deref() == Some(address)
@@ -242,6 +266,15 @@ mod tests {
         assert_eq!(folder.noted_endpoint().as_deref(), Some("http://127.0.0.1:2"));
         folder.forget_endpoint("http://127.0.0.1:2");
         assert_eq!(folder.noted_endpoint(), None);
+    }
+
+    #[test]
+    fn the_ports_of_the_last_services_are_known() {
+        let (_kept, folder) = folder();
+        assert!(folder.noted_ports().is_empty());
+        folder.note_ports(&[9001, 9002, 9003]).unwrap();
+        folder.note_ports(&[9101, 9102]).unwrap();
+        assert_eq!(folder.noted_ports(), [9101, 9102]);
     }
 
     #[test]

@@ -106,7 +106,13 @@ fn config() -> SandboxConfig {
 
 fn check(owner: Owner) -> Probe {
     let observation = Observation::Command(LINE.to_owned());
-    Probe { check_id: "tests".to_owned(), owner, observation, overlay: String::new() }
+    Probe {
+        check_id: "tests".to_owned(),
+        owner,
+        observation,
+        overlay: String::new(),
+        unconfined: false,
+    }
 }
 
 fn views(c: &mut Criterion) {

@@ -57,6 +57,7 @@ fn once(root: &std::path::Path, confinement: &Confinement) {
         environment: Tree::environment(variables),
         tree: host.tree(&workspace, &workspace, &[PathBuf::new()]),
         network: Network::None,
+        closed_ports: Vec::new(),
         limits: Limits::default(),
         view: None,
         input: None,

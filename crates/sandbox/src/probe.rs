@@ -258,6 +258,7 @@ fn attempt(confinement: &Confinement, scratch: &Path) -> Result<(), String> {
             ..Tree::default()
         },
         network: Network::None,
+        closed_ports: Vec::new(),
         limits: Limits::default(),
         view: None,
         input: None,

@@ -24,6 +24,9 @@ pub struct Spec {
     pub tree: Tree,
     /// Which network it reaches.
     pub network: Network,
+    /// TCP ports that it may not connect to, at any address. A kernel without Landlock's rules for ports (Linux before 6.7)
+    /// and a level without namespaces leave them open.
+    pub closed_ports: Vec<u16>,
     /// What it may use up.
     pub limits: Limits,
     /// Replaces the workspace by a view of it.

@@ -49,7 +49,7 @@ impl Plan {
     }
 
     fn check(file: &Path, output: Output) -> Result<Exit, Failure> {
-        let plan_file = read_plan_file(&read_text(file)?, folder_of(file))?;
+        let plan_file = read_plan_file(&read_text(file)?, folder_of(file), None)?;
         let Some(plan_text) = plan_file.plan_text else {
             return Err(Failure::new(
                 Code::ValueInvalid,

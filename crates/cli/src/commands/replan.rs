@@ -44,7 +44,7 @@ impl Submit {
         let source = if self.patch {
             PlanSource::PatchText(read_value(&text)?.to_compact())
         } else {
-            let plan = read_plan_file(&text, folder_of(&self.file))?.plan_text;
+            let plan = read_plan_file(&text, folder_of(&self.file), None)?.plan_text;
             PlanSource::PlanText(plan.ok_or_else(|| {
                 let advice =
                     "A plan has at least `title` and `steps`; a patch is submitted with --patch.";

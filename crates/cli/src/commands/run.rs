@@ -13,7 +13,9 @@ use crate::connection::{Connection, bounded};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::plan_file::{PlanFile, folder_of, read_plan_file, read_text};
+use crate::plan_file::{
+    PlanFile, folder_of, is_executable, name_commands, read_plan_file, read_text,
+};
 
 /// Submits a plan file, or a goal that a model plans, and follows the run to its verdict.
 #[derive(Debug, Args)]
@@ -71,7 +73,9 @@ pub struct Run {
 impl Run {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
         let plan_file = match &self.plan {
-            Some(plan) => read_plan_file(&read_text(plan)?, folder_of(plan))?,
+            Some(plan) => {
+                read_plan_file(&read_text(plan)?, folder_of(plan), self.workspace.as_deref())?
+            }
             None => self.goal_alone()?,
         };
         let request = self.request(plan_file)?;
@@ -89,9 +93,12 @@ impl Run {
 
     /// The request of a goal without a plan.
     fn goal_alone(&self) -> Result<PlanFile, Failure> {
-        let lines = self.verify.iter().cloned().map(Value::String).collect();
-        let (checks, _) = read_checks(&Value::Array(lines), "--verify", Author::Submitter)
-            .map_err(|problem| {
+        let mut lines = Value::Array(self.verify.iter().cloned().map(Value::String).collect());
+        if let Some(workspace) = &self.workspace {
+            name_commands(&mut lines, &|path| is_executable(workspace, path));
+        }
+        let (checks, _) =
+            read_checks(&lines, "--verify", Author::Submitter).map_err(|problem| {
                 let field = problem.field.unwrap_or_default();
                 Failure::new(Code::ValueInvalid, problem.message, "").at(&field)
             })?;

@@ -230,6 +230,7 @@ impl Up {
             hidden,
             metrics: guard.metrics(),
         };
+        folder.note_ports(&ports.numbers()?)?;
         let mut services = Services::start(plan, ports)?;
         let address = services.planner_url().to_owned();
         let ready = tokio::select! {

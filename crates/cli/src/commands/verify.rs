@@ -15,12 +15,12 @@ use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::{Output, note};
-use crate::plan_file::{folder_of, read_text};
+use crate::plan_file::{folder_of, is_executable, read_text};
 use crate::text::warning_line;
 use crate::verify::{
     Caution, DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, Ran, Recorded, Scene, Signed, StartFrom,
     Subject, Traces, VerdictFile, VerifyPlan, as_left, as_text, ask, beside_at, check_programs,
-    compare, default_verdict_file, is_executable, judge, of_run, origin_of, real, resolve, text_at,
+    compare, default_verdict_file, judge, of_run, origin_of, real, resolve, text_at,
 };
 
 /// Verifies a workspace, without a service.

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Code, Failure};
 use crate::plan_file::folder_of;
-use crate::verify::{DEFAULT_PLAN, StartFrom, VerifyPlan, beside_at, is_executable, text_at};
+use crate::plan_file::is_executable;
+use crate::verify::{DEFAULT_PLAN, StartFrom, VerifyPlan, beside_at, text_at};
 
 /// A checks file with the files that its overlays name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,18 +9,20 @@ mod content;
 mod near;
 mod options;
 mod overlay;
+mod programs;
 mod tools;
 mod values;
 mod yaml;
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use surety_common::domain::check::{Author, read_checks};
 use surety_common::domain::json::{self, Value};
 use surety_common::wire::v1;
 
 use self::content::unreadable;
+use self::programs::name_commands_of;
 use crate::failure::{Code, Failure};
 
 pub use content::PlanFile;
@@ -28,6 +30,8 @@ pub use near::nearest;
 pub(crate) use near::unknown_key;
 pub(crate) use options::IN_DOUBT;
 pub(crate) use overlay::{ReadFile, read_beside, resolve, resolve_in_steps};
+pub use programs::is_executable;
+pub(crate) use programs::name_commands;
 
 /// The keys of the plan itself.
 pub const PLAN_KEYS: [&str; 6] = ["type", "title", "goal", "steps", "verify", "todos"];
@@ -80,12 +84,20 @@ pub fn read_text_within(path: &Path, most: u64) -> Result<String, Failure> {
     })
 }
 
-/// Reads a plan file. Files of overlays are named by their paths from `folder`.
+/// Reads a plan file. Files of overlays are named by their paths from `folder`. In the workspace, else the one that the file
+/// names, a check that is the path of a program alone is a command.
 ///
 /// # Errors
 /// It is neither YAML nor JSON, has an unknown key, or an invalid value; a file of an overlay cannot be read.
-pub fn read_plan_file(text: &str, folder: &Path) -> Result<PlanFile, Failure> {
-    split(read_value(text)?, &|path| read_beside(folder, path))
+pub fn read_plan_file(
+    text: &str,
+    folder: &Path,
+    workspace: Option<&Path>,
+) -> Result<PlanFile, Failure> {
+    split(read_value(text)?, &|path| read_beside(folder, path), &|named| match workspace {
+        Some(workspace) => Some(workspace.to_owned()),
+        None => named.map(|named| folder.join(named)),
+    })
 }
 
 /// The folder that a plan file stands in.
@@ -119,7 +131,11 @@ pub(crate) fn read_options<'v>(
     Ok(plan_file)
 }
 
-fn split(value: Value, read: ReadFile<'_>) -> Result<PlanFile, Failure> {
+fn split(
+    value: Value,
+    read: ReadFile<'_>,
+    workspace: &dyn Fn(Option<&Path>) -> Option<PathBuf>,
+) -> Result<PlanFile, Failure> {
     let Value::Object(members) = value else {
         return Err(unreadable(
             format!("the file contains a {}, not keys and values", value.kind()),
@@ -141,6 +157,9 @@ fn split(value: Value, read: ReadFile<'_>) -> Result<PlanFile, Failure> {
             plan.push((key.clone(), value.clone()));
         }
         options::take(&mut plan_file, &key, &value)?;
+    }
+    if let Some(workspace) = workspace(plan_file.workspace.as_deref().map(Path::new)) {
+        name_commands_of(&mut plan, &workspace);
     }
     let has = |found: fn(&str) -> bool| plan.iter().any(|(key, _)| found(key));
     // A plan that a participant makes gets the checks when it comes; a script has no other plan than the file's.

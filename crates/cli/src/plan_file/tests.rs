@@ -1,14 +1,15 @@
 use proptest::prelude::*;
+use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 use surety_common::wire::v1;
 
 fn refused(text: &str) -> String {
-    read_plan_file(text, Path::new("")).expect_err("a refusal").to_text()
+    read_plan_file(text, Path::new(""), None).expect_err("a refusal").to_text()
 }
 
 fn plan_of(text: &str) -> String {
-    read_plan_file(text, Path::new("")).expect("a plan file").plan_text.expect("a plan")
+    read_plan_file(text, Path::new(""), None).expect("a plan file").plan_text.expect("a plan")
 }
 
 #[test]
@@ -24,7 +25,8 @@ fn the_examples_are_plan_files_that_the_planner_accepts() {
         assert!(warnings.is_empty() && plan.verify.len() == 4, "{warnings:?}");
     }
     let liar =
-        read_plan_file(include_str!("../../../../examples/liar/plan.yaml"), Path::new("")).unwrap();
+        read_plan_file(include_str!("../../../../examples/liar/plan.yaml"), Path::new(""), None)
+            .unwrap();
     assert_eq!(liar.limits.unwrap().max_repairs, Some(1));
     let policy = liar.policy.unwrap();
     assert_eq!(policy.verify_commands(), v1::VerifyCommands::Runner);
@@ -76,6 +78,7 @@ fn a_goal_alone_is_no_plan() {
     let plan_file = read_plan_file(
         "goal: Make it so.\nlabels: {team: a, build: 17}\ndriver: model",
         Path::new(""),
+        None,
     )
     .unwrap();
     assert_eq!(plan_file.goal, "Make it so.");
@@ -83,6 +86,28 @@ fn a_goal_alone_is_no_plan() {
     assert_eq!(plan_file.driver, v1::Driver::Model);
     let labels = [("team", "a"), ("build", "17")].map(|(k, v)| (k.to_owned(), v.to_owned()));
     assert_eq!(plan_file.labels, labels);
+}
+
+#[test]
+fn a_program_of_the_workspace_is_a_command_and_another_file_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = folder.path().join("work");
+    std::fs::create_dir_all(workspace.join("scripts")).unwrap();
+    for (name, mode) in [("test", 0o755), ("data", 0o644)] {
+        let path = workspace.join("scripts").join(name);
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let checks = r#"verify: [scripts/test, scripts/data]"#;
+    let own = format!("title: t\n{checks}\nworkspace: work\nsteps: [{{id: a, {checks}}}]");
+    let other = own.replace("workspace: work\n", "");
+    let expected = r#"[{"kind":"command_success","target":"scripts/test"},"scripts/data"]"#;
+    for (text, named) in [(&own, None), (&other, Some(workspace.as_path()))] {
+        let plan = read_plan_file(text, folder.path(), named).unwrap().plan_text.unwrap();
+        assert_eq!(plan.matches(expected).count(), 2, "{plan}");
+    }
+    let unseen = read_plan_file(&other, folder.path(), None).unwrap().plan_text.unwrap();
+    assert!(unseen.contains(r#"["scripts/test","scripts/data"]"#), "{unseen}");
 }
 
 #[test]
@@ -128,7 +153,7 @@ fn verification_commands_are_a_part_of_the_policy() {
         format!("goal: g\npolicy: {{in_doubt: ask}}\n{tools}"),
         format!("goal: g\n{tools}\npolicy: {{in_doubt: ask}}"),
     ] {
-        let policy = read_plan_file(&text, Path::new("")).unwrap().policy.unwrap();
+        let policy = read_plan_file(&text, Path::new(""), None).unwrap().policy.unwrap();
         assert_eq!(policy.in_doubt(), v1::InDoubt::Ask);
         let [lint, types] = policy.verify_tools.as_slice() else { panic!("{policy:?}") };
         assert_eq!(
@@ -166,7 +191,7 @@ fn invalid_yaml_is_refused_with_its_line() {
 proptest! {
     #[test]
     fn no_text_can_panic_the_reader(text in ".{0,200}") {
-        read_plan_file(&text, Path::new("")).ok();
+        read_plan_file(&text, Path::new(""), None).ok();
     }
 
     #[test]
@@ -182,7 +207,7 @@ proptest! {
 fn a_goal_with_checks_is_no_plan_where_a_participant_makes_one() {
     let read = |driver: &str, more: &str| {
         let text = format!("goal: tests pass\nverify: [make test]\ndriver: {driver}\n{more}");
-        read_plan_file(&text, Path::new("")).expect("a plan file")
+        read_plan_file(&text, Path::new(""), None).expect("a plan file")
     };
     for driver in ["model", "remote"] {
         let file = read(driver, "");

@@ -1,7 +1,5 @@
 //! What a verification reads of a revision, and where its verdict goes.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use surety_common::clock;
@@ -76,13 +74,6 @@ pub fn text_at(named: &Path, from: &StartFrom) -> Result<String, Failure> {
 /// As [`text_at`].
 pub fn beside_at(folder: &Path, path: &Path, from: &StartFrom) -> Result<Vec<u8>, Failure> {
     bytes_at(&folder.join(path), from, || read_beside(folder, path))
-}
-
-/// Whether a path, relative to a folder or absolute, is that of a program.
-#[must_use]
-pub fn is_executable(folder: &Path, path: &Path) -> bool {
-    let found = fs::metadata(folder.join(path));
-    found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 fn bytes_at(

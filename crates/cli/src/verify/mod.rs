@@ -25,8 +25,8 @@ mod still_run;
 
 pub use asked::{ask, can_ask, person};
 pub use base::{
-    DEFAULT_PLAN, OVERLAY_READABLE, as_left, beside_at, default_verdict_file, is_executable,
-    origin_of, real, text_at,
+    DEFAULT_PLAN, OVERLAY_READABLE, as_left, beside_at, default_verdict_file, origin_of, real,
+    text_at,
 };
 pub use file::{Caution, FORM, Origin, Ran, Recorded, StartKind, VerdictFile};
 pub use hook::{HeldUp, HookInput};

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use surety_common::domain::check::{
-    AcceptCheck, Author, CheckKind, Owner, changed_paths, is_path_of_either, read_checks,
+    AcceptCheck, Author, CheckKind, Owner, changed_paths, read_checks,
 };
 use surety_common::domain::json::{Value, sha256_hex};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
+use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code as ProblemCode, Problem, Warning, WarningCode};
 use surety_common::domain::run::{Policy, VerifyCommands};
 use surety_common::domain::verification::check_verifications;
@@ -16,7 +17,9 @@ use surety_planner::plan::parse_plan;
 use surety_planner::{read_own_limits, read_policy};
 
 use crate::failure::{Code, Failure};
-use crate::plan_file::{PlanFile, ReadFile, read_options, read_value, resolve, unknown_key};
+use crate::plan_file::{
+    PlanFile, ReadFile, name_commands, read_options, read_value, resolve, unknown_key,
+};
 
 /// The keys of the file.
 const KEYS: [&str; 9] =
@@ -81,6 +84,7 @@ impl VerifyPlan {
         }
         check_globs(&plan)?;
         check_verifications(&plan, &policy)?;
+        NamespacePolicy::default().admit_checks(&plan, &policy)?;
         let unknown = |check: &AcceptCheck| check.is_hidden() && check.overlay.files().is_none();
         if let Some(index) = plan.verify.iter().position(unknown) {
             let field = format!("verify[{index}].overlay_digest");
@@ -136,23 +140,6 @@ impl VerifyPlan {
 
 /// What to write.
 const EXAMPLE: &str = "docs/verify.md has an example.";
-
-/// Writes a path alone as a command, where only the file's mode tells that it is one.
-fn name_commands(checks: &mut Value, is_executable: &dyn Fn(&Path) -> bool) {
-    match checks {
-        Value::Array(items) => items.iter_mut().for_each(|item| name_commands(item, is_executable)),
-        Value::String(text) => {
-            let path = text.trim();
-            if is_path_of_either(path) && is_executable(Path::new(path)) {
-                let members = [("kind", CheckKind::CommandSuccess.as_str()), ("target", path)];
-                let member =
-                    |(key, text): (&str, &str)| (key.to_owned(), Value::String(text.to_owned()));
-                *checks = Value::Object(members.map(member).to_vec());
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {}
-    }
-}
 
 fn options(members: &[(String, Value)]) -> Result<PlanFile, Failure> {
     for (key, value) in members {

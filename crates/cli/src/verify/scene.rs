@@ -36,6 +36,8 @@ const KEPT: &str = "verify";
 const PREFIX: &str = "surety-verify-";
 /// Variables that a participant does not get: the service's own.
 const OWN_PREFIX: &str = "SURETY_";
+/// The ports of services that are started without other ones.
+const SERVICE_PORTS: [u16; 3] = [7401, 7402, 7403];
 const OWN_DATABASE: &str = "DATABASE_URL";
 
 /// What the workspace is compared with, where no command changes it.
@@ -86,6 +88,8 @@ pub struct Scene {
     pub environment: Arc<Environment>,
     /// Ends everything.
     pub cancel: CancellationToken,
+    /// The ports of the services of this machine.
+    service_ports: Vec<u16>,
     scratch: ScratchFolder,
 }
 
@@ -105,6 +109,8 @@ impl Scene {
         let scratch = scratch_folder(data.as_ref())?;
         let mut hidden: Vec<_> = data.iter().map(|data| data.path().to_owned()).collect();
         hidden.extend(client.token_file.clone());
+        let noted = data.as_ref().map(DataFolder::noted_ports).unwrap_or_default();
+        let service_ports = noted.into_iter().chain(SERVICE_PORTS).collect();
         let data_dir = scratch.path().to_owned();
         let probing = spawn_blocking(move || Sandbox::probe(&config, &data_dir, hidden));
         let sandbox = probing.await.map_err(defect)?.map_err(|error| confined(&error))?;
@@ -112,7 +118,7 @@ impl Scene {
         let workspace = Arc::new(workspace);
         let environment = Arc::new(Environment::of_process());
         let cancel = CancellationToken::new();
-        Ok(Self { workspace, folder, sandbox, environment, cancel, scratch })
+        Ok(Self { workspace, folder, sandbox, environment, cancel, service_ports, scratch })
     }
 
     /// Reads a revision of the workspace's repository.
@@ -271,6 +277,7 @@ impl Scene {
             argv,
             folder: folder.unwrap_or_else(|| root.to_owned()),
             environment: std::env::vars_os().filter(|(name, _)| !own(name)).collect(),
+            closed_ports: self.service_ports.clone(),
             confine,
         };
         let (sandbox, workspace) = (self.sandbox.clone(), Arc::clone(&self.workspace));

@@ -137,6 +137,7 @@ codes! {
         CheckNeedleEmpty = "check_needle_empty", "A content_contains check needs params.contains.";
         OverlayNotAllowed = "overlay_not_allowed", "Only a required command_success check of a user or an operator has an overlay.";
         OverlayPathInvalid = "overlay_path_invalid", "A path of an overlay is none of a file inside the workspace.";
+        SandboxNotAllowed = "sandbox_not_allowed", "Only a command_success check of a user or an operator runs without a sandbox.";
         OverlayUnknown = "overlay_unknown", "A check names an overlay by a digest that no check of the run's plan has.";
         VerifyToolUnknown = "verify_tool_unknown", "A required tool_fact check names no verification command of its run.";
         VerifyScopeInvalid = "verify_scope_invalid", "A verification command does not take this scope, or needs one.";

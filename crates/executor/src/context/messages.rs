@@ -46,7 +46,7 @@ pub struct Scene<'a> {
     pub observations: &'a HashMap<String, String>,
     /// The calls of the attempt by tool, all of them.
     pub called: &'a BTreeMap<String, u32>,
-    /// What the driver is told before this turn; may be empty.
+    /// What the driver is is_shown before this turn; may be empty.
     pub notice: &'a str,
     /// Why the attempt follows another; may be empty.
     pub hint: &'a str,
@@ -70,8 +70,8 @@ pub fn messages(scene: &Scene<'_>) -> Normal {
         let came_to = came_to((turn, is_last), &newest, scene.observations);
         messages.push(Message::new(Role::User, came_to));
     }
-    let told = window.last().is_some_and(|turn| turn.correction == scene.notice);
-    let notice = (!scene.notice.is_empty() && !told).then(|| marked(scene.notice));
+    let is_shown = window.last().is_some_and(|turn| turn.correction == scene.notice);
+    let notice = (!scene.notice.is_empty() && !is_shown).then(|| marked(scene.notice));
     if let Some(last) = messages.last_mut() {
         for part in notice.into_iter().chain([scene.left.text()]) {
             last.text.push_str("\n\n");

@@ -53,6 +53,8 @@ pub(super) struct ViewOrder {
     pub(super) inputs: Inputs,
     /// The digest of the files that only this view has; empty for none.
     pub(super) overlay: String,
+    /// Whether the command runs without a sandbox, in a copy.
+    pub(super) unconfined: bool,
     /// The failing tests that it has.
     pub(super) canary: Option<Arc<Hosts>>,
     /// Whether the command is the check itself, and none about its runner.
@@ -113,6 +115,7 @@ impl ViewOrder {
             line,
             inputs,
             overlay,
+            unconfined: probe.unconfined,
             canary: None,
             is_check: true,
             prepares,
@@ -126,16 +129,17 @@ impl ViewOrder {
         Self { is_check: false, ..Self::of(probe, inputs) }
     }
 
-    /// Whether later commands of this owner find what this one wrote to ignored paths.
+    /// Whether later commands of this owner find what this one wrote to ignored paths. A copy keeps nothing that an overlay
+    /// could use.
     pub(super) fn is_kept(&self) -> bool {
         let is_first =
             matches!(self.inputs, Inputs::Original) && self.overlay.is_empty() && self.is_check;
-        is_first || self.prepares || self.owner == Owner::Plan
+        (is_first || self.prepares || self.owner == Owner::Plan) && !self.unconfined
     }
 
     /// Whether this command finds what earlier ones of this owner wrote to ignored paths.
     pub(super) const fn sees_earlier(&self) -> bool {
-        matches!(self.inputs, Inputs::Original)
+        matches!(self.inputs, Inputs::Original) && !self.unconfined
     }
 }
 

@@ -127,7 +127,10 @@ impl Round {
         order: &ViewOrder,
         call_id: Uuid,
     ) -> Result<Prepared, ToolError> {
-        let (round, order, context) = (Arc::clone(self), order.clone(), self.context(call_id));
+        let (round, order, mut context) = (Arc::clone(self), order.clone(), self.context(call_id));
+        if order.unconfined {
+            context.sandbox = Arc::new(self.setup.sandbox.without());
+        }
         let limit = order.time_limit;
         let mut prepared = blocking(move || round.prepare(context, &order)).await??;
         if let Some(limit) = limit {

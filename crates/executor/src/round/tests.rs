@@ -33,13 +33,18 @@ impl Case {
     }
 
     fn with_sandbox(files: &[(&str, &str)], level: &str) -> Self {
+        Self::with_operator(files, (level, false))
+    }
+
+    /// With what the operator of the executor sets: the level, and whether runs may ask for none.
+    fn with_operator(files: &[(&str, &str)], (level, sandbox_allow_none): (&str, bool)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         let root = base.join("work");
         fs::create_dir(&root).unwrap();
         let config = SandboxConfig {
             sandbox: level.to_owned(),
-            sandbox_allow_none: false,
+            sandbox_allow_none,
             sandbox_read_only: None,
             sandbox_writable: None,
             sandbox_processes: None,
@@ -154,7 +159,13 @@ impl Case {
 
 fn command(line: &str, owner: Owner) -> Probe {
     let observation = Observation::Command(line.to_owned());
-    Probe { check_id: line.to_owned(), owner, observation, overlay: String::new() }
+    Probe {
+        check_id: line.to_owned(),
+        owner,
+        observation,
+        overlay: String::new(),
+        unconfined: false,
+    }
 }
 
 async fn runs_of(round: &Arc<Round>, probe: &Probe) -> Vec<(Inputs, EvidenceReceipt)> {
@@ -428,6 +439,7 @@ async fn writes_of_checks_are_dropped_and_seen_by_checks_of_no_more_trust() {
             owner,
             observation: Observation::File { path: path.to_owned(), file_type: FileType::File },
             overlay: String::new(),
+            unconfined: false,
         };
         let probes = [
             (plan.clone(), false),
@@ -466,4 +478,28 @@ async fn a_folder_that_became_a_link_is_a_folder_again() {
     let (reason, _) = case.check(line).await;
     assert!(reason.starts_with("check_inputs_changed"), "{reason}");
     assert_eq!(case.text("other/test_a.py"), TRIVIAL);
+}
+
+#[tokio::test]
+async fn a_check_without_a_sandbox_runs_in_a_copy_where_the_operator_lets_it() {
+    for allowed in [false, true] {
+        let case = Case::with_operator(&[("a.txt", "one\n")], ("auto", allowed)).begin("");
+        let outside = case.root.with_extension("outside");
+        let line = format!("grep -q one a.txt && touch b.txt && touch {}", outside.display());
+        let confined = command(&line, Owner::User);
+        let mut asking = command(&format!("{line} && true"), Owner::User);
+        asking.unconfined = true;
+        let round = case.round(&[confined.clone(), asking.clone()]).await;
+        if case.sandbox.keeps_views() {
+            let runs = runs_of(&round, &confined).await;
+            assert!(!runs[0].1.success, "{runs:?}");
+            assert!(!outside.exists());
+        }
+        let runs = runs_of(&round, &asking).await;
+        assert_eq!((runs[0].1.success, outside.exists()), (allowed, allowed), "{runs:?}");
+        assert!(!case.root.join("b.txt").exists(), "it runs in a copy");
+        if !allowed {
+            assert!(runs[0].1.summary.contains("SURETY_SANDBOX_ALLOW_NONE"), "{runs:?}");
+        }
+    }
 }

@@ -138,7 +138,7 @@ impl Round {
             copy::own_as(&class, workspace.root()).map_err(failed)?;
         }
         let mut copied = None;
-        if self.setup.sandbox.keeps_views() && !self.setup.copies {
+        if context.sandbox.keeps_views() && !self.setup.copies {
             let view = settle(&class, &changes, below).map_err(failed)?;
             context.view = Some(Arc::new(view));
         } else {

@@ -105,6 +105,8 @@ pub struct Participant {
     pub folder: PathBuf,
     /// Its whole environment.
     pub environment: Vec<(OsString, OsString)>,
+    /// TCP ports that it may not connect to where it is confined.
+    pub closed_ports: Vec<u16>,
     /// Whether it is confined where the machine can.
     pub confine: bool,
 }
@@ -182,6 +184,18 @@ impl Sandbox {
         Self { network: policy.network.clone(), policy: policy.sandbox, ..self.clone() }
     }
 
+    /// None, as a check asks for. A run that requires the level full keeps it.
+    #[must_use]
+    pub fn without(&self) -> Self {
+        match self.policy {
+            SandboxPolicy::RequireFull => self.clone(),
+            // What a command reaches is up to the sandbox.
+            SandboxPolicy::AllowPartial | SandboxPolicy::None => {
+                Self { policy: SandboxPolicy::None, network: NetworkPolicy::All, ..self.clone() }
+            }
+        }
+    }
+
     /// With more folders that commands may read.
     #[must_use]
     pub fn reading(&self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
@@ -245,6 +259,7 @@ impl Sandbox {
             environment: environment(&request.environment),
             tree,
             network: network(&self.network),
+            closed_ports: Vec::new(),
             limits: self.limits_until(ctx.deadline),
             view: ctx.view.as_deref().cloned(),
             input: None,
@@ -280,6 +295,7 @@ impl Sandbox {
             environment: Vec::new(),
             tree: HostTree::of([], &folders).tree(root, workspace.given(), &[]),
             network: Network::None,
+            closed_ports: Vec::new(),
             limits: Limits {
                 processes: PARSER_PROCESSES,
                 memory_bytes: own.memory_bytes.min(PARSER_MEMORY),
@@ -319,6 +335,7 @@ impl Sandbox {
             environment: environment(&server.environment),
             tree,
             network: network(&server.network),
+            closed_ports: Vec::new(),
             limits: self.limits,
             view: None,
             input: Some(server.input),
@@ -355,6 +372,7 @@ impl Sandbox {
             },
             tree: host.participant(root, workspace.given()),
             network: Network::All,
+            closed_ports: if is_confined { participant.closed_ports.clone() } else { Vec::new() },
             limits: unbounded(),
             view: None,
             input: Some(PathBuf::from(format!("/proc/{}/fd/0", std::process::id()))),
@@ -382,8 +400,8 @@ impl Sandbox {
             }
             SandboxPolicy::None if self.allow_none => Ok(self.machine.unconfined()),
             SandboxPolicy::None => {
-                let message = "sandbox: the run asks for none, which this executor does not allow; \
-                               its operator allows it with SURETY_SANDBOX_ALLOW_NONE=true";
+                let message = "sandbox: the run or its check asks for none, which this executor does not \
+                               allow; its operator allows it with SURETY_SANDBOX_ALLOW_NONE=true";
                 Err(ToolError::new(ErrorCode::SandboxRequired, message))
             }
         }

@@ -110,6 +110,7 @@ fn request_of(
     let policy = namespace.admit(record.spec.policy, None)?;
     let plan = Plan { verify: namespace.with_checks(plan.verify.clone()), ..plan.clone() };
     check_verifications(&plan, &policy)?;
+    namespace.admit_checks(&plan, &policy)?;
     Ok(RunRequest {
         namespace: record.spec.namespace,
         submitter: fork.submitter,

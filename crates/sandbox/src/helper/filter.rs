@@ -165,8 +165,10 @@ fn socket_rules(
     let netlink = number(libc::AF_NETLINK);
     // Of netlink only the routing family, which programs ask for the machine's interfaces.
     let not_routing = vec![(0, Op::Eq, netlink), (2, Op::Ne, 0)];
+    // Landlock's rules for ports are about TCP alone. Programs that try this first fall back to TCP.
+    let multipath = vec![(2, Op::Eq, number(libc::IPPROTO_MPTCP))];
     let pair = vec![(0, Op::Ne, number(libc::AF_UNIX))];
-    Ok((vec![rule(other)?, rule(not_routing)?], vec![rule(pair)?]))
+    Ok((vec![rule(other)?, rule(not_routing)?, rule(multipath)?], vec![rule(pair)?]))
 }
 
 fn rule(conditions: Vec<(u8, Op, u64)>) -> Result<SeccompRule, seccompiler::BackendError> {

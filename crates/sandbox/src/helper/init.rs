@@ -8,7 +8,7 @@ use super::names::Names;
 use super::passing::send_sockets;
 use super::processes::{ProcessTree, all_but_init};
 use super::stage::{GO, News, Order, control, drain, signals, unblock_signals};
-use super::{limits, loopback, mounts, program};
+use super::{limits, loopback, mounts, ports, program};
 use crate::message::{KILL, TERMINATE, receive, send};
 use crate::spec::{Exit, Left, LimitHit, Network, NotStarted, PROXY_PORT, Spec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -143,6 +143,7 @@ fn prepare(order: &Order) -> Result<Prepared, NotStarted> {
         command.stdin(input);
         command
     });
+    ports::close(&spec.closed_ports)?;
     filter::apply(Sockets::Namespaced)?;
     // The command must not read or change this process, which reports its exit.
     prctl::set_dumpable(false).map_err(|error| NotStarted::setup("dumpable", &error.into()))?;

@@ -15,6 +15,7 @@ mod memory;
 mod mounts;
 mod names;
 mod passing;
+mod ports;
 mod processes;
 mod program;
 mod proxy;

@@ -3,9 +3,10 @@
 use crate::support::{Ran, Sandbox, levels};
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::net::TcpListener;
 use std::path::Path;
-use std::process::Stdio;
-use surety_sandbox::{Exit, Folders, HostTree, Machine, Missing, Spec, run};
+use std::process::{Command, Stdio};
+use surety_sandbox::{Exit, Folders, HostTree, Machine, Missing, Network, Spec, run};
 
 /// A home with toolchains and their configuration, and the data folder of the service inside it.
 fn home(machine: &Machine) -> Sandbox {
@@ -18,6 +19,10 @@ fn home(machine: &Machine) -> Sandbox {
 }
 
 fn carry_out(sandbox: &Sandbox, script: &str) -> Ran {
+    carry_out_with(sandbox, script, |_| {})
+}
+
+fn carry_out_with(sandbox: &Sandbox, script: &str, change: impl FnOnce(&mut Spec)) -> Ran {
     let variables: Vec<(&OsStr, &OsStr)> =
         sandbox.environment.iter().map(|(name, value)| (&**name, &**value)).collect();
     let folders = Folders {
@@ -26,12 +31,13 @@ fn carry_out(sandbox: &Sandbox, script: &str) -> Ran {
         ..Folders::default()
     };
     let host = HostTree::of(variables, &folders);
-    let spec = Spec {
+    let mut spec = Spec {
         tree: host.participant(&sandbox.workspace, &sandbox.workspace),
         input: Some(sandbox.root.join("input")),
         attached: true,
         ..sandbox.spec(&["sh", "-c", script])
     };
+    change(&mut spec);
     let (out, err) = (sandbox.root.join("logs/out"), sandbox.root.join("logs/err"));
     let file = |path: &Path| Stdio::from(File::create(path).unwrap());
     let report = run(&spec, file(&out), file(&err)).unwrap();
@@ -71,4 +77,45 @@ fn a_persons_own_command_has_its_home_and_reaches_nothing_of_the_service() {
         );
         assert!(of_home(".cargo/bin/tool").contains("echo tool"), "{level}");
     }
+}
+
+#[test]
+fn a_persons_own_command_reaches_the_network_but_not_the_ports_of_the_services() {
+    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if !has("python3") || !kernel_has_port_rules() {
+        eprintln!("skipped: it needs python3 and Linux 6.7");
+        return;
+    }
+    let [service, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [closed, open] = [&service, &other].map(|listener| listener.local_addr().unwrap().port());
+    let connect = |port: u16, protocol: u16| {
+        format!(
+            "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, {protocol}); \
+             s.settimeout(10); s.connect(('127.0.0.1', {port}))"
+        )
+    };
+    for (level, machine) in levels() {
+        if machine.in_force().missing().contains(&Missing::MountNamespace) {
+            continue;
+        }
+        let sandbox = home(&machine);
+        // The second protocol is Multipath TCP, which Landlock has no rules for.
+        for (port, protocol, reached) in [(open, 0, true), (closed, 0, false), (closed, 262, false)]
+        {
+            let script = format!("python3 -c \"{}\"", connect(port, protocol));
+            let ran = carry_out_with(&sandbox, &script, |spec| {
+                spec.network = Network::All;
+                spec.closed_ports = vec![closed];
+            });
+            assert_eq!(ran.report.exit == Exit::Code(0), reached, "{level}: {ran:?}");
+            assert!(reached || ran.stderr.contains("PermissionError"), "{level}: {ran:?}");
+        }
+    }
+}
+
+/// Linux 6.7 brought Landlock's rules for ports.
+fn kernel_has_port_rules() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut parts = release.split('.').map_while(|part| part.parse::<u32>().ok());
+    (parts.next(), parts.next()) >= (Some(6), Some(7))
 }

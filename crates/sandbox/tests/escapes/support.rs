@@ -165,6 +165,7 @@ impl Sandbox {
             environment: Tree::environment(variables),
             tree,
             network: self.network.clone(),
+            closed_ports: Vec::new(),
             limits: self.limits,
             view: self.view.clone(),
             input: None,

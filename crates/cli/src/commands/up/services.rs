@@ -33,6 +33,21 @@ pub(super) struct Ports {
     pub(super) gate: TcpListener,
 }
 
+impl Ports {
+    /// Their numbers.
+    ///
+    /// # Errors
+    /// The system does not name the address of an open port.
+    pub(super) fn numbers(&self) -> Result<[u16; 3], Failure> {
+        let number = |port| Ok::<_, Failure>(address_of(port)?.port());
+        Ok([number(&self.planner)?, number(&self.executor)?, number(&self.gate)?])
+    }
+}
+
+fn address_of(port: &TcpListener) -> Result<SocketAddr, Failure> {
+    port.local_addr().map_err(|error| Failure::new(Code::PortUnusable, error.to_string(), ""))
+}
+
 /// The input of the services.
 pub(super) struct Plan {
     pub(super) common: CommonConfig,
@@ -239,10 +254,7 @@ fn with_causes(error: &(dyn Error + 'static)) -> String {
 
 /// A local URL of the port: an unspecified address cannot be called.
 fn url_of(scheme: &str, port: &TcpListener) -> Result<String, Failure> {
-    let address = port
-        .local_addr()
-        .map_err(|error| Failure::new(Code::PortUnusable, error.to_string(), ""))?;
-    Ok(format!("{scheme}://{}", reachable(address)))
+    Ok(format!("{scheme}://{}", reachable(address_of(port)?)))
 }
 
 fn reachable(address: SocketAddr) -> SocketAddr {

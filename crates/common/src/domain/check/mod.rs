@@ -15,6 +15,7 @@ mod overlay;
 mod overlay_rules;
 mod read;
 mod reason;
+mod sandbox_param;
 mod strength;
 mod test_bounds;
 mod tool_fact;
@@ -38,6 +39,7 @@ pub use overlay::{
 };
 pub use read::{Author, ScannedChecks, read_checks, scan_checks, validate_check};
 pub use reason::Reason;
+pub use sandbox_param::SANDBOX as SANDBOX_PARAM;
 pub use strength::{is_thin, strength_of};
 pub use test_bounds::{MAX_SKIPPED, MIN_TESTS};
 pub use workspace_change::{changed_fact, changed_paths};

@@ -4,6 +4,7 @@ use super::legacy::{migrate, read_line};
 use super::normal::collapse;
 use super::overlay::read_overlay;
 use super::overlay_rules::validate_overlay;
+use super::sandbox_param::validate_sandbox;
 use super::test_bounds;
 use super::{AcceptCheck, CheckKind, FileType, Match, Overlay, Owner};
 use crate::domain::command::CommandLine;
@@ -47,7 +48,7 @@ pub struct ScannedChecks {
 /// # Errors
 /// `type_mismatch` first, wherever it is; then check by check `check_unreadable` for a text of a user or
 /// an operator, `check_id_reserved`, `check_kind_missing`, `match_unknown`, `check_target_empty`,
-/// `check_needle_empty`, `overlay_not_allowed`, `too_large`, `overlay_path_invalid`.
+/// `check_needle_empty`, `sandbox_not_allowed`, `overlay_not_allowed`, `too_large`, `overlay_path_invalid`.
 pub fn read_checks(
     value: &Value,
     path: &str,
@@ -93,8 +94,9 @@ pub fn scan_checks(value: &Value, path: &str, author: Author) -> Result<ScannedC
 ///
 /// # Errors
 /// `check_id_reserved`, `check_kind_missing`, `check_target_empty`, `type_mismatch` for an unknown
-/// `params.type`, `check_needle_empty`, `overlay_not_allowed`, `too_large`, `overlay_path_invalid`,
-/// `type_mismatch` for a bound in the params, the first in this order.
+/// `params.type`, `check_needle_empty`, `type_mismatch` and `sandbox_not_allowed` for `params.sandbox`,
+/// `overlay_not_allowed`, `too_large`, `overlay_path_invalid`, `type_mismatch` for a bound in the params, the first in
+/// this order.
 pub fn validate_check(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
     validate_name(check, path)?;
     validate_object(check, path)?;
@@ -171,6 +173,7 @@ fn validate_object(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
             "a content_contains check needs the text in params.contains",
         ));
     }
+    validate_sandbox(check, path)?;
     validate_overlay(check, path)
 }
 

@@ -2,9 +2,10 @@
 
 use super::NamespacePolicy;
 use crate::domain::caution::check_codes;
-use crate::domain::check::{AcceptCheck, normalise_checks};
+use crate::domain::check::{AcceptCheck, Owner, SANDBOX_PARAM, normalise_checks};
 use crate::domain::confirmation::ConfirmPolicy;
 use crate::domain::limits::Limits;
+use crate::domain::plan::Plan;
 use crate::domain::problem::{Code, Problem};
 use crate::domain::run::{InDoubt, NetworkPolicy, Policy, SandboxPolicy, VerifyCommands};
 use crate::domain::verify_tool::VerifyTool;
@@ -108,6 +109,33 @@ impl NamespacePolicy {
             always_verify_tools: self.verify_tools.clone(),
             ..policy
         })
+    }
+
+    /// Refuses checks of a plan that ask for no sandbox, where the run's rules or the namespace's do not let them. The
+    /// operator may set one for a namespace whose users may not.
+    ///
+    /// # Errors
+    /// `sandbox_not_allowed` where the run requires the level full, `policy_exceeded` naming the policy key.
+    pub fn admit_checks(&self, plan: &Plan, policy: &Policy) -> Result<(), Problem> {
+        let of_list = |path: &str, checks: &[AcceptCheck]| {
+            let mut asking = checks.iter().enumerate().filter(|(_, check)| check.is_unconfined());
+            asking.try_for_each(|(index, check)| {
+                let field = format!("{path}[{index}].params.{SANDBOX_PARAM}");
+                if policy.sandbox == SandboxPolicy::RequireFull {
+                    let message = "the run requires the full sandbox; leave one of both out";
+                    return Err(Problem::at(Code::SandboxNotAllowed, field, message));
+                }
+                if self.refuse_unsandboxed && check.owner != Owner::Operator {
+                    let message =
+                        "the namespace's policy key refuse_unsandboxed refuses this; leave it out";
+                    return Err(Problem::at(Code::PolicyExceeded, field, message));
+                }
+                Ok(())
+            })
+        };
+        of_list("verify", &plan.verify)?;
+        let mut steps = plan.steps.iter().enumerate();
+        steps.try_for_each(|(at, step)| of_list(&format!("steps[{at}].verify"), &step.verify))
     }
 
     /// What needs a confirmation in a run: what it asks for, and what the namespace does.

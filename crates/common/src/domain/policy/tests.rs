@@ -1,6 +1,9 @@
 //! Rows for the policy of a namespace.
 
 use super::*;
+use crate::domain::check::{Author, read_checks};
+use crate::domain::json::parse;
+use crate::domain::plan::{Plan, PlanStep};
 use crate::domain::run::{NetworkPolicy, SandboxPolicy, VerifyCommands};
 
 fn policy(name: &str, ceiling: u64) -> NamespacePolicy {
@@ -131,6 +134,44 @@ fn the_sandbox_and_the_network_of_a_run_are_tightened_or_refused() {
     ] {
         let refused = namespace.admit(policy, None).expect_err(key);
         assert!(refused.message.contains(key), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_check_without_a_sandbox_is_refused_by_the_rules_of_a_run_and_of_its_namespace() {
+    let check = |owner: &str| {
+        format!(
+            r#"{{"kind":"command_success","target":"make","owner":"{owner}","params":{{"sandbox":"none"}}}}"#
+        )
+    };
+    let plan = |owner: &str, in_step: bool| {
+        let read = |text: &str| {
+            let value = parse(text).expect("JSON").value;
+            read_checks(&value, "verify", Author::Service).expect("checks").0
+        };
+        let (own, of_step) =
+            if in_step { ("[]".into(), check(owner)) } else { (check(owner), "[]".into()) };
+        let step = PlanStep { verify: read(&of_step), ..PlanStep::default() };
+        Plan { verify: read(&own), steps: vec![step], ..Plan::default() }
+    };
+    let strict = NamespacePolicy { refuse_unsandboxed: true, ..NamespacePolicy::default() };
+    let full = Policy { sandbox: SandboxPolicy::RequireFull, ..Policy::default() };
+    let (open, usual) = (NamespacePolicy::default(), Policy::default());
+    for (namespace, policy, owner, refused) in [
+        (&open, &usual, "user", None),
+        (&open, &full, "user", Some(Code::SandboxNotAllowed)),
+        (&open, &full, "operator", Some(Code::SandboxNotAllowed)),
+        (&strict, &usual, "user", Some(Code::PolicyExceeded)),
+        (&strict, &usual, "operator", None),
+    ] {
+        for (in_step, field) in
+            [(false, "verify[0].params.sandbox"), (true, "steps[0].verify[0].params.sandbox")]
+        {
+            let problem = namespace.admit_checks(&plan(owner, in_step), policy).err();
+            assert_eq!(problem.as_ref().map(|problem| problem.code), refused, "{owner}");
+            let found = problem.as_ref().and_then(|problem| problem.field.as_deref());
+            assert_eq!(found, refused.map(|_| field), "{owner}");
+        }
     }
 }
 

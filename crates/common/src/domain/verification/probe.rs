@@ -20,6 +20,8 @@ pub struct Probe {
     pub observation: Observation,
     /// The digest of the files that only the view of this check has; empty for none.
     pub overlay: String,
+    /// Whether its command runs without a sandbox, as its author asks for.
+    pub unconfined: bool,
 }
 
 impl Probe {
@@ -79,7 +81,8 @@ pub fn probes(checks: &[AcceptCheck], policy: &Policy, wrote_files: bool) -> Vec
             let observation = wanted(check)?;
             let check_id = check_key(checks, index);
             let overlay = check.overlay.digest().to_owned();
-            Some(Probe { check_id, owner: check.owner, observation, overlay })
+            let (owner, unconfined) = (check.owner, check.is_unconfined());
+            Some(Probe { check_id, owner, observation, overlay, unconfined })
         });
         probes.collect::<Vec<_>>()
     };
@@ -97,6 +100,7 @@ pub fn probes(checks: &[AcceptCheck], policy: &Policy, wrote_files: bool) -> Vec
             owner: Owner::Operator,
             observation: Observation::ProjectTests,
             overlay: String::new(),
+            unconfined: false,
         });
     }
     // Commands of the plan run in the workspace as it was left.
@@ -121,6 +125,7 @@ fn verifications<'c>(
             owner,
             observation: Observation::Verification(verification),
             overlay: String::new(),
+            unconfined: false,
         })
     })
 }
@@ -132,6 +137,7 @@ fn preparing(policy: &Policy) -> impl Iterator<Item = Probe> {
         owner,
         observation: Observation::Prepare(line.to_owned()),
         overlay: String::new(),
+        unconfined: false,
     })
 }
 

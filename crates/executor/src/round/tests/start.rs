@@ -9,6 +9,7 @@ async fn no_step_chooses_the_tests_that_it_is_held_to() {
         owner: Owner::Operator,
         observation: Observation::ProjectTests,
         overlay: String::new(),
+        unconfined: false,
     };
     for (start, now, of_start, as_left) in [
         (&["pytest.ini"][..], &["pytest.ini", "Cargo.toml"][..], "pytest", "cargo test"),

@@ -119,6 +119,7 @@ pub(in crate::service) fn read_new_plan(
     }
     overlays::check(&read.new.plan, record.plan.as_deref(), &record.spec.policy)?;
     check_verifications(&read.new.plan, &record.spec.policy)?;
+    sender.policy.admit_checks(&read.new.plan, &record.spec.policy)?;
     if expected_revision == 0 {
         let own = std::mem::take(&mut read.new.plan.verify);
         let mut all = intake::fixed_checks(&record.execution.planning())?;

@@ -77,6 +77,7 @@ pub(in crate::service) fn read_run_request(
     let checked = plan.as_ref().unwrap_or(&checks);
     overlays::check(checked, None, &policy)?;
     check_verifications(checked, &policy)?;
+    sender.policy.admit_checks(checked, &policy)?;
     warnings.extend(assumptions(&checked.verify, &InputRules::of(&policy)?));
     let goal = goal_of(goal, plan.as_ref())?;
     let order = RunRequest {
