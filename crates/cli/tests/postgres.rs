@@ -74,7 +74,7 @@ async fn commits_survive_a_stop_and_a_start() {
     let folder = folder();
     let first = start(folder.path()).await;
     write_a_row(&first.url()).await;
-    let pid = first.process_id();
+    let pid = process_of(&first).await;
     first.stop().await.expect("a stop");
     assert!(!runs(pid), "stop returns when the server has ended");
 
@@ -140,25 +140,10 @@ async fn a_data_folder_in_use_is_refused_and_its_server_is_left_alone() {
 async fn no_process_and_no_file_is_left_after_a_drop() {
     let postgres = temporary().await;
     let folder = setting(&postgres.url(), "data_directory").await;
-    let pid = postgres.process_id();
+    let pid = process_of(&postgres).await;
     drop(postgres);
     assert!(!runs(pid));
     assert!(!Path::new(&folder).exists());
-}
-
-#[tokio::test]
-async fn each_test_can_have_a_database_of_its_own() {
-    let postgres = temporary().await;
-    let one = postgres.create_database("test_1").await.expect("a database");
-    let other = postgres.create_database("test_2").await.expect("a database");
-    write_a_row(&one).await;
-    write_a_row(&other).await;
-    postgres.create_database("test_1").await.expect("a second call changes nothing");
-    assert_eq!(read_the_row(&one).await, 42);
-    for name in ["", "a\"; drop database surety; --", "Upper", &"x".repeat(64)] {
-        let refused = postgres.create_database(name).await;
-        assert!(matches!(refused, Err(PostgresError::DatabaseName { .. })), "{name:?}");
-    }
 }
 
 #[tokio::test]
@@ -189,7 +174,7 @@ async fn a_server_that_outlived_its_owner_is_stopped_before_the_next_start() {
     let folder = folder();
     let first = start(folder.path()).await;
     write_a_row(&first.url()).await;
-    let program = program_of(first.process_id());
+    let program = program_of(process_of(&first).await);
     first.stop().await.expect("a stop");
 
     let mut orphan = start_an_orphan(&program, folder.path());
@@ -214,6 +199,12 @@ fn start_an_orphan(program: &Path, data_dir: &Path) -> Child {
     let ready = log.lines().map_while(Result::ok).any(|line| line.contains("ready to accept"));
     assert!(ready, "the orphan ended");
     orphan
+}
+
+async fn process_of(postgres: &EmbeddedPostgres) -> u32 {
+    let folder = setting(&postgres.url(), "data_directory").await;
+    let text = fs::read_to_string(Path::new(&folder).join("postmaster.pid")).expect("its file");
+    text.lines().next().and_then(|line| line.parse().ok()).expect("the server's process")
 }
 
 fn program_of(pid: u32) -> PathBuf {
@@ -250,7 +241,7 @@ async fn an_owner_that_waits_to_be_killed() {
     let postgres = start(Path::new(&data_dir)).await;
     write_a_row(&postgres.url()).await;
     // After the line that the test harness begins.
-    println!("\nserver {}", postgres.process_id());
+    println!("\nserver {}", process_of(&postgres).await);
     std::future::pending::<()>().await;
 }
 

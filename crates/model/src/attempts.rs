@@ -269,7 +269,7 @@ impl<'a> Attempts<'a> {
         };
         let mut was_told = false;
         let on_part = &mut *self.on_part;
-        let mut told = |part: ReplyPart<'_>| {
+        let mut on_part = |part: ReplyPart<'_>| {
             if !was_told {
                 // The other requests need not wait for the end of this one.
                 client.endpoint().breaker().began();
@@ -278,7 +278,7 @@ impl<'a> Attempts<'a> {
             on_part(part);
         };
         let mut received = Received::default();
-        let calling = client.call(&asked, &mut told, &mut received);
+        let calling = client.call(&asked, &mut on_part, &mut received);
         let mut found = match timeout_at(deadline, calling).await {
             Ok(found) => found,
             Err(_) => Err(late(Phase::Total)),

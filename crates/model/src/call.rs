@@ -7,7 +7,7 @@ use crate::retry::retry_after;
 use crate::wire::failure::{self, Refusal};
 use crate::wire::form::{self, take_event, take_whole};
 use crate::wire::sse::{Event, EventReader};
-use crate::wire::{Arrived, Broken, End, Prepared, Received, Told};
+use crate::wire::{Arrived, Broken, End, OnPart, Prepared, Received};
 use chrono::Utc;
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
@@ -51,7 +51,7 @@ impl Client {
     pub(crate) async fn call(
         &self,
         asked: &Prepared<'_>,
-        told: Told<'_>,
+        on_part: OnPart<'_>,
         received: &mut Received,
     ) -> Result<(), Failed> {
         let body = serde_json::to_vec(&form::body(asked))
@@ -79,7 +79,7 @@ impl Client {
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = kind.unwrap_or_default().to_ascii_lowercase();
-        let mut clean = Clean::new(self, told);
+        let mut clean = Clean::new(self, on_part);
         if kind.starts_with("text/event-stream") {
             self.stream(response, &mut clocks, (&mut clean, &mut *received)).await?;
         } else if kind.starts_with("application/json") {
@@ -313,15 +313,15 @@ fn is_last(event: &Event) -> bool {
 
 /// Tells of parts without the keys, also those that lie in two of them.
 struct Clean<'a> {
-    told: Told<'a>,
+    on_part: OnPart<'a>,
     text: RedactedStream,
     reasoning: RedactedStream,
 }
 
 impl<'a> Clean<'a> {
-    fn new(client: &Client, told: Told<'a>) -> Self {
+    fn new(client: &Client, on_part: OnPart<'a>) -> Self {
         let stream = || RedactedStream::new(client.redactor.clone());
-        Self { told, text: stream(), reasoning: stream() }
+        Self { on_part, text: stream(), reasoning: stream() }
     }
 
     fn take(&mut self, part: ReplyPart<'_>) {
@@ -334,7 +334,7 @@ impl<'a> Clean<'a> {
                 let piece = self.reasoning.push(piece.as_bytes());
                 self.tell(&piece, true);
             }
-            ReplyPart::Restart(used) => (self.told)(ReplyPart::Restart(used)),
+            ReplyPart::Restart(used) => (self.on_part)(ReplyPart::Restart(used)),
         }
     }
 
@@ -349,7 +349,7 @@ impl<'a> Clean<'a> {
             return;
         }
         let piece = String::from_utf8_lossy(piece);
-        (self.told)(if is_reasoning {
+        (self.on_part)(if is_reasoning {
             ReplyPart::Reasoning(&piece)
         } else {
             ReplyPart::Text(&piece)

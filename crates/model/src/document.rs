@@ -1,7 +1,9 @@
 //! Reads profiles: the TOML file, the settings of the profile `default`, and the files that they name.
 
 use crate::prices::{Prices, set_prices};
-use crate::profile::{Api, MaxTokensField, ModelUse, Profile, ProfileError, Profiles, SchemaMode};
+use crate::profile::{
+    Api, DEFAULT, MaxTokensField, ModelUse, Profile, ProfileError, Profiles, SchemaMode,
+};
 use crate::tokens::Tokenizer;
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
@@ -13,8 +15,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use surety_common::config::{ModelConfig, Secret, open_to_all};
 
-/// The profile that the settings make or change.
-const DEFAULT: &str = "default";
 /// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
 /// What the name of a header with a secret contains.
@@ -185,26 +185,9 @@ fn profiles(document: Document) -> Result<Profiles, ProfileError> {
         all.insert(name, profile);
     }
     set_prices(&mut all, &document.price)?;
-    let known: Vec<String> = all.keys().cloned().collect();
-    let only = match known.as_slice() {
-        [only] => Some(only.clone()),
-        _ => known.iter().find(|name| *name == DEFAULT).cloned(),
-    };
     let Uses { plan, step, retry } = document.uses;
-    let unset = |model_use: ModelUse| ProfileError::UseUnset {
-        model_use: model_use.as_str(),
-        known: known.clone(),
-    };
-    let plan = plan.or_else(|| only.clone()).ok_or_else(|| unset(ModelUse::Plan))?;
-    let step = step.or(only).ok_or_else(|| unset(ModelUse::Step))?;
-    let retry = retry.unwrap_or_else(|| step.clone());
-    let uses =
-        BTreeMap::from([(ModelUse::Plan, plan), (ModelUse::Step, step), (ModelUse::Retry, retry)]);
-    let profiles = Profiles { profiles: all, uses };
-    for name in profiles.uses.values() {
-        profiles.get(name)?;
-    }
-    Ok(profiles)
+    let chosen = [(ModelUse::Plan, plan), (ModelUse::Step, step), (ModelUse::Retry, retry)];
+    Profiles::of(all.into_values(), chosen.into_iter().filter_map(|(one, name)| Some((one, name?))))
 }
 
 /// Reads one profile.

@@ -8,6 +8,9 @@ use std::time::Duration;
 use surety_common::config::Secret;
 use thiserror::Error;
 
+/// The profile of the variables without a file, and of each use without a choice.
+pub(crate) const DEFAULT: &str = "default";
+
 /// The form of an endpoint's requests and replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Api {
@@ -202,14 +205,36 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    /// One profile for every use.
-    #[must_use]
-    pub fn one(profile: Profile) -> Self {
-        let uses = [ModelUse::Plan, ModelUse::Step, ModelUse::Retry];
-        Self {
-            uses: uses.map(|one| (one, profile.name.clone())).into(),
-            profiles: [(profile.name.clone(), profile)].into(),
+    /// These profiles, each for the uses that name it. A use for which none is chosen has the only profile or the one
+    /// with the name `default`; a retry has that of steps.
+    ///
+    /// # Errors
+    /// A use has no profile, or names an unknown one.
+    pub fn of(
+        profiles: impl IntoIterator<Item = Profile>,
+        chosen: impl IntoIterator<Item = (ModelUse, String)>,
+    ) -> Result<Self, ProfileError> {
+        let profiles: BTreeMap<_, _> =
+            profiles.into_iter().map(|profile| (profile.name.clone(), profile)).collect();
+        let mut uses: BTreeMap<_, _> = chosen.into_iter().collect();
+        let first = profiles.keys().next().filter(|_| profiles.len() == 1);
+        let usual = first.or_else(|| profiles.get_key_value(DEFAULT).map(|(name, _)| name));
+        for model_use in [ModelUse::Plan, ModelUse::Step, ModelUse::Retry] {
+            if uses.contains_key(&model_use) {
+                continue;
+            }
+            let of_steps = uses.get(&ModelUse::Step).filter(|_| model_use == ModelUse::Retry);
+            let name = of_steps.or(usual).cloned().ok_or_else(|| ProfileError::UseUnset {
+                model_use: model_use.as_str(),
+                known: profiles.keys().cloned().collect(),
+            })?;
+            uses.insert(model_use, name);
         }
+        let this = Self { profiles, uses };
+        for name in this.uses.values() {
+            this.get(name)?;
+        }
+        Ok(this)
     }
 
     /// The profile of a name.

@@ -69,7 +69,7 @@ impl Spent {
             executors += processes::time_of_tree(executor.pid()?.as_raw())?;
         }
         Ok(Self {
-            postgres: processes::time_of_tree(stand.postgres_pid())?,
+            postgres: processes::time_of_tree(stand.postgres_pid)?,
             planner: processes::time_of_tree(deployment.planner.pid()?.as_raw())?,
             executors,
             gate: processes::time_of_tree(deployment.gate.pid()?.as_raw())?,

@@ -4,12 +4,14 @@
 use crate::options::Options;
 use anyhow::Result;
 use chrono::Utc;
-use sqlx::postgres::{PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use std::path::Path;
+use std::str::FromStr;
 use surety_cli::postgres::{Durability, EmbeddedPostgres};
 use surety_common::domain::signature::Service as Signer;
 use surety_common::keys::{KeyFile, trust_key};
 use surety_common::store;
-use surety_e2e::harness::{Database, Deployment, Process, QUIET_LOG, Service};
+use surety_e2e::harness::{Database, Deployment, Process, QUIET_LOG, Service, server_of};
 
 /// As the published engines were measured; everything else is Postgres's default.
 const SETTINGS: [&str; 2] = ["shared_buffers=512MB", "max_connections=200"];
@@ -28,6 +30,7 @@ const KEY_FILES: [(Signer, &str); 3] = [
 pub(crate) struct Stand<'a> {
     pub(crate) options: &'a Options,
     postgres: EmbeddedPostgres,
+    pub(crate) postgres_pid: i32,
     /// Into the database `postgres`, so that what is asked over it counts for no measured one.
     pub(crate) observer: PgPool,
     data_dir: tempfile::TempDir,
@@ -45,8 +48,10 @@ impl<'a> Stand<'a> {
         }
         settings.extend(options.setting.iter().map(String::as_str));
         let postgres = EmbeddedPostgres::start_temporary(Durability::Full, &settings).await?;
-        let observer =
-            PgPoolOptions::new().max_connections(1).connect(&postgres.url_of("postgres")).await?;
+        let maintenance = PgConnectOptions::from_str(&postgres.url())?.database("postgres");
+        let observer = PgPoolOptions::new().max_connections(1).connect_with(maintenance).await?;
+        let folder: String = sqlx::query_scalar("show data_directory").fetch_one(&observer).await?;
+        let postgres_pid = server_of(Path::new(&folder))?.as_raw();
         for extension in ["pg_walinspect", "pg_stat_statements"] {
             let statement = format!("create extension if not exists {extension}");
             // What the extension would have shown is then left out.
@@ -64,7 +69,7 @@ impl<'a> Stand<'a> {
             keys.push((name, file.to_string_lossy().into_owned()));
         }
         let trusted_keys = trusted.to_string_lossy().into_owned();
-        Ok(Self { options, postgres, observer, data_dir, keys, trusted_keys })
+        Ok(Self { options, postgres, postgres_pid, observer, data_dir, keys, trusted_keys })
     }
 
     /// A planner and a gate over a fresh database; no executor yet.
@@ -153,10 +158,6 @@ impl<'a> Stand<'a> {
         let mut environment = self.signing_environment();
         environment.push(("SURETY_TRUSTED_KEYS_FILE", &self.trusted_keys));
         environment
-    }
-
-    pub(crate) fn postgres_pid(&self) -> i32 {
-        i32::try_from(self.postgres.process_id()).unwrap_or_default()
     }
 
     pub(crate) async fn postgres_version(&self) -> Result<String> {

@@ -80,13 +80,13 @@ async fn one_by_one(stand: &Stand<'_>, deployment: &Deployment, report: &mut Rep
 
 async fn together(stand: &Stand<'_>, deployment: &Deployment, report: &mut Report) -> Result<()> {
     let runs = stand.options.small_or(20, RUNS);
-    let (told, mut stored) = mpsc::channel(1024);
+    let (reports, mut stored) = mpsc::channel(1024);
     let mut working = JoinSet::new();
     for number in 0..WORKERS {
         let worker = connect(deployment, &format!("worker-{number}")).await?;
-        working.spawn(serve(worker, told.clone()));
+        working.spawn(serve(worker, reports.clone()));
     }
-    drop(told);
+    drop(reports);
     let meter = Meter::start_amid_work(stand, deployment).await?;
     let begun = Instant::now();
     load::create(deployment, &load::calling(TOOL), runs, stand.options.in_flight).await?;
@@ -118,11 +118,11 @@ async fn connect(deployment: &Deployment, worker_id: &str) -> Result<Worker> {
 }
 
 /// Answers calls, and tells of each result that is stored.
-async fn serve(mut worker: Worker, told: mpsc::Sender<()>) -> Result<()> {
+async fn serve(mut worker: Worker, reports: mpsc::Sender<()>) -> Result<()> {
     loop {
         match called(&mut worker).await? {
             Some(call) => worker.answer(result(&call, "")).await?,
-            None => told.send(()).await?,
+            None => reports.send(()).await?,
         }
     }
 }

@@ -195,8 +195,9 @@ fn check_repairs(given: &Value, expect: &Value) -> Checked {
     let Some(then) = expect.get("then").and_then(Value::as_str) else { return Ok(()) };
     let reason = run.execution.stop_reason().map_or("", StopReason::as_str);
     // The number of repairs, where the row has one.
-    let told = then.split(|letter: char| !letter.is_ascii_digit()).find(|part| !part.is_empty());
-    let counted = told.is_none_or(|told| told == repairs.to_string());
+    let counted_to =
+        then.split(|letter: char| !letter.is_ascii_digit()).find(|part| !part.is_empty());
+    let counted = counted_to.is_none_or(|count| count == repairs.to_string());
     let recovers = repairs == 0 || then.contains("RECOVERING");
     if counted && recovers && then.contains("FAILED") && then.contains(reason) {
         return Ok(());

@@ -5,10 +5,20 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use surety_cli::postgres::{Binaries, EmbeddedPostgres};
 use tempfile::TempDir;
+
+/// The process of the server of this folder.
+///
+/// # Errors
+/// The file that names it cannot be read.
+pub fn server_of(cluster: &Path) -> Result<Pid> {
+    let text = std::fs::read_to_string(cluster.join("postmaster.pid"))?;
+    let pid = text.lines().next().context("the file of the server's process is empty")?;
+    Ok(Pid::from_raw(pid.parse()?))
+}
 
 /// A server on a data folder that outlives its stops.
 pub struct Cluster {
@@ -112,7 +122,7 @@ impl Cluster {
     /// It does not run.
     pub async fn crash(&mut self) -> Result<()> {
         let server = self.server.take().context("the server runs")?;
-        kill(Pid::from_raw(i32::try_from(server.process_id())?), Signal::SIGQUIT)?;
+        kill(server_of(&self.folder.path().join("cluster"))?, Signal::SIGQUIT)?;
         Ok(server.stop().await?)
     }
 

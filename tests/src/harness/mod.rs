@@ -6,7 +6,7 @@ mod database;
 mod overdue;
 mod process;
 
-pub use cluster::Cluster;
+pub use cluster::{Cluster, server_of};
 pub use database::Database;
 pub use process::{Process, QUIET_LOG, Service, TOKEN, WRAPPER, binary, token};
 

@@ -32,7 +32,7 @@ const ATTEMPTED: &str = "select exists (select from webhook_delivery where state
 
 /// One request to the address, as a receiver of Standard Webhooks reads it.
 #[derive(Debug, Clone)]
-struct Told {
+struct Delivery {
     id: String,
     text: Value,
     verified: bool,
@@ -40,16 +40,16 @@ struct Told {
 
 /// An address that is out of order for the first request of each event.
 #[derive(Clone, Default)]
-struct Receiver(Arc<Mutex<Vec<Told>>>);
+struct Receiver(Arc<Mutex<Vec<Delivery>>>);
 
 impl Receiver {
-    fn told(&self) -> Vec<Told> {
+    fn deliveries(&self) -> Vec<Delivery> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The requests about events of a type.
-    fn of(&self, event: &str) -> Vec<Told> {
-        self.told().into_iter().filter(|told| told.text["type"] == event).collect()
+    fn of(&self, event: &str) -> Vec<Delivery> {
+        self.deliveries().into_iter().filter(|delivery| delivery.text["type"] == event).collect()
     }
 
     async fn serve(&self) -> Result<String> {
@@ -66,9 +66,9 @@ async fn receive(State(receiver): State<Receiver>, headers: HeaderMap, body: Byt
     let id = header("webhook-id").unwrap_or_default().to_owned();
     let verified = verify(&id, &headers, &body).is_ok();
     let text = serde_json::from_slice(&body).unwrap_or_default();
-    let mut told = receiver.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_first = told.iter().all(|earlier| earlier.id != id);
-    told.push(Told { id, text, verified });
+    let mut deliveries = receiver.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_first = deliveries.iter().all(|earlier| earlier.id != id);
+    deliveries.push(Delivery { id, text, verified });
     if is_first { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::NO_CONTENT }
 }
 
@@ -140,11 +140,16 @@ async fn a_question_and_the_end_of_its_run_are_told_until_the_address_has_them()
     let data = &ended.first().context("a message")?.text["data"];
     assert_eq!(data["run_id"], run_id);
     assert_eq!(data["stop_reason"], "accepted", "{data}");
-    for told in [&opened, &ended] {
-        assert!(told.iter().all(|one| one.verified), "{told:#?}");
-        assert!(told.iter().all(|one| one.id == told[0].id), "{told:#?}");
+    for deliveries in [&opened, &ended] {
+        assert!(deliveries.iter().all(|one| one.verified), "{deliveries:#?}");
+        assert!(deliveries.iter().all(|one| one.id == deliveries[0].id), "{deliveries:#?}");
     }
-    assert_eq!(receiver.told().len(), 4, "another namespace, or the pause: {:#?}", receiver.told());
+    assert_eq!(
+        receiver.deliveries().len(),
+        4,
+        "another namespace, or the pause: {:#?}",
+        receiver.deliveries()
+    );
     deployment.finish().await
 }
 
@@ -175,15 +180,15 @@ async fn a_plan_that_no_agent_makes_is_told_of() -> Result<()> {
     let seen =
         "select exists (select from webhook where seen_until > (select max(opened_at) from wait))";
     wait_for_yes(&rows, seen).await?;
-    ensure!(receiver.told().is_empty(), "{:#?}", receiver.told());
+    ensure!(receiver.deliveries().is_empty(), "{:#?}", receiver.deliveries());
     sqlx::query("update wait set opened_at = opened_at - interval '31 seconds'")
         .execute(&rows)
         .await?;
     rows.close().await;
     // The first request of an event fails.
     wait_until("the plan is told of", || receiver.of("wait.opened").len() == 2).await?;
-    for told in receiver.told() {
-        let data = &told.text["data"];
+    for delivery in receiver.deliveries() {
+        let data = &delivery.text["data"];
         assert_eq!((&data["run_id"], &data["kind"]), (&json!(unplanned), &json!("plan")), "{data}");
     }
     for run_id in [unplanned, planned] {
@@ -259,8 +264,10 @@ async fn an_address_that_never_answers_delays_no_other() -> Result<()> {
         .await?;
         let (_, before) = silent.counts();
         let wait_id = ask().await?;
-        let told = || receiver.told().iter().any(|told| told.text["data"]["wait_id"] == wait_id);
-        wait_until("the other address is told", told).await?;
+        let arrived = || {
+            receiver.deliveries().iter().any(|delivery| delivery.text["data"]["wait_id"] == wait_id)
+        };
+        wait_until("the other address is told", arrived).await?;
         // On a slow machine the request may have been given up meanwhile.
         if silent.counts().1 == before {
             break;

@@ -179,7 +179,7 @@ fn unknown(role: &Role, name: &str) -> ErrorData {
 }
 
 /// Where a client is told how far a call is, if it asked for that.
-type Told = Option<(Peer<RoleServer>, ProgressToken)>;
+type ProgressTarget = Option<(Peer<RoleServer>, ProgressToken)>;
 
 /// A call that may take long: its answer, or a task where the client takes tasks. The work ends early when the token that
 /// it is given is cancelled.
@@ -187,21 +187,21 @@ async fn long<W>(
     tasks: TaskManager,
     status: &'static str,
     context: RequestContext<RoleServer>,
-    work: impl FnOnce(Told, CancellationToken) -> W,
+    work: impl FnOnce(ProgressTarget, CancellationToken) -> W,
 ) -> CallToolResponse
 where
     W: Future<Output = Result<Answer, Failure>> + Send + 'static,
 {
     let takes_tasks =
         context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks());
-    let told = told(&context);
+    let progress_target = progress_target(&context);
     if !takes_tasks {
-        return answered(work(told, context.ct).await).into();
+        return answered(work(progress_target, context.ct).await).into();
     }
     let kept = u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX);
     let options = TaskOptions::new().with_ttl_ms(kept).with_status_message(status);
     let cancel = CancellationToken::new();
-    let working = work(told, cancel.clone());
+    let working = work(progress_target, cancel.clone());
     let task = tasks.spawn(options, |task| {
         Box::pin(async move {
             tokio::pin!(working);
@@ -221,7 +221,7 @@ where
     CreateTaskResult::new(task).into()
 }
 
-fn told(context: &RequestContext<RoleServer>) -> Told {
+fn progress_target(context: &RequestContext<RoleServer>) -> ProgressTarget {
     context.meta.get_progress_token().map(|token| (context.peer.clone(), token))
 }
 
@@ -283,8 +283,8 @@ impl ServerHandler for Server {
             (Role::Observed(observer), Call::Report(reported)) => observer.report(reported),
             (Role::Observed(observer), Call::Judge(writes)) => {
                 let (tasks, observer) = (self.tasks.clone(), Arc::clone(observer));
-                let work = move |told: Told, cancel: CancellationToken| async move {
-                    let (_progress, listener) = told.map(Progress::of_round).unzip();
+                let work = move |progress_target: ProgressTarget, cancel: CancellationToken| async move {
+                    let (_progress, listener) = progress_target.map(Progress::of_round).unzip();
                     observer.judge(writes, &cancel, listener).await
                 };
                 return Ok(long(tasks, "the checks are run", context, work).await);
@@ -294,21 +294,24 @@ impl ServerHandler for Server {
                 return ask(observer, asked, retry, &context).await;
             }
             (Role::Driving(driver), Call::LeasePlan(lease)) => {
-                let _progress = told(&context).map(|told| Progress::of_wait(told, LEASES_PLAN));
+                let _progress = progress_target(&context)
+                    .map(|progress_target| Progress::of_wait(progress_target, LEASES_PLAN));
                 driver.lease_plan(lease, &context.ct).await
             }
             (Role::Driving(driver), Call::SubmitPlan(submitted)) => {
                 driver.submit_plan(submitted, &context.ct).await
             }
             (Role::Driving(driver), Call::Lease(lease)) => {
-                let _progress = told(&context).map(|told| Progress::of_wait(told, LEASES_STEP));
+                let _progress = progress_target(&context)
+                    .map(|progress_target| Progress::of_wait(progress_target, LEASES_STEP));
                 driver.lease(lease, &context.ct).await
             }
             (Role::Driving(driver), Call::Decide(made)) => {
                 let (tasks, driver) = (self.tasks.clone(), Arc::clone(driver));
                 let is_anyones = self.is_anyones();
-                let work = move |told: Told, cancel: CancellationToken| async move {
-                    let _progress = told.map(|told| Progress::of_wait(told, DECIDES));
+                let work = move |progress_target: ProgressTarget, cancel: CancellationToken| async move {
+                    let _progress = progress_target
+                        .map(|progress_target| Progress::of_wait(progress_target, DECIDES));
                     driver.decide(made, is_anyones, &cancel).await
                 };
                 return Ok(long(tasks, DECIDES, context, work).await);

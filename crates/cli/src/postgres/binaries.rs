@@ -69,14 +69,6 @@ impl Binaries {
         self.folder.join(name)
     }
 
-    pub(super) fn postgres(&self) -> PathBuf {
-        self.folder.join("postgres")
-    }
-
-    pub(super) fn initdb(&self) -> PathBuf {
-        self.folder.join("initdb")
-    }
-
     fn inspect(folder: &Path) -> Option<Self> {
         // A link in the search path leads to the folder where initdb finds the other programs.
         let postgres = fs::canonicalize(folder.join("postgres")).ok()?;

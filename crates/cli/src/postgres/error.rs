@@ -135,14 +135,6 @@ pub enum PostgresError {
         /// The server's process.
         pid: u32,
     },
-    /// A database name that would need quotes.
-    #[error(
-        "{name:?} is not a valid database name; use lower-case letters, digits and underscores"
-    )]
-    DatabaseName {
-        /// The name.
-        name: String,
-    },
     /// Postgres refused a statement or a connection.
     #[error("Postgres refused: {0}")]
     Sql(#[from] sqlx::Error),

@@ -110,7 +110,7 @@ impl Layout {
         }
         fs::create_dir(&unfinished).map_err(PostgresError::folder(&unfinished))?;
         account.own(&unfinished)?;
-        let program = binaries.initdb();
+        let program = binaries.program("initdb");
         let mut command = account.command(&program);
         command.args(["--username", ROLE, "--encoding", "UTF8", "--locale", "C"]);
         command.args(["--auth-local", "trust", "--auth-host", "reject", "--no-instructions"]);

@@ -80,30 +80,7 @@ impl EmbeddedPostgres {
     /// The URL of the database `surety`, for `DATABASE_URL`.
     #[must_use]
     pub fn url(&self) -> String {
-        self.url_of(DATABASE)
-    }
-
-    /// The URL of another database of this server, for `DATABASE_URL`.
-    #[must_use]
-    pub fn url_of(&self, database: &str) -> String {
-        self.layout.url(database)
-    }
-
-    /// Creates the database `name` unless it exists, and returns its URL.
-    ///
-    /// # Errors
-    /// The name is not at most 63 lower-case letters, digits and underscores, or Postgres refuses.
-    pub async fn create_database(&self, name: &str) -> Result<String, PostgresError> {
-        let mut connection = PgConnection::connect_with(&self.layout.connect_options()).await?;
-        create_database(&mut connection, name).await?;
-        connection.close().await?;
-        Ok(self.url_of(name))
-    }
-
-    /// The server's process.
-    #[must_use]
-    pub fn process_id(&self) -> u32 {
-        self.server.process_id()
+        self.layout.url(DATABASE)
     }
 
     /// Stops the server, which closes its connections, and waits until it has ended.
@@ -138,7 +115,7 @@ impl EmbeddedPostgres {
     async fn make_ready(&self) -> Result<(), PostgresError> {
         let mut connection = self.connect().await?;
         self.refuse_a_stranger(&mut connection).await?;
-        create_database(&mut connection, DATABASE).await?;
+        create_database(&mut connection).await?;
         connection.close().await?;
         Ok(())
     }
@@ -174,19 +151,14 @@ impl EmbeddedPostgres {
     }
 }
 
-async fn create_database(connection: &mut PgConnection, name: &str) -> Result<(), PostgresError> {
-    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
-    if name.is_empty() || name.len() > 63 || !name.bytes().all(plain) {
-        return Err(PostgresError::DatabaseName { name: name.to_owned() });
-    }
+async fn create_database(connection: &mut PgConnection) -> Result<(), PostgresError> {
     let known: bool =
         sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
-            .bind(name)
+            .bind(DATABASE)
             .fetch_one(&mut *connection)
             .await?;
     if !known {
-        // Safe: the name was checked against a list of harmless characters.
-        let statement = AssertSqlSafe(format!("create database \"{name}\""));
+        let statement = AssertSqlSafe(format!("create database {DATABASE}"));
         sqlx::query(statement).execute(connection).await?;
     }
     Ok(())

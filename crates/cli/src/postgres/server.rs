@@ -49,12 +49,10 @@ impl Server {
         // In its own process group: Ctrl-C goes to this process only, which still needs the server
         // to drain.
         command.stdin(Stdio::null()).stdout(log).stderr(copy).process_group(0);
-        Self::keep(command)
-            .map_err(|source| PostgresError::Program { program: binaries.postgres(), source })
-    }
-
-    pub(super) const fn process_id(&self) -> u32 {
-        self.pid
+        Self::keep(command).map_err(|source| PostgresError::Program {
+            program: binaries.program("postgres"),
+            source,
+        })
     }
 
     /// How it ended, once it has.
@@ -147,7 +145,7 @@ impl End {
 /// killed. On other systems the next start finds the server and stops it.
 fn dying_with_us(binaries: &Binaries, account: &Account) -> Command {
     const TIED: [&str; 3] = ["--pdeathsig", "INT", "--"];
-    let postgres = binaries.postgres();
+    let postgres = binaries.program("postgres");
     let setpriv = std::path::Path::new("setpriv");
     let mut probe = account.command(setpriv);
     probe.args(TIED).arg(&postgres).arg("--version");

@@ -1,6 +1,6 @@
 //! Every failure of a forge, and what it is called.
 
-use super::{Bench, KINDS, code, credential, quick};
+use super::{Fixture, KINDS, code, credential, quick};
 use anyhow::{Context, Result};
 use chrono::Utc;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use surety_forge::{Forge, ForgeAccount, ForgeErrorCode};
 #[tokio::test]
 async fn every_failure_has_its_code_and_reads_are_tried_again() -> Result<()> {
     for kind in KINDS {
-        let bench = Bench::start(kind).await?;
-        let forge = bench.client("robin")?;
+        let fixture = Fixture::start(kind).await?;
+        let forge = fixture.client("robin")?;
         for (failure, expected, attempts) in [
             (Failure::Cut, ForgeErrorCode::Unreachable, 3),
             (Failure::CutAfterWrite, ForgeErrorCode::Unreachable, 3),
@@ -29,27 +29,27 @@ async fn every_failure_has_its_code_and_reads_are_tried_again() -> Result<()> {
             (Failure::Shape, ForgeErrorCode::BadAnswer, 1),
             (Failure::Large(9 << 20), ForgeErrorCode::TooLarge, 1),
         ] {
-            let before = bench.arrived("pull");
-            bench.double.fail("pull", failure.clone(), (0, 3));
-            let failed = forge.pull(&bench.repo, bench.pull).await;
+            let before = fixture.arrived("pull");
+            fixture.double.fail("pull", failure.clone(), (0, 3));
+            let failed = forge.pull(&fixture.repo, fixture.pull).await;
             assert_eq!(code(failed), expected, "{failure:?}");
-            assert_eq!(bench.arrived("pull") - before, attempts, "{failure:?}");
-            bench.double.heal();
-            let told = bench.told();
-            assert_eq!(told.last().map(|(_, result, _)| *result), Some(expected.as_str()));
+            assert_eq!(fixture.arrived("pull") - before, attempts, "{failure:?}");
+            fixture.double.heal();
+            let reported = fixture.reported();
+            assert_eq!(reported.last().map(|(_, result, _)| *result), Some(expected.as_str()));
         }
-        bench.double.fail("pull", Failure::Status(503), (0, 2));
-        assert_eq!(forge.pull(&bench.repo, bench.pull).await?.number, bench.pull);
+        fixture.double.fail("pull", Failure::Status(503), (0, 2));
+        assert_eq!(forge.pull(&fixture.repo, fixture.pull).await?.number, fixture.pull);
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn a_slow_forge_is_given_up() -> Result<()> {
-    let bench = Bench::start(ForgeKind::Gitea).await?;
-    bench.double.fail("pull", Failure::Slow(Duration::from_secs(20)), (0, 3));
+    let fixture = Fixture::start(ForgeKind::Gitea).await?;
+    fixture.double.fail("pull", Failure::Slow(Duration::from_secs(20)), (0, 3));
     let began = Instant::now();
-    let failed = bench.client("robin")?.pull(&bench.repo, bench.pull).await;
+    let failed = fixture.client("robin")?.pull(&fixture.repo, fixture.pull).await;
     assert_eq!(code(failed), ForgeErrorCode::Unreachable);
     assert!(began.elapsed() < 5 * quick().attempt, "{:?}", began.elapsed());
     Ok(())
@@ -57,13 +57,14 @@ async fn a_slow_forge_is_given_up() -> Result<()> {
 
 #[tokio::test]
 async fn no_forge_at_the_address_is_unreachable() -> Result<()> {
-    let bench = Bench::start(ForgeKind::Gitea).await?;
+    let fixture = Fixture::start(ForgeKind::Gitea).await?;
     let closed = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let account = ForgeAccount { url: format!("http://{closed}"), ..bench.account("robin", None)? };
-    let forge = bench.clients.open(account)?;
-    let failed = forge.pull(&bench.repo, 1).await.err().context("a failure")?;
+    let account =
+        ForgeAccount { url: format!("http://{closed}"), ..fixture.account("robin", None)? };
+    let forge = fixture.clients.open(account)?;
+    let failed = forge.pull(&fixture.repo, 1).await.err().context("a failure")?;
     assert_eq!((failed.code, failed.is_unsure), (ForgeErrorCode::Unreachable, false));
-    let failed = forge.add_comment(&bench.repo, 1, "x").await.err().context("a failure")?;
+    let failed = forge.add_comment(&fixture.repo, 1, "x").await.err().context("a failure")?;
     assert!(!failed.is_unsure, "no connection was made: {failed}");
     Ok(())
 }
@@ -71,47 +72,47 @@ async fn no_forge_at_the_address_is_unreachable() -> Result<()> {
 #[tokio::test]
 async fn a_rate_limit_names_its_end_and_the_forge_is_left_alone_until_then() -> Result<()> {
     for failure in [Failure::Limited(90), Failure::Secondary(90)] {
-        let bench = Bench::start(ForgeKind::Github).await?;
-        let forge = bench.fresh("robin")?;
-        bench.double.fail("pull", failure, (0, 1));
-        let failed = forge.pull(&bench.repo, bench.pull).await.err().context("a failure")?;
+        let fixture = Fixture::start(ForgeKind::Github).await?;
+        let forge = fixture.fresh("robin")?;
+        fixture.double.fail("pull", failure, (0, 1));
+        let failed = forge.pull(&fixture.repo, fixture.pull).await.err().context("a failure")?;
         assert_eq!(failed.code, ForgeErrorCode::RateLimited);
         let left = (failed.until.context("an end")? - Utc::now()).num_seconds();
         assert!((80..=90).contains(&left), "{left}");
-        let arrived = bench.double.calls().len();
-        assert_eq!(code(forge.issue(&bench.repo, 1).await), ForgeErrorCode::RateLimited);
-        assert_eq!(bench.double.calls().len(), arrived);
+        let arrived = fixture.double.calls().len();
+        assert_eq!(code(forge.issue(&fixture.repo, 1).await), ForgeErrorCode::RateLimited);
+        assert_eq!(fixture.double.calls().len(), arrived);
         // Another account has a limit of its own.
-        assert_eq!(bench.fresh("alice")?.current_user().await?, "alice");
+        assert_eq!(fixture.fresh("alice")?.current_user().await?, "alice");
     }
-    let bench = Bench::start(ForgeKind::Github).await?;
-    bench.double.fail("pull", Failure::Secondary(1), (0, 1));
-    let pull = bench.fresh("robin")?.pull(&bench.repo, bench.pull).await?;
-    assert_eq!(pull.number, bench.pull);
+    let fixture = Fixture::start(ForgeKind::Github).await?;
+    fixture.double.fail("pull", Failure::Secondary(1), (0, 1));
+    let pull = fixture.fresh("robin")?.pull(&fixture.repo, fixture.pull).await?;
+    assert_eq!(pull.number, fixture.pull);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_credential_is_read_at_each_call_and_shown_nowhere() -> Result<()> {
     for kind in [ForgeKind::Gitea, ForgeKind::Github] {
-        let bench = Bench::start(kind).await?;
+        let fixture = Fixture::start(kind).await?;
         let folder = tempfile::tempdir()?;
         let canary = "c4nary-of-a-credential";
         let path = credential(folder.path(), canary)?;
         let account =
-            ForgeAccount { credential_file: path.clone(), ..bench.account("robin", None)? };
+            ForgeAccount { credential_file: path.clone(), ..fixture.account("robin", None)? };
         let shown = format!("{account:?}");
-        let forge = bench.clients.open(account)?;
+        let forge = fixture.clients.open(account)?;
         // The forge repeats the wrong token in its message.
-        let failed = forge.pull(&bench.repo, bench.pull).await.err().context("a failure")?;
+        let failed = forge.pull(&fixture.repo, fixture.pull).await.err().context("a failure")?;
         assert_eq!(failed.code, ForgeErrorCode::Unauthorized);
         for text in [failed.to_string(), format!("{failed:?}"), shown] {
             assert!(!text.contains(canary), "{text}");
         }
-        std::fs::write(&path, bench.double.token("robin").context("a token")?)?;
-        assert_eq!(forge.pull(&bench.repo, bench.pull).await?.number, bench.pull);
+        std::fs::write(&path, fixture.double.token("robin").context("a token")?)?;
+        assert_eq!(forge.pull(&fixture.repo, fixture.pull).await?.number, fixture.pull);
         std::fs::remove_file(&path)?;
-        let failed = forge.pull(&bench.repo, bench.pull).await;
+        let failed = forge.pull(&fixture.repo, fixture.pull).await;
         assert_eq!(code(failed), ForgeErrorCode::CredentialUnreadable);
     }
     Ok(())
@@ -119,15 +120,15 @@ async fn a_credential_is_read_at_each_call_and_shown_nowhere() -> Result<()> {
 
 #[tokio::test]
 async fn a_write_is_never_sent_twice() -> Result<()> {
-    let bench = Bench::start(ForgeKind::Gitea).await?;
-    let forge: &dyn Forge = &*bench.client("alice")?;
+    let fixture = Fixture::start(ForgeKind::Gitea).await?;
+    let forge: &dyn Forge = &*fixture.client("alice")?;
     for failure in [Failure::Status(503), Failure::Cut, Failure::CutAfterWrite] {
-        let before = bench.arrived("add_comment");
-        bench.double.fail("add_comment", failure.clone(), (0, 1));
-        let failed = forge.add_comment(&bench.repo, bench.pull, "Once.").await;
+        let before = fixture.arrived("add_comment");
+        fixture.double.fail("add_comment", failure.clone(), (0, 1));
+        let failed = forge.add_comment(&fixture.repo, fixture.pull, "Once.").await;
         let failed = failed.err().context("a failure")?;
         assert!(failed.is_unsure, "{failure:?}: {failed}");
-        assert_eq!(bench.arrived("add_comment") - before, 1);
+        assert_eq!(fixture.arrived("add_comment") - before, 1);
     }
     Ok(())
 }

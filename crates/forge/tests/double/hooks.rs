@@ -1,6 +1,6 @@
 //! The deliveries of the forge are signed, and are what the reader of events takes.
 
-use super::{Bench, KINDS, REPO};
+use super::{Fixture, KINDS, REPO};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -40,26 +40,27 @@ fn event_of(kind: ForgeKind, delivered: &Delivered) -> Result<Option<EventType>>
 #[tokio::test]
 async fn what_happens_is_delivered_as_each_forge_does() -> Result<()> {
     for kind in KINDS {
-        let bench = Bench::start(kind).await?;
-        bench.double.hook(Hook {
+        let fixture = Fixture::start(kind).await?;
+        fixture.double.hook(Hook {
             kind,
             url: sink().await?,
             secret: "s3cret-of-the-hook".to_owned(),
         });
-        let double = &bench.double;
+        let double = &fixture.double;
         double.change(|state| {
-            let pull = state.repo(REPO).and_then(|repo| repo.pulls.get_mut(&bench.pull));
+            let pull = state.repo(REPO).and_then(|repo| repo.pulls.get_mut(&fixture.pull));
             pull.map(|pull| pull.reviewers = vec!["dana".to_owned(), "robin".to_owned()])
         });
-        double.change(|state| state.review(REPO, "robin", (bench.pull, "REQUEST_CHANGES", "No.")));
-        double.change(|state| state.review(REPO, "robin", (bench.pull, "APPROVE", "Yes.")));
-        double.change(|state| state.comment(REPO, "robin", (bench.pull, "One more thing.")));
-        double.change(|state| state.status(REPO, "surety", (&bench.commit, "test", "failure")));
+        double
+            .change(|state| state.review(REPO, "robin", (fixture.pull, "REQUEST_CHANGES", "No.")));
+        double.change(|state| state.review(REPO, "robin", (fixture.pull, "APPROVE", "Yes.")));
+        double.change(|state| state.comment(REPO, "robin", (fixture.pull, "One more thing.")));
+        double.change(|state| state.status(REPO, "surety", (&fixture.commit, "test", "failure")));
         double.change(|state| {
             let to = (vec!["alice".to_owned()], Vec::new());
             state.open_issue(REPO, "robin", ("Totals are wrong", ""), to)
         });
-        bench.git.commit("fix/7-totals", &[("more", "\n")], "More")?;
+        fixture.git.commit("fix/7-totals", &[("more", "\n")], "More")?;
         double.change(surety_e2e::forge::State::notice_pushes);
         let delivered = double.delivered(7).await?;
         let mut events = Vec::new();

@@ -26,20 +26,20 @@ use surety_forge::{
 const REPO: &str = "team/totals";
 
 /// A call as the observer was told of it: operation, result, calls left.
-type Told = (&'static str, &'static str, Option<u64>);
+type Reported = (&'static str, &'static str, Option<u64>);
 
 #[derive(Default)]
-struct Observed(Mutex<Vec<Told>>);
+struct Observed(Mutex<Vec<Reported>>);
 
 impl CallObserver for Observed {
     fn called(&self, report: &CallReport<'_>) {
-        let told = (report.operation, report.result, report.rate_limit_left);
-        self.0.lock().expect("no panic").push(told);
+        let reported = (report.operation, report.result, report.rate_limit_left);
+        self.0.lock().expect("no panic").push(reported);
     }
 }
 
 /// A forge with a repository, an open pull request of alice, and clients of three accounts.
-struct Bench {
+struct Fixture {
     double: ForgeDouble,
     git: Bare,
     repo: RepoName,
@@ -50,7 +50,7 @@ struct Bench {
     commit: String,
 }
 
-impl Bench {
+impl Fixture {
     async fn start(kind: ForgeKind) -> Result<Self> {
         let double = ForgeDouble::start().await?;
         for login in ["alice", "robin", "surety"] {
@@ -97,7 +97,7 @@ impl Bench {
         Ok(Clients::new(observer, quick())?.open(self.account(login, None)?)?)
     }
 
-    fn told(&self) -> Vec<Told> {
+    fn reported(&self) -> Vec<Reported> {
         self.observed.0.lock().expect("no panic").clone()
     }
 

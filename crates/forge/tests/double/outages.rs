@@ -27,7 +27,7 @@ fn writes() -> [(u128, &'static str, &'static str, serde_json::Value); 4] {
 
 /// What robin wrote: comments, reviews, pull requests, and merged pull requests of anyone.
 fn written(task: &Task) -> Result<[usize; 4]> {
-    let counts = task.bench.double.change(|state| {
+    let counts = task.fixture.double.change(|state| {
         let repo = state.repo(REPO)?;
         let merged = repo.pulls.values().filter(|pull| pull.merged.is_some()).count();
         let opened = repo.pulls.values().filter(|pull| pull.author == "robin").count();
@@ -45,9 +45,9 @@ async fn each_tool_meets(
     refused: Option<ErrorCode>,
 ) -> Result<()> {
     let task = Task::start(kind).await?;
-    task.bench.git.commit("fix/8-empty", &[("empty.py", "\n")], "Handle the empty list")?;
+    task.fixture.git.commit("fix/8-empty", &[("empty.py", "\n")], "Handle the empty list")?;
     for (id, name, route, arguments) in writes() {
-        task.bench.double.fail(route, failure.clone(), (0, 1));
+        task.fixture.double.fail(route, failure.clone(), (0, 1));
         let ctx = task.next(id);
         let first = call(&ctx, name, arguments.clone()).await;
         assert_eq!(first.error_code, refused, "{kind} {failure:?} {name}: {first:?}");
@@ -87,7 +87,7 @@ async fn each_outage_of_a_write_has_its_code_and_the_text_is_there_once() -> Res
 async fn a_rate_limit_fails_the_call_at_once_and_nothing_is_written() -> Result<()> {
     for failure in [Failure::Limited(90), Failure::Secondary(90)] {
         let task = Task::start(ForgeKind::Github).await?;
-        task.bench.double.fail("add_comment", failure, (0, 1));
+        task.fixture.double.fail("add_comment", failure, (0, 1));
         let began = Instant::now();
         for id in 1..=2 {
             let limited = call(&task.next(id), "forge_comment", json!({"body": "Done."})).await;
@@ -95,7 +95,7 @@ async fn a_rate_limit_fails_the_call_at_once_and_nothing_is_written() -> Result<
         }
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
         assert_eq!(written(&task)?, [0; 4]);
-        assert_eq!(task.bench.arrived("add_comment"), 1);
+        assert_eq!(task.fixture.arrived("add_comment"), 1);
     }
     Ok(())
 }
@@ -103,17 +103,17 @@ async fn a_rate_limit_fails_the_call_at_once_and_nothing_is_written() -> Result<
 #[tokio::test]
 async fn a_write_whose_outcome_stays_unknown_says_so() -> Result<()> {
     let task = Task::start(ForgeKind::Gitea).await?;
-    task.bench.double.fail("add_comment", Failure::CutAfterWrite, (0, 1));
-    task.bench.double.fail("comments", Failure::Status(503), (1, 10_000));
+    task.fixture.double.fail("add_comment", Failure::CutAfterWrite, (0, 1));
+    task.fixture.double.fail("comments", Failure::Status(503), (1, 10_000));
     let deadline = tokio::time::Instant::now() + Duration::from_secs(4);
     let ctx = ToolContext { deadline, ..task.next(1) };
     let unknown = call(&ctx, "forge_comment", json!({"body": "Done."})).await;
     assert_eq!(unknown.error_code, Some(ErrorCode::ForgeFailed), "{unknown:?}");
     assert!(format!("{unknown:?}").contains("may be written"), "{unknown:?}");
-    task.bench.double.heal();
+    task.fixture.double.heal();
     let again = call(&task.next(1), "forge_comment", json!({"body": "Done."})).await;
     assert!(again.success, "{again:?}");
-    assert_eq!((written(&task)?[0], task.bench.arrived("add_comment")), (1, 1));
+    assert_eq!((written(&task)?[0], task.fixture.arrived("add_comment")), (1, 1));
     Ok(())
 }
 
@@ -139,9 +139,9 @@ async fn each_outage_of_a_question_is_no_fault_of_the_task() -> Result<()> {
 
 async fn questions(failure: Failure, code: ForgeErrorCode) -> Result<()> {
     let it = Configured::start(ForgeKind::Github, ProbeMode::Required).await?;
-    let number = it.bench.pull;
+    let number = it.fixture.pull;
     let of_pull = json!({"repo": REPO, "pr_number": number, "reviewer": "robin"});
-    let comment = format!("{}/{REPO}/pulls/{number}#issuecomment-1", it.bench.double.url());
+    let comment = format!("{}/{REPO}/pulls/{number}#issuecomment-1", it.fixture.double.url());
     let questions = [
         (EventType::ReviewApproved, of_pull.clone()),
         (EventType::ChangesRequested, of_pull.clone()),
@@ -160,13 +160,13 @@ async fn questions(failure: Failure, code: ForgeErrorCode) -> Result<()> {
     let most = if matches!(failure, Failure::Slow(_)) { 2 } else { questions.len() };
     let began = Instant::now();
     for (event, context) in questions.into_iter().take(most) {
-        it.bench.double.fail("*", failure.clone(), (0, 1000));
+        it.fixture.double.fail("*", failure.clone(), (0, 1000));
         let answer = it.ask(event, context.clone(), State::now()).await;
         let ProbeAnswer::Unreachable(error) = answer else {
             bail!("{failure:?} {event:?}: {answer:?}");
         };
         assert_eq!(error.code, code, "{failure:?} {event:?}: {error}");
-        it.bench.double.heal();
+        it.fixture.double.heal();
         if code != ForgeErrorCode::RateLimited {
             let answer = it.ask(event, context, State::now()).await;
             let is_asked = !matches!(answer, ProbeAnswer::Unreachable(_));

@@ -1,6 +1,6 @@
 //! What the forge shows of a task.
 
-use super::{Bench, REPO, credential};
+use super::{Fixture, REPO, credential};
 use anyhow::{Context, Result};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Map, Value, json};
@@ -13,20 +13,20 @@ use surety_forge::{ForgeErrorCode, Forges, ProbeAnswer};
 
 /// The configuration of a bench, with `alice-agent` as the agent of alice.
 pub(super) struct Configured {
-    pub(super) bench: Bench,
+    pub(super) fixture: Fixture,
     forges: Forges,
 }
 
 impl Configured {
     pub(super) async fn start(kind: ForgeKind, probe: ProbeMode) -> Result<Self> {
-        let bench = Bench::start(kind).await?;
+        let fixture = Fixture::start(kind).await?;
         let file = ForgesFile {
             forges: vec![ForgeSettings {
                 name: "main".to_owned(),
                 kind,
-                url: bench.double.url(),
+                url: fixture.double.url(),
                 account: None,
-                credential_file: bench.double.account("surety")?,
+                credential_file: fixture.double.account("surety")?,
                 repositories: vec!["team/*".to_owned()],
                 probe,
                 clone_url: None,
@@ -35,11 +35,11 @@ impl Configured {
                 agent: "alice-agent".to_owned(),
                 forge: "main".to_owned(),
                 account: "alice".to_owned(),
-                credential_file: bench.double.account("alice")?,
+                credential_file: fixture.double.account("alice")?,
             }],
         };
-        let forges = Forges::open_with(&file, &bench.clients)?;
-        Ok(Self { bench, forges })
+        let forges = Forges::open_with(&file, &fixture.clients)?;
+        Ok(Self { fixture, forges })
     }
 
     fn payload(&self, event: EventType, context: &Value) -> TaskPayload {
@@ -50,7 +50,7 @@ impl Configured {
             steps: Vec::new(),
             from: "robin".to_owned(),
             context,
-            source: self.bench.kind.to_string(),
+            source: self.fixture.kind.to_string(),
         }
     }
 
@@ -88,40 +88,40 @@ const PASSED: ProbeAnswer = ProbeAnswer::Passed;
 async fn each_action_is_shown_by_what_its_assignee_did() -> Result<()> {
     for kind in [ForgeKind::Gitea, ForgeKind::Github] {
         let it = Configured::start(kind, ProbeMode::Required).await?;
-        let Configured { bench, .. } = &it;
-        let number = bench.pull;
+        let Configured { fixture, .. } = &it;
+        let number = fixture.pull;
         let since = State::now();
         let of_pull = || json!({"repo": REPO, "pr_number": number, "reviewer": "robin"});
 
         let answer = it.ask(EventType::ReviewApproved, of_pull(), since).await;
         assert_eq!(failed(&answer), Some(ProbeReason::NotMerged), "{answer:?}");
 
-        bench
+        fixture
             .double
             .change(|state| state.review(REPO, "robin", (number, "REQUEST_CHANGES", "No.")));
         let asked_at = State::now();
         let answer = it.ask(EventType::ChangesRequested, of_pull(), asked_at).await;
         assert_eq!(failed(&answer), Some(ProbeReason::NoPush), "{answer:?}");
-        let pushed = bench.git.commit(
+        let pushed = fixture.git.commit(
             "fix/7-totals",
             &[("src/total.py", "def total(): return 4\n")],
             "Fix",
         )?;
         assert_eq!(it.ask(EventType::ChangesRequested, of_pull(), asked_at).await, PASSED);
-        bench.double.change(|state| state.status(REPO, "surety", (&pushed, "test", "failure")));
-        let failed_build = json!({"repo": REPO, "pr_number": null, "branch": "fix/7-totals", "commit_sha": bench.commit});
+        fixture.double.change(|state| state.status(REPO, "surety", (&pushed, "test", "failure")));
+        let failed_build = json!({"repo": REPO, "pr_number": null, "branch": "fix/7-totals", "commit_sha": fixture.commit});
         for (event, context) in
             [(EventType::ChangesRequested, of_pull()), (EventType::CiFailed, failed_build.clone())]
         {
             let answer = it.ask(event, context, asked_at).await;
             assert_eq!(failed(&answer), Some(ProbeReason::ChecksFailing), "{answer:?}");
         }
-        bench.double.change(|state| state.status(REPO, "surety", (&pushed, "test", "success")));
+        fixture.double.change(|state| state.status(REPO, "surety", (&pushed, "test", "success")));
         assert_eq!(it.ask(EventType::CiFailed, failed_build, asked_at).await, PASSED);
 
         // Alice is the reviewer of a pull request of robin.
-        let commit = bench.git.commit("robin/x", &[("x", "\n")], "X")?;
-        let other = bench
+        let commit = fixture.git.commit("robin/x", &[("x", "\n")], "X")?;
+        let other = fixture
             .double
             .change(|state| state.open_pull(REPO, State::pull_of("robin", "robin/x", &commit)));
         let of_other = json!({"repo": REPO, "pr_number": other.context("a pull request")?});
@@ -130,7 +130,9 @@ async fn each_action_is_shown_by_what_its_assignee_did() -> Result<()> {
             assert_eq!(failed(&answer), Some(ProbeReason::NoReview), "{answer:?}");
         }
         let number_of_other = other.context("a pull request")?;
-        bench.double.change(|state| state.review(REPO, "alice", (number_of_other, "APPROVE", "")));
+        fixture
+            .double
+            .change(|state| state.review(REPO, "alice", (number_of_other, "APPROVE", "")));
         for event in [EventType::ReviewRequested, EventType::CommitsPushed] {
             assert_eq!(it.ask(event, of_other.clone(), since).await, PASSED);
         }
@@ -138,10 +140,10 @@ async fn each_action_is_shown_by_what_its_assignee_did() -> Result<()> {
         let later = Utc::now() + TimeDelta::seconds(2);
         let answer = it.ask(EventType::ReviewComment, of_other.clone(), later).await;
         assert_eq!(failed(&answer), Some(ProbeReason::NoResponse), "{answer:?}");
-        let mention = json!({"source_url": format!("{}/{REPO}/pulls/{number}#issuecomment-1", bench.double.url())});
+        let mention = json!({"source_url": format!("{}/{REPO}/pulls/{number}#issuecomment-1", fixture.double.url())});
         let answer = it.ask(EventType::Mention, mention.clone(), since).await;
         assert_eq!(failed(&answer), Some(ProbeReason::NoReply), "{answer:?}");
-        bench.double.change(|state| state.comment(REPO, "alice", (number, "It is done.")));
+        fixture.double.change(|state| state.comment(REPO, "alice", (number, "It is done.")));
         assert_eq!(it.ask(EventType::Mention, mention, since).await, PASSED);
         assert_eq!(it.ask(EventType::ReviewComment, of_pull(), since).await, PASSED);
 
@@ -158,24 +160,24 @@ async fn each_action_is_shown_by_what_its_assignee_did() -> Result<()> {
 async fn the_clock_stops_while_only_a_build_or_a_reviewer_is_missing() -> Result<()> {
     for kind in [ForgeKind::Gitea, ForgeKind::Github] {
         let it = Configured::start(kind, ProbeMode::Required).await?;
-        let Configured { bench, .. } = &it;
-        let number = bench.pull;
+        let Configured { fixture, .. } = &it;
+        let number = fixture.pull;
         let of_pull = json!({"repo": REPO, "pr_number": number, "reviewer": "robin"});
         let of_issue = json!({"repo": REPO, "issue_number": 7});
         let status = |commit: &str, state: &str| {
-            bench.double.change(|it| it.status(REPO, "surety", (commit, "test", state)));
+            fixture.double.change(|it| it.status(REPO, "surety", (commit, "test", state)));
         };
         let asked_at = State::now();
         let long_ago = asked_at - TimeDelta::hours(1);
         // The merge waits for the checks. Whether it waits for a reviewer, only the assignee knows.
         for (state, holds) in [("pending", Some(true)), ("failure", Some(false)), ("success", None)]
         {
-            status(&bench.commit, state);
+            status(&fixture.commit, state);
             let answer = it.own_part(EventType::ReviewApproved, &of_pull, asked_at).await;
             assert_eq!(answer, holds, "{kind} {state}");
         }
         assert_eq!(it.own_part(EventType::IssueAssigned, &of_issue, long_ago).await, Some(true));
-        bench
+        fixture
             .double
             .change(|state| state.review(REPO, "robin", (number, "REQUEST_CHANGES", "No.")));
         let asked_at = State::now();
@@ -185,8 +187,8 @@ async fn the_clock_stops_while_only_a_build_or_a_reviewer_is_missing() -> Result
             Some(false),
             "nothing is pushed"
         );
-        let pushed = bench.git.commit("fix/7-totals", &[("src/total.py", "4\n")], "Fix")?;
-        let build = json!({"repo": REPO, "pr_number": number, "commit_sha": bench.commit});
+        let pushed = fixture.git.commit("fix/7-totals", &[("src/total.py", "4\n")], "Fix")?;
+        let build = json!({"repo": REPO, "pr_number": number, "commit_sha": fixture.commit});
         for (state, of_review, of_build) in
             [("pending", true, true), ("failure", false, false), ("success", true, false)]
         {
@@ -200,7 +202,7 @@ async fn the_clock_stops_while_only_a_build_or_a_reviewer_is_missing() -> Result
         for event in [EventType::ReviewRequested, EventType::ReviewComment] {
             assert_eq!(it.own_part(event, &of_pull, asked_at).await, Some(false), "{event}");
         }
-        bench.double.change(|state| {
+        fixture.double.change(|state| {
             let pull = state.repo(REPO).and_then(|repo| repo.pulls.get_mut(&number));
             let pull = pull.expect("the pull request");
             pull.is_open = false;
@@ -224,10 +226,10 @@ async fn a_deployment_is_asked_of_github_and_not_of_gitea() -> Result<()> {
     let since = State::now();
     let answer = it.ask(EventType::DeploymentFailed, context.clone(), since).await;
     assert_eq!(failed(&answer), Some(ProbeReason::NoDeployment), "{answer:?}");
-    it.bench.double.change(|state| {
+    it.fixture.double.change(|state| {
         let deployment = DeploymentState {
             id: 1,
-            commit: it.bench.commit.clone(),
+            commit: it.fixture.commit.clone(),
             environment: "prod".to_owned(),
             states: vec![("success".to_owned(), State::now())],
             at: State::now(),
@@ -244,8 +246,8 @@ async fn a_deployment_is_asked_of_github_and_not_of_gitea() -> Result<()> {
 #[tokio::test]
 async fn a_forge_that_is_down_is_no_fault_of_the_task() -> Result<()> {
     let it = Configured::start(ForgeKind::Gitea, ProbeMode::Required).await?;
-    it.bench.double.fail("*", Failure::Status(503), (0, 9));
-    let context = json!({"repo": REPO, "pr_number": it.bench.pull});
+    it.fixture.double.fail("*", Failure::Status(503), (0, 9));
+    let context = json!({"repo": REPO, "pr_number": it.fixture.pull});
     let answer = it.ask(EventType::ReviewApproved, context, State::now()).await;
     let ProbeAnswer::Unreachable(error) = answer else { panic!("{answer:?}") };
     assert_eq!(error.code, ForgeErrorCode::Unreachable);
@@ -255,25 +257,25 @@ async fn a_forge_that_is_down_is_no_fault_of_the_task() -> Result<()> {
 #[tokio::test]
 async fn the_configuration_decides_whether_and_by_whom_a_forge_is_asked() -> Result<()> {
     let it = Configured::start(ForgeKind::Gitea, ProbeMode::Recorded).await?;
-    let context = json!({"repo": REPO, "pr_number": it.bench.pull});
+    let context = json!({"repo": REPO, "pr_number": it.fixture.pull});
     let payload = it.payload(EventType::ReviewApproved, &context);
     let probed = it.forges.probe(&payload, &["alice".to_owned()], State::now()).await;
     assert_eq!(probed.mode, ProbeMode::Recorded);
-    assert!(it.bench.double.calls().iter().all(|call| call.account == "surety"));
+    assert!(it.fixture.double.calls().iter().all(|call| call.account == "surety"));
     let elsewhere = json!({"repo": "other/repo", "pr_number": 1});
     let other = it.ask(EventType::ReviewApproved, elsewhere, State::now()).await;
     assert_eq!(other, ProbeAnswer::NotAsked(NotAsked::NotConfigured));
     let off = Configured::start(ForgeKind::Gitea, ProbeMode::Off).await?;
     let answer = off.ask(EventType::ReviewApproved, context, State::now()).await;
     assert_eq!(answer, ProbeAnswer::NotAsked(NotAsked::NotConfigured));
-    assert!(off.bench.double.calls().is_empty());
+    assert!(off.fixture.double.calls().is_empty());
 
     let of_alice = it.forges.of_agent(ForgeKind::Gitea, REPO, "alice-agent").context("a forge")?;
     assert_eq!(of_alice.current_user().await?, "alice");
     assert!(it.forges.of_agent(ForgeKind::Gitea, REPO, "Alice").is_some());
     assert!(it.forges.of_agent(ForgeKind::Gitea, REPO, "robin").is_none());
     assert!(it.forges.of_agent(ForgeKind::Github, REPO, "alice-agent").is_none());
-    let file = it.bench.double.account("robin")?;
+    let file = it.fixture.double.account("robin")?;
     let credential = ("", file.as_path());
     let other =
         it.forges.with_credential(ForgeKind::Gitea, REPO, credential)?.context("a forge")?;

@@ -1,6 +1,6 @@
 //! The forge tools of tasks, by the assignee's own account.
 
-use super::{Bench, REPO};
+use super::{Fixture, REPO};
 use anyhow::{Context, Result};
 use chrono::Utc;
 use futures::future::BoxFuture;
@@ -23,24 +23,24 @@ use uuid::Uuid;
 
 /// The tools of a task of robin about the pull request of alice.
 pub(super) struct Task {
-    pub(super) bench: Bench,
+    pub(super) fixture: Fixture,
     ctx: ToolContext,
     _folder: tempfile::TempDir,
 }
 
 impl Task {
     pub(super) async fn start(kind: ForgeKind) -> Result<Self> {
-        let bench = Bench::start(kind).await?;
+        let fixture = Fixture::start(kind).await?;
         // Only the assignee may review, comment and merge: the double refuses the service.
-        bench.double.change(|state| {
+        fixture.double.change(|state| {
             for route in ["submit_review", "merge", "add_comment", "open_pull"] {
                 state.denied.insert(("surety".to_owned(), route.to_owned()));
             }
         });
         let of_task = ForgeOfTask {
-            forge: bench.client("robin")?,
-            repo: bench.repo.clone(),
-            number: Some(bench.pull),
+            forge: fixture.client("robin")?,
+            repo: fixture.repo.clone(),
+            number: Some(fixture.pull),
             branch: None,
             began_at: Utc::now(),
         };
@@ -52,7 +52,7 @@ impl Task {
                 Box::pin(async move { Ok(of_task) })
             })),
         )?;
-        Ok(Self { bench, ctx, _folder: folder })
+        Ok(Self { fixture, ctx, _folder: folder })
     }
 
     async fn call(&self, name: &str, arguments: serde_json::Value) -> ToolOutcome {
@@ -133,10 +133,11 @@ async fn a_reviewer_reads_reviews_comments_and_merges_by_its_own_account() -> Re
         assert!(key == "forge.review" && value.starts_with("REQUEST_CHANGES"), "{value}");
         output(&call(&task.next(9), "forge_comment", json!({"body": "See the review."})).await);
         output(&call(&task.next(10), "forge_merge", json!({})).await);
-        let merged = task.bench.client("alice")?.pull(&task.bench.repo, task.bench.pull).await?;
+        let merged =
+            task.fixture.client("alice")?.pull(&task.fixture.repo, task.fixture.pull).await?;
         assert_eq!(merged.state, PullState::Merged);
         let writes = ["submit_review", "add_comment", "merge"];
-        let calls = task.bench.double.calls();
+        let calls = task.fixture.double.calls();
         let by: Vec<_> = calls.iter().filter(|it| writes.contains(&it.route.as_str())).collect();
         assert!(by.len() == 3 && by.iter().all(|it| it.account == "robin"), "{by:?}");
     }
@@ -147,7 +148,7 @@ async fn a_reviewer_reads_reviews_comments_and_merges_by_its_own_account() -> Re
 async fn a_call_that_is_repeated_after_a_crash_writes_nothing_twice() -> Result<()> {
     for kind in [ForgeKind::Gitea, ForgeKind::Github] {
         let task = Task::start(kind).await?;
-        task.bench.git.commit("fix/8-empty", &[("empty.py", "\n")], "Handle the empty list")?;
+        task.fixture.git.commit("fix/8-empty", &[("empty.py", "\n")], "Handle the empty list")?;
         for (id, name, route, arguments) in [
             (1, "forge_comment", "add_comment", json!({"body": "Done."})),
             (2, "forge_review", "submit_review", json!({"event": "APPROVE"})),
@@ -159,13 +160,13 @@ async fn a_call_that_is_repeated_after_a_crash_writes_nothing_twice() -> Result<
             ),
             (4, "forge_merge", "merge", json!({})),
         ] {
-            task.bench.double.fail(route, Failure::CutAfterWrite, (0, 1));
+            task.fixture.double.fail(route, Failure::CutAfterWrite, (0, 1));
             let ctx = task.next(id);
             for _ in 0..3 {
                 let outcome = call(&ctx, name, arguments.clone()).await;
                 assert!(outcome.success, "{name}: {outcome:?}");
             }
-            assert_eq!(task.bench.arrived(route), 1, "{name}");
+            assert_eq!(task.fixture.arrived(route), 1, "{name}");
         }
     }
     Ok(())
@@ -174,7 +175,7 @@ async fn a_call_that_is_repeated_after_a_crash_writes_nothing_twice() -> Result<
 #[tokio::test]
 async fn failures_have_codes_and_no_credential_is_shown() -> Result<()> {
     let task = Task::start(ForgeKind::Github).await?;
-    let secret = task.bench.double.token("robin").context("a token")?;
+    let secret = task.fixture.double.token("robin").context("a token")?;
     let mut outcomes = Vec::new();
     for (failure, code) in [
         (Failure::Status(503), ErrorCode::ForgeFailed),
@@ -182,10 +183,10 @@ async fn failures_have_codes_and_no_credential_is_shown() -> Result<()> {
         (Failure::Status(403), ErrorCode::ForgeRefused),
         (Failure::Status(404), ErrorCode::ForgeRefused),
     ] {
-        task.bench.double.fail("pull", failure, (0, 3));
+        task.fixture.double.fail("pull", failure, (0, 3));
         let outcome = task.call("forge_get", json!({"what": "pull_request"})).await;
         assert_eq!(outcome.error_code, Some(code), "{outcome:?}");
-        task.bench.double.heal();
+        task.fixture.double.heal();
         outcomes.push(outcome);
     }
     // Another pull request than that of the task is neither merged nor reviewed, whatever the account may do.
@@ -195,7 +196,7 @@ async fn failures_have_codes_and_no_credential_is_shown() -> Result<()> {
     ] {
         let other = task.call(name, arguments).await;
         assert_eq!(other.error_code, Some(ErrorCode::ArgumentsInvalid), "{other:?}");
-        assert_eq!(task.bench.arrived(route), 0, "{name}");
+        assert_eq!(task.fixture.arrived(route), 0, "{name}");
     }
     let wrong = task.call("forge_review", json!({"event": "COMMENT", "body": " "})).await;
     assert_eq!(wrong.error_code, Some(ErrorCode::ArgumentsInvalid));
@@ -206,7 +207,7 @@ async fn failures_have_codes_and_no_credential_is_shown() -> Result<()> {
     let said = format!("{outcomes:?} {:?}", task.ctx);
     assert!(!said.contains(&secret));
     // The credential reached the forge, in its own header alone.
-    let calls = format!("{:?}", task.bench.double.calls());
+    let calls = format!("{:?}", task.fixture.double.calls());
     assert!(!calls.contains(&secret) && calls.contains(REPO));
     Ok(())
 }

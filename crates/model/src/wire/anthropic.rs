@@ -2,7 +2,7 @@
 
 use super::failure;
 use super::sse::Event;
-use super::types::{Arrived, Broken, End, FUNCTION_MEANING, Level, Prepared, Told};
+use super::types::{Arrived, Broken, End, FUNCTION_MEANING, Level, OnPart, Prepared};
 use crate::chat::ReplyPart;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -103,7 +103,7 @@ struct Delta {
 pub(super) fn take_event(
     event: &Event,
     arrived: &mut Arrived,
-    told: Told<'_>,
+    on_part: OnPart<'_>,
 ) -> Result<(), Broken> {
     let event: StreamEvent =
         serde_json::from_str(&event.data).map_err(|error| Broken::json(&error))?;
@@ -119,12 +119,12 @@ pub(super) fn take_event(
         }
         "content_block_start" => {
             if let Some(block) = event.content_block {
-                begin(block, arrived, told);
+                begin(block, arrived, on_part);
             }
         }
         "content_block_delta" | "message_delta" => {
             if let Some(delta) = event.delta {
-                take_delta(delta, arrived, told)?;
+                take_delta(delta, arrived, on_part)?;
             }
         }
         // `ping`, `content_block_stop`, `message_stop`, and events of later versions.
@@ -135,25 +135,25 @@ pub(super) fn take_event(
 }
 
 /// A block begins, mostly empty.
-fn begin(block: Block, arrived: &mut Arrived, told: Told<'_>) {
+fn begin(block: Block, arrived: &mut Arrived, on_part: OnPart<'_>) {
     let text = block.text.filter(|text| !text.is_empty());
     if let Some(text) = text {
-        told(ReplyPart::Text(&text));
+        on_part(ReplyPart::Text(&text));
         arrived.text.push_str(&text);
     }
 }
 
-fn take_delta(delta: Delta, arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
+fn take_delta(delta: Delta, arrived: &mut Arrived, on_part: OnPart<'_>) -> Result<(), Broken> {
     if let Some(thought) = delta.thinking {
-        told(ReplyPart::Reasoning(&thought));
+        on_part(ReplyPart::Reasoning(&thought));
         arrived.reasoning.push_str(&thought);
     }
     if let Some(text) = delta.text {
-        told(ReplyPart::Text(&text));
+        on_part(ReplyPart::Text(&text));
         arrived.text.push_str(&text);
     }
     if let Some(piece) = delta.partial_json {
-        told(ReplyPart::Text(&piece));
+        on_part(ReplyPart::Text(&piece));
         arrived.arguments.push_str(&piece);
     }
     if let Some(reason) = delta.stop_reason {
@@ -162,7 +162,11 @@ fn take_delta(delta: Delta, arrived: &mut Arrived, told: Told<'_>) -> Result<(),
     Ok(())
 }
 
-pub(super) fn take_whole(body: &[u8], arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
+pub(super) fn take_whole(
+    body: &[u8],
+    arrived: &mut Arrived,
+    on_part: OnPart<'_>,
+) -> Result<(), Broken> {
     let answer: Answer = serde_json::from_slice(body).map_err(|error| Broken::json(&error))?;
     if let Some(error) = answer.error.filter(|error| !error.is_null()) {
         return Err(failure::broken(&error));
@@ -178,7 +182,7 @@ pub(super) fn take_whole(body: &[u8], arrived: &mut Arrived, told: Told<'_>) -> 
             partial_json: piece,
             stop_reason: None,
         };
-        take_delta(delta, arrived, told)?;
+        take_delta(delta, arrived, on_part)?;
     }
     let Some(reason) = answer.stop_reason else {
         return Err(Broken::Malformed("it has no stop_reason".to_owned()));

@@ -1,6 +1,6 @@
 //! Which form a request and its reply have.
 
-use super::types::{Arrived, Broken, Prepared, Told};
+use super::types::{Arrived, Broken, OnPart, Prepared};
 use super::{anthropic, openai, sse};
 use crate::profile::Api;
 use serde_json::{Map, Value};
@@ -21,11 +21,11 @@ pub(crate) fn take_event(
     api: Api,
     event: &sse::Event,
     arrived: &mut Arrived,
-    told: Told<'_>,
+    on_part: OnPart<'_>,
 ) -> Result<(), Broken> {
     match api {
-        Api::OpenAi => openai::take_event(event, arrived, told),
-        Api::Anthropic => anthropic::take_event(event, arrived, told),
+        Api::OpenAi => openai::take_event(event, arrived, on_part),
+        Api::Anthropic => anthropic::take_event(event, arrived, on_part),
     }
 }
 
@@ -34,10 +34,10 @@ pub(crate) fn take_whole(
     api: Api,
     body: &[u8],
     arrived: &mut Arrived,
-    told: Told<'_>,
+    on_part: OnPart<'_>,
 ) -> Result<(), Broken> {
     match api {
-        Api::OpenAi => openai::take_whole(body, arrived, told),
-        Api::Anthropic => anthropic::take_whole(body, arrived, told),
+        Api::OpenAi => openai::take_whole(body, arrived, on_part),
+        Api::Anthropic => anthropic::take_whole(body, arrived, on_part),
     }
 }

@@ -9,5 +9,5 @@ mod strict;
 mod types;
 
 pub(crate) use types::{
-    Arrived, Broken, Counted, End, FUNCTION_MEANING, Level, Prepared, Received, Told,
+    Arrived, Broken, Counted, End, FUNCTION_MEANING, Level, OnPart, Prepared, Received,
 };

@@ -3,7 +3,7 @@
 use super::failure;
 use super::sse::Event;
 use super::strict::is_strict;
-use super::types::{Arrived, Broken, Counted, End, FUNCTION_MEANING, Level, Prepared, Told};
+use super::types::{Arrived, Broken, Counted, End, FUNCTION_MEANING, Level, OnPart, Prepared};
 use crate::chat::ReplyPart;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -98,7 +98,7 @@ struct Details {
 pub(super) fn take_event(
     event: &Event,
     arrived: &mut Arrived,
-    told: Told<'_>,
+    on_part: OnPart<'_>,
 ) -> Result<(), Broken> {
     if event.data.trim() == "[DONE]" {
         // Small servers end a reply without a finish_reason.
@@ -107,11 +107,15 @@ pub(super) fn take_event(
         }
         return Ok(());
     }
-    take(event.data.as_bytes(), Sent::Piece, arrived, told)
+    take(event.data.as_bytes(), Sent::Piece, arrived, on_part)
 }
 
-pub(super) fn take_whole(body: &[u8], arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
-    take(body, Sent::Whole, arrived, told)?;
+pub(super) fn take_whole(
+    body: &[u8],
+    arrived: &mut Arrived,
+    on_part: OnPart<'_>,
+) -> Result<(), Broken> {
+    take(body, Sent::Whole, arrived, on_part)?;
     if arrived.end.is_none() {
         return Err(Broken::Malformed("it has no choice with a finish_reason".to_owned()));
     }
@@ -125,7 +129,7 @@ enum Sent {
     Piece,
 }
 
-fn take(json: &[u8], sent: Sent, arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
+fn take(json: &[u8], sent: Sent, arrived: &mut Arrived, on_part: OnPart<'_>) -> Result<(), Broken> {
     let answer: Answer = serde_json::from_slice(json).map_err(|error| Broken::json(&error))?;
     if let Some(error) = answer.error.filter(|error| !error.is_null()) {
         return Err(failure::broken(&error));
@@ -149,7 +153,7 @@ fn take(json: &[u8], sent: Sent, arrived: &mut Arrived, told: Told<'_>) -> Resul
         Sent::Piece => choice.delta.or(choice.message),
     };
     if let Some(part) = part {
-        take_part(part, arrived, told)?;
+        take_part(part, arrived, on_part)?;
     }
     // Some gateways send an empty one with each chunk.
     if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
@@ -158,7 +162,7 @@ fn take(json: &[u8], sent: Sent, arrived: &mut Arrived, told: Told<'_>) -> Resul
     Ok(())
 }
 
-fn take_part(part: Part, arrived: &mut Arrived, told: Told<'_>) -> Result<(), Broken> {
+fn take_part(part: Part, arrived: &mut Arrived, on_part: OnPart<'_>) -> Result<(), Broken> {
     let (text, thought_part) = part.content.map(words).unwrap_or_default();
     let thought = [Some(Value::String(thought_part)), part.reasoning_content, part.reasoning];
     // LiteLLM sends the same thinking in both fields.
@@ -172,11 +176,11 @@ fn take_part(part: Part, arrived: &mut Arrived, told: Told<'_>) -> Result<(), Br
         | Value::Object(_) => None,
     });
     if let Some(thought) = thought {
-        told(ReplyPart::Reasoning(&thought));
+        on_part(ReplyPart::Reasoning(&thought));
         arrived.reasoning.push_str(&thought);
     }
     if !text.is_empty() {
-        told(ReplyPart::Text(&text));
+        on_part(ReplyPart::Text(&text));
         arrived.text.push_str(&text);
     }
     if let Some(refusal) = part.refusal.filter(|refusal| !refusal.is_empty()) {
@@ -197,7 +201,7 @@ fn take_part(part: Part, arrived: &mut Arrived, told: Told<'_>) -> Result<(), Br
                 continue;
             }
         };
-        told(ReplyPart::Text(&piece));
+        on_part(ReplyPart::Text(&piece));
         arrived.arguments.push_str(&piece);
     }
     Ok(())

@@ -107,4 +107,4 @@ impl Broken {
 }
 
 /// Takes parts of a reply.
-pub(crate) type Told<'a> = &'a mut (dyn FnMut(ReplyPart<'_>) + Send);
+pub(crate) type OnPart<'a> = &'a mut (dyn FnMut(ReplyPart<'_>) + Send);

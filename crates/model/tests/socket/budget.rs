@@ -1,6 +1,6 @@
 //! Context and cost.
 
-use super::Bench;
+use super::Fixture;
 use anyhow::Result;
 use proptest::prelude::*;
 use std::path::Path;
@@ -22,14 +22,14 @@ async fn a_bounded_conversation_is_one_that_the_endpoint_takes() -> Result<()> {
     assert!(bounded.tokens <= 2000);
     assert!(bounded.dropped_messages >= 60, "{}", bounded.dropped_messages);
     let settings = Settings { context_tokens: 2000 + 500, ..Settings::default() };
-    let bench = Bench::start(settings, Script::list([Reply::text("ok")]), |profile| {
+    let fixture = Fixture::start(settings, Script::list([Reply::text("ok")]), |profile| {
         profile.max_output_tokens = 500;
     });
-    let bench = bench.await?;
+    let fixture = fixture.await?;
     let request = ChatRequest { messages: bounded.messages, ..ChatRequest::default() };
-    let reply = bench.ask_for(&request).await?;
+    let reply = fixture.ask_for(&request).await?;
     assert!(!reply.messages_normalized, "a bounded conversation is in normal form");
-    let asked = &bench.server.asked()[0];
+    let asked = &fixture.server.asked()[0];
     let opening = &asked.messages[0].1;
     let said = format!("{} earlier messages", bounded.dropped_messages);
     assert!(opening.starts_with("The goal.") && opening.contains(&said), "{opening}");
@@ -121,15 +121,15 @@ async fn a_reply_that_is_too_long_for_the_model_is_asked_for_shorter_and_that_is
     let said = "max_tokens is too large: 8192. This model supports at most 4096 completion tokens.";
     let replies =
         [Reply::status(400).saying(said), Reply::text("whole"), Reply::text("whole again")];
-    let bench = Bench::with(replies).await?;
+    let fixture = Fixture::with(replies).await?;
     for _ in 0..2 {
-        assert!(bench.ask_for(&super::with_schema()).await?.text.starts_with("whole"));
+        assert!(fixture.ask_for(&super::with_schema()).await?.text.starts_with("whole"));
     }
-    let asked = bench.server.recorded();
+    let asked = fixture.server.recorded();
     let asked: Vec<_> = asked.iter().map(|it| it.body["max_tokens"].as_u64()).collect();
     assert_eq!(asked, [Some(8192), Some(4096), Some(4096)]);
     // The first way to hold it to the schema was not given up for that.
-    let last = bench.server.recorded().pop().expect("a request");
+    let last = fixture.server.recorded().pop().expect("a request");
     assert!(last.body.get("response_format").is_some(), "{last:?}");
     Ok(())
 }

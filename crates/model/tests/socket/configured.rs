@@ -1,6 +1,6 @@
 //! Configurations: those that hold, and those that are named with what to do.
 
-use super::Bench;
+use super::Fixture;
 use anyhow::Result;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -236,13 +236,13 @@ async fn the_start_names_a_wrong_key_an_unknown_model_and_an_endpoint_that_is_do
 async fn a_server_that_does_not_list_its_models_is_told_apart_by_a_request() -> Result<()> {
     for api in [Api::OpenAi, Api::Anthropic] {
         let settings = Settings { lists_models: false, ..Settings::default() };
-        let bench = Bench::start(settings, Script::list([]), |profile| {
+        let fixture = Fixture::start(settings, Script::list([]), |profile| {
             profile.api = api;
             profile.model = "other".to_owned();
         });
-        let bench = bench.await?;
-        bench.model.probe(&CancellationToken::new()).await?;
-        assert_eq!(bench.ask().await.expect_err("a refusal").code(), "model_unknown");
+        let fixture = fixture.await?;
+        fixture.model.probe(&CancellationToken::new()).await?;
+        assert_eq!(fixture.ask().await.expect_err("a refusal").code(), "model_unknown");
     }
     Ok(())
 }

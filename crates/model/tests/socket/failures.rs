@@ -1,6 +1,6 @@
 //! Endpoints that fail, and what a caller is told of it.
 
-use super::{Bench, anthropic, quick};
+use super::{Fixture, anthropic, quick};
 use anyhow::{Context, Result};
 use std::time::{Duration, Instant};
 use surety_e2e::authority::{Authority, VALID};
@@ -24,11 +24,11 @@ async fn failures_of_a_moment_are_sent_again_and_the_parts_that_arrived_are_void
     ] {
         for change in [|_: &mut Profile| {}, anthropic] {
             let script = Script::list([failure.clone(), Reply::text("whole")]);
-            let bench = Bench::start(Settings::default(), script, change).await?;
-            let (reply, text, _, _) = bench.parts().await;
+            let fixture = Fixture::start(Settings::default(), script, change).await?;
+            let (reply, text, _, _) = fixture.parts().await;
             let reply = reply.with_context(|| format!("{failure:?}"))?;
             assert_eq!((reply.text.as_str(), text.as_str()), ("whole", "whole"), "{failure:?}");
-            assert_eq!((reply.retries, bench.requests()), (1, 2), "{failure:?}");
+            assert_eq!((reply.retries, fixture.requests()), (1, 2), "{failure:?}");
         }
     }
     Ok(())
@@ -36,8 +36,9 @@ async fn failures_of_a_moment_are_sent_again_and_the_parts_that_arrived_are_void
 
 #[tokio::test]
 async fn a_stream_that_breaks_after_text_restarts() -> Result<()> {
-    let bench = Bench::with([Reply::text("a long text").malformed(), Reply::text("whole")]).await?;
-    let (reply, text, _, restarts) = bench.parts().await;
+    let fixture =
+        Fixture::with([Reply::text("a long text").malformed(), Reply::text("whole")]).await?;
+    let (reply, text, _, restarts) = fixture.parts().await;
     assert_eq!((reply?.text.as_str(), text.as_str(), restarts), ("whole", "whole", 1));
     Ok(())
 }
@@ -62,12 +63,12 @@ async fn each_failure_that_lasts_has_its_code_and_says_who_is_to_act() -> Result
     ] {
         let again = failure.clone();
         let script = Script::function(move |_| again.clone());
-        let bench =
-            Bench::start(Settings::default(), script, |profile| profile.retries = 2).await?;
-        let error = bench.ask().await.expect_err("a failure");
+        let fixture =
+            Fixture::start(Settings::default(), script, |profile| profile.retries = 2).await?;
+        let error = fixture.ask().await.expect_err("a failure");
         assert_eq!((error.code(), error.blame()), (code, blame), "{failure:?}: {error}");
-        assert_eq!(bench.requests(), requests, "{failure:?}");
-        assert_eq!(error.endpoint(), format!("{}/v1", bench.server.address()));
+        assert_eq!(fixture.requests(), requests, "{failure:?}");
+        assert_eq!(error.endpoint(), format!("{}/v1", fixture.server.address()));
     }
     Ok(())
 }
@@ -79,13 +80,13 @@ async fn a_stream_of_http_2_that_is_reset_is_sent_again() -> Result<()> {
     let tls = Some((authority.path("model.pem"), authority.path("model.key")));
     let settings = Settings { tls, ..Settings::default() };
     let script = Script::list([Reply::text("a long text").cut_after(500), Reply::text("whole")]);
-    let bench = Bench::start(settings, script, |profile| {
+    let fixture = Fixture::start(settings, script, |profile| {
         profile.ca_file = Some(authority.path("ca.pem"));
     });
-    let bench = bench.await?;
-    let reply = bench.ask().await?;
+    let fixture = fixture.await?;
+    let reply = fixture.ask().await?;
     assert_eq!((reply.text.as_str(), reply.retries), ("whole", 1));
-    let versions = bench.server.recorded().into_iter().map(|record| record.version);
+    let versions = fixture.server.recorded().into_iter().map(|record| record.version);
     assert_eq!(versions.collect::<Vec<_>>(), ["HTTP/2.0", "HTTP/2.0"]);
     Ok(())
 }
@@ -96,29 +97,29 @@ async fn a_certificate_of_another_authority_is_refused() -> Result<()> {
     authority.issue("model", "127.0.0.1", VALID)?;
     let tls = Some((authority.path("model.pem"), authority.path("model.key")));
     let settings = Settings { tls, ..Settings::default() };
-    let bench = Bench::start(settings, Script::list([]), |profile| profile.retries = 0).await?;
-    let error = bench.ask().await.expect_err("a refusal");
-    assert_eq!((error.code(), bench.requests()), ("model_unreachable", 0), "{error}");
+    let fixture = Fixture::start(settings, Script::list([]), |profile| profile.retries = 0).await?;
+    let error = fixture.ask().await.expect_err("a refusal");
+    assert_eq!((error.code(), fixture.requests()), ("model_unreachable", 0), "{error}");
     Ok(())
 }
 
 #[tokio::test]
 async fn the_pause_that_the_endpoint_asks_for_is_kept() -> Result<()> {
     let limited = Reply::status(429).header("retry-after", "1");
-    let bench = Bench::with([limited, Reply::text("whole")]).await?;
+    let fixture = Fixture::with([limited, Reply::text("whole")]).await?;
     let start = Instant::now();
-    assert_eq!(bench.ask().await?.text, "whole");
+    assert_eq!(fixture.ask().await?.text, "whole");
     assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
     // A longer one than the request has time for is the caller's to wait for.
     let limited = Reply::status(429).header("retry-after", "Wed, 21 Oct 2099 07:28:00 GMT");
-    let bench = Bench::with([limited]).await?;
-    let error = bench.ask().await.expect_err("a limit");
-    assert_eq!((error.code(), bench.requests()), ("model_rate_limited", 1));
+    let fixture = Fixture::with([limited]).await?;
+    let error = fixture.ask().await.expect_err("a limit");
+    assert_eq!((error.code(), fixture.requests()), ("model_rate_limited", 1));
     // Nor is it taken at its word for years.
     assert_eq!(error.retry_after(), Some(Duration::from_secs(900)));
     // It holds for the endpoint, not for one request: no other run asks before that time.
-    let error = bench.ask().await.expect_err("a limit");
-    assert_eq!((error.code(), bench.requests()), ("model_rate_limited", 1));
+    let error = fixture.ask().await.expect_err("a limit");
+    assert_eq!((error.code(), fixture.requests()), ("model_rate_limited", 1));
     assert!(error.retry_after() > Some(Duration::from_secs(800)), "{error:?}");
     Ok(())
 }
@@ -126,16 +127,16 @@ async fn the_pause_that_the_endpoint_asks_for_is_kept() -> Result<()> {
 #[tokio::test]
 async fn an_endpoint_that_is_back_before_its_time_is_asked_again() -> Result<()> {
     let down = || Reply::status(503).saying("maintenance").header("retry-after", "3600");
-    let bench = Bench::with([down(), Reply::text("back")]).await?;
-    let error = bench.ask().await.expect_err("it is down");
-    assert_eq!((error.code(), bench.requests()), ("model_overloaded", 1));
+    let fixture = Fixture::with([down(), Reply::text("back")]).await?;
+    let error = fixture.ask().await.expect_err("it is down");
+    assert_eq!((error.code(), fixture.requests()), ("model_overloaded", 1));
     // The list of models shows that it is back.
-    assert_eq!(bench.ask().await?.text, "back");
+    assert_eq!(fixture.ask().await?.text, "back");
     // One that lists its models and still fails is taken at its word.
-    let bench = Bench::with([down(), down(), Reply::text("never")]).await?;
+    let fixture = Fixture::with([down(), down(), Reply::text("never")]).await?;
     for (asked, requests) in [(1, 1), (2, 2), (3, 2), (4, 2)] {
-        let error = bench.ask().await.expect_err("it is down");
-        assert_eq!((error.code(), bench.requests()), ("model_overloaded", requests), "{asked}");
+        let error = fixture.ask().await.expect_err("it is down");
+        assert_eq!((error.code(), fixture.requests()), ("model_overloaded", requests), "{asked}");
         assert!(error.to_string().contains("maintenance"), "{error}");
     }
     Ok(())
@@ -160,16 +161,16 @@ async fn each_clock_ends_a_request_and_is_named() -> Result<()> {
             Phase::Total,
         ),
     ] {
-        let bench = Bench::start(Settings::default(), Script::list([reply]), |profile| {
+        let fixture = Fixture::start(Settings::default(), Script::list([reply]), |profile| {
             change(profile, short);
             profile.retries = 0;
         });
-        let bench = bench.await?;
-        let error = bench.ask().await.expect_err("a timeout");
+        let fixture = fixture.await?;
+        let error = fixture.ask().await.expect_err("a timeout");
         assert_eq!(error.code(), "model_timeout");
         let ChatError::Timeout { phase: found, limit, .. } = error else { panic!("{error:?}") };
         assert_eq!((found, limit), (phase, short));
-        bench.server.wait_until(|log| log.iter().all(|record| record.closed_early)).await?;
+        fixture.server.wait_until(|log| log.iter().all(|record| record.closed_early)).await?;
     }
     Ok(())
 }
@@ -183,7 +184,7 @@ async fn an_address_without_an_answer_is_a_timeout_of_the_connection_or_unreacha
     drop(listener);
     let mut profile = quick(&format!("http://{address}/v1"));
     profile.retries = 1;
-    let endpoints = Endpoints::open(Profiles::one(profile))?;
+    let endpoints = Endpoints::open(Profiles::of([profile], [])?)?;
     let model = endpoints.model("fast")?;
     let error = model.reply(&super::request(), &mut |_| {}, &CancellationToken::new()).await;
     let error = error.expect_err("nothing listens");
@@ -217,7 +218,7 @@ async fn a_full_backlog_is_a_timeout_of_the_connection() -> Result<()> {
     let mut profile = quick(&format!("http://{address}/v1"));
     profile.connect_timeout = Duration::from_millis(200);
     profile.retries = 0;
-    let model = Endpoints::open(Profiles::one(profile))?.model("fast")?;
+    let model = Endpoints::open(Profiles::of([profile], [])?)?.model("fast")?;
     let error = model.reply(&super::request(), &mut |_| {}, &CancellationToken::new()).await;
     let error = error.expect_err("no connection");
     let ChatError::Timeout { phase, .. } = &error else { panic!("{error:?}") };
@@ -229,10 +230,10 @@ async fn a_full_backlog_is_a_timeout_of_the_connection() -> Result<()> {
 async fn a_prompt_that_is_too_long_says_so_in_both_forms() -> Result<()> {
     for change in [|_: &mut Profile| {}, anthropic] {
         let settings = Settings { context_tokens: 20, ..Settings::default() };
-        let bench = Bench::start(settings, Script::list([]), change).await?;
-        let error = bench.ask_for(&super::with_schema()).await.expect_err("too long");
+        let fixture = Fixture::start(settings, Script::list([]), change).await?;
+        let error = fixture.ask_for(&super::with_schema()).await.expect_err("too long");
         assert_eq!((error.code(), error.blame()), ("model_context_too_long", Blame::Request));
-        assert_eq!(bench.requests(), 1);
+        assert_eq!(fixture.requests(), 1);
     }
     Ok(())
 }

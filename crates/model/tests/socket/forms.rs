@@ -1,6 +1,6 @@
 //! Both forms, streamed and whole.
 
-use super::{Bench, anthropic, request};
+use super::{Fixture, anthropic, request};
 use anyhow::{Context, Result};
 use surety_e2e::model_server::{Finish, Reply, Script, Settings};
 use surety_model::{Api, ChatError, ChatRequest, Message, Profile, Role};
@@ -12,12 +12,12 @@ async fn a_reply_is_the_same_in_both_forms_streamed_and_whole() -> Result<()> {
     for api in [Api::OpenAi, Api::Anthropic] {
         for stream in [true, false] {
             let reply = Reply::text(TEXT).thinking("Let me see.").cached(3);
-            let bench = Bench::start(Settings::default(), Script::list([reply]), |profile| {
+            let fixture = Fixture::start(Settings::default(), Script::list([reply]), |profile| {
                 profile.api = api;
                 profile.stream = stream;
             });
-            let bench = bench.await?;
-            let (reply, text, thinking, restarts) = bench.parts().await;
+            let fixture = fixture.await?;
+            let (reply, text, thinking, restarts) = fixture.parts().await;
             let reply = reply?;
             assert_eq!((reply.text.as_str(), text.as_str()), (TEXT, TEXT), "{api:?} {stream}");
             assert_eq!(reply.reasoning.as_deref(), Some("Let me see."));
@@ -27,9 +27,9 @@ async fn a_reply_is_the_same_in_both_forms_streamed_and_whole() -> Result<()> {
             assert_eq!((usage.input, usage.cached_input, usage.is_estimate), (7 + 4, 3, false));
             assert_eq!(usage.output, u64::try_from(TEXT.len().div_ceil(4) + 3)?);
             assert_eq!((reply.model.as_str(), reply.retries), ("test-model", 0));
-            assert_eq!(reply.endpoint, format!("{}/v1", bench.server.address()));
+            assert_eq!(reply.endpoint, format!("{}/v1", fixture.server.address()));
             assert!(!reply.messages_normalized);
-            let asked = bench.server.asked();
+            let asked = fixture.server.asked();
             assert_eq!(asked[0].stream, stream);
             assert_eq!(asked[0].system, "Reply with one JSON object.");
             assert_eq!(asked[0].messages, [("user".to_owned(), "Fix the test.".to_owned())]);
@@ -43,10 +43,10 @@ async fn thinking_is_kept_apart_in_each_field_that_servers_use() -> Result<()> {
     for stream in [true, false] {
         for field in ["reasoning_content", "reasoning"] {
             let reply = Reply::text("").thinking("Only thoughts.").thinking_in(field);
-            let bench = Bench::start(Settings::default(), Script::list([reply]), |profile| {
+            let fixture = Fixture::start(Settings::default(), Script::list([reply]), |profile| {
                 profile.stream = stream;
             });
-            let reply = bench.await?.ask().await?;
+            let reply = fixture.await?.ask().await?;
             assert_eq!(
                 (reply.text.as_str(), reply.reasoning.as_deref()),
                 ("", Some("Only thoughts."))
@@ -61,17 +61,17 @@ async fn a_reply_that_its_token_limit_cut_is_an_error_with_the_text_and_its_cost
     for api in [Api::OpenAi, Api::Anthropic] {
         for stream in [true, false] {
             let reply = Reply::text("{\"action\": \"done\", \"speak\": \"a long one\"}");
-            let bench = Bench::start(Settings::default(), Script::list([reply]), |profile| {
+            let fixture = Fixture::start(Settings::default(), Script::list([reply]), |profile| {
                 profile.api = api;
                 profile.stream = stream;
             });
-            let bench = bench.await?;
+            let fixture = fixture.await?;
             let request = ChatRequest { max_output_tokens: Some(4), ..request() };
-            let error = bench.ask_for(&request).await.expect_err("a cut reply");
+            let error = fixture.ask_for(&request).await.expect_err("a cut reply");
             assert_eq!(error.code(), "model_reply_cut");
             let ChatError::ReplyCut { text, usage, .. } = error else { panic!("{error:?}") };
             assert_eq!((text.as_str(), usage.output), ("{\"action\": \"done", 4));
-            assert_eq!(bench.requests(), 1, "a cut reply is not asked for again");
+            assert_eq!(fixture.requests(), 1, "a cut reply is not asked for again");
         }
     }
     Ok(())
@@ -81,8 +81,8 @@ async fn a_reply_that_its_token_limit_cut_is_an_error_with_the_text_and_its_cost
 async fn a_refusal_of_the_model_is_an_error() -> Result<()> {
     for change in [|_: &mut Profile| {}, anthropic] {
         let script = Script::list([Reply::text("I can").finish(Finish::Filter)]);
-        let bench = Bench::start(Settings::default(), script, change).await?;
-        assert_eq!(bench.ask().await.expect_err("a refusal").code(), "model_refused");
+        let fixture = Fixture::start(Settings::default(), script, change).await?;
+        assert_eq!(fixture.ask().await.expect_err("a refusal").code(), "model_refused");
     }
     Ok(())
 }
@@ -90,8 +90,9 @@ async fn a_refusal_of_the_model_is_an_error() -> Result<()> {
 #[tokio::test]
 async fn messages_out_of_form_are_sent_in_form_and_that_is_said() -> Result<()> {
     for change in [|_: &mut Profile| {}, anthropic] {
-        let bench = Bench::start(Settings::default(), Script::list([Reply::text("ok")]), change);
-        let bench = bench.await?;
+        let fixture =
+            Fixture::start(Settings::default(), Script::list([Reply::text("ok")]), change);
+        let fixture = fixture.await?;
         let messages = [
             (Role::Assistant, "I begin."),
             (Role::System, "One."),
@@ -103,9 +104,9 @@ async fn messages_out_of_form_are_sent_in_form_and_that_is_said() -> Result<()> 
             (Role::User, "C"),
         ];
         let messages = messages.map(|(role, text)| Message::new(role, text)).to_vec();
-        let reply = bench.ask_for(&ChatRequest { messages, ..ChatRequest::default() }).await?;
+        let reply = fixture.ask_for(&ChatRequest { messages, ..ChatRequest::default() }).await?;
         assert!(reply.messages_normalized);
-        let asked = &bench.server.asked()[0];
+        let asked = &fixture.server.asked()[0];
         assert_eq!(asked.system, "One.\n\nTwo.");
         let said: Vec<(&str, &str)> =
             { asked.messages.iter() }.map(|(role, text)| (role.as_str(), text.as_str())).collect();
@@ -118,9 +119,9 @@ async fn messages_out_of_form_are_sent_in_form_and_that_is_said() -> Result<()> 
 #[tokio::test]
 async fn the_rules_and_the_last_message_are_marked_for_anthropics_cache() -> Result<()> {
     let script = Script::list([Reply::text("ok")]);
-    let bench = Bench::start(Settings::default(), script, anthropic).await?;
-    bench.ask().await?;
-    let body = &bench.server.asked()[0].body;
+    let fixture = Fixture::start(Settings::default(), script, anthropic).await?;
+    fixture.ask().await?;
+    let body = &fixture.server.asked()[0].body;
     for place in ["/system/0/cache_control/type", "/messages/0/content/0/cache_control/type"] {
         assert_eq!(body.pointer(place).and_then(|it| it.as_str()), Some("ephemeral"), "{place}");
     }
@@ -130,7 +131,7 @@ async fn the_rules_and_the_last_message_are_marked_for_anthropics_cache() -> Res
 #[tokio::test]
 async fn what_one_turn_marks_for_the_cache_begins_the_next_one() -> Result<()> {
     let script = Script::list([Reply::text("ok"), Reply::text("ok")]);
-    let bench = Bench::start(Settings::default(), script, anthropic).await?;
+    let fixture = Fixture::start(Settings::default(), script, anthropic).await?;
     let mut history = vec![
         Message::new(Role::System, "Rules."),
         Message::new(Role::User, "The goal."),
@@ -141,7 +142,7 @@ async fn what_one_turn_marks_for_the_cache_begins_the_next_one() -> Result<()> {
         let mut messages = history.clone();
         messages.push(Message::new(Role::User, format!("{left} turns are left.")));
         let request = ChatRequest { messages, ..ChatRequest::default() };
-        bench.ask_for(&request).await?;
+        fixture.ask_for(&request).await?;
         history.push(Message::new(Role::Assistant, "I look again."));
         history.push(Message::new(Role::User, "Another file."));
     }
@@ -149,7 +150,7 @@ async fn what_one_turn_marks_for_the_cache_begins_the_next_one() -> Result<()> {
         let content = &message["content"];
         if content.is_array() { content[0]["text"].clone() } else { content.clone() }
     };
-    let asked = bench.server.asked();
+    let asked = fixture.server.asked();
     let messages = |number: usize| asked[number].body["messages"].as_array().cloned();
     let (first, second) = (messages(0).unwrap(), messages(1).unwrap());
     let marked = first.iter().rposition(|it| it["content"][0]["cache_control"].is_object());
@@ -164,7 +165,7 @@ async fn what_one_turn_marks_for_the_cache_begins_the_next_one() -> Result<()> {
 async fn tokens_that_are_not_reported_are_counted_as_an_upper_bound() -> Result<()> {
     for change in [|_: &mut Profile| {}, anthropic] {
         let script = Script::list([Reply::text("four").without_usage()]);
-        let usage = Bench::start(Settings::default(), script, change).await?.ask().await?.usage;
+        let usage = Fixture::start(Settings::default(), script, change).await?.ask().await?.usage;
         assert!(usage.is_estimate);
         assert_eq!((usage.input, usage.output), (27 + 13 + 2 * 16, 4));
     }
@@ -191,11 +192,11 @@ async fn replies_of_small_servers_are_read() -> Result<()> {
         (format!("{none}\n\n{piece}\n\n{done}\n\n"), "text/event-stream"),
         (format!("{parts}\n\n{done}\n\n"), "text/event-stream"),
     ] {
-        let bench = Bench::with([Reply::raw(200, &body).header("content-type", kind)]).await?;
-        let (reply, text, _, _) = bench.parts().await;
+        let fixture = Fixture::with([Reply::raw(200, &body).header("content-type", kind)]).await?;
+        let (reply, text, _, _) = fixture.parts().await;
         let reply = reply.with_context(|| format!("{kind}: {body}"))?;
         assert_eq!((reply.text.as_str(), text.as_str()), ("ok", "ok"), "{kind}: {body}");
-        assert_eq!(bench.requests(), 1, "{kind}: {body}");
+        assert_eq!(fixture.requests(), 1, "{kind}: {body}");
     }
     Ok(())
 }

@@ -21,13 +21,13 @@ use surety_model::{
 use tokio_util::sync::CancellationToken;
 
 /// A server, and a model that asks it.
-struct Bench {
+struct Fixture {
     server: ModelServer,
     endpoints: Endpoints,
     model: Arc<dyn ChatModel>,
 }
 
-impl Bench {
+impl Fixture {
     async fn start(
         settings: Settings,
         script: Script,
@@ -36,7 +36,7 @@ impl Bench {
         let server = ModelServer::start(settings, script).await?;
         let mut profile = quick(&server.url());
         change(&mut profile);
-        let endpoints = Endpoints::open(Profiles::one(profile))?;
+        let endpoints = Endpoints::open(Profiles::of([profile], [])?)?;
         let model = endpoints.model("fast")?;
         Ok(Self { server, endpoints, model })
     }
@@ -56,7 +56,7 @@ impl Bench {
     /// The reply, and the parts that arrived: text and thinking, with what was void left out.
     async fn parts(&self) -> (Result<ChatReply, ChatError>, String, String, u32) {
         let (mut text, mut thinking, mut restarts) = (String::new(), String::new(), 0);
-        let mut told = |part: ReplyPart<'_>| match part {
+        let mut on_part = |part: ReplyPart<'_>| match part {
             ReplyPart::Text(piece) => text.push_str(piece),
             ReplyPart::Reasoning(piece) => thinking.push_str(piece),
             ReplyPart::Restart(_) => {
@@ -64,7 +64,7 @@ impl Bench {
                 restarts += 1;
             }
         };
-        let reply = self.model.reply(&request(), &mut told, &CancellationToken::new()).await;
+        let reply = self.model.reply(&request(), &mut on_part, &CancellationToken::new()).await;
         (reply, text, thinking, restarts)
     }
 

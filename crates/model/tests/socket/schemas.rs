@@ -1,6 +1,6 @@
 //! How a model is held to the form of its reply, and what is done where an endpoint cannot.
 
-use super::{Bench, anthropic, with_schema};
+use super::{Fixture, anthropic, with_schema};
 use anyhow::Result;
 use surety_e2e::model_server::{Offers, Reply, Script, Settings};
 use surety_model::{Profile, SchemaMode};
@@ -16,13 +16,13 @@ fn always() -> Script {
 }
 
 /// The ways that were tried, by the fields of the requests.
-fn ways(bench: &Bench) -> Vec<&'static str> {
+fn ways(fixture: &Fixture) -> Vec<&'static str> {
     let way = |body: &serde_json::Value| match (body.get("response_format"), body.get("tools")) {
         (Some(_), _) => "format",
         (None, Some(_)) => "function",
         (None, None) => "nothing",
     };
-    bench.server.recorded().iter().map(|record| way(&record.body)).collect()
+    fixture.server.recorded().iter().map(|record| way(&record.body)).collect()
 }
 
 #[tokio::test]
@@ -39,15 +39,15 @@ async fn the_first_way_that_the_endpoint_takes_is_found_once_and_remembered() ->
         (Offers::Nothing(400), anthropic, vec!["function", "nothing", "nothing"]),
     ] {
         for stream in [true, false] {
-            let bench = Bench::start(offering(offers), always(), |profile| {
+            let fixture = Fixture::start(offering(offers), always(), |profile| {
                 change(profile);
                 profile.stream = stream;
             });
-            let bench = bench.await?;
+            let fixture = fixture.await?;
             for _ in 0..2 {
-                assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE, "{offers:?}");
+                assert_eq!(fixture.ask_for(&with_schema()).await?.text, DONE, "{offers:?}");
             }
-            assert_eq!(ways(&bench), expected, "{offers:?} {stream}");
+            assert_eq!(ways(&fixture), expected, "{offers:?} {stream}");
         }
     }
     Ok(())
@@ -63,13 +63,13 @@ async fn a_way_that_was_remembered_gives_way_once_the_endpoint_refuses_it() -> R
             ["format", "format", "format", "function", "format", "format", "function"].as_slice(),
         ),
     ] {
-        let bench = Bench::start(offering(Offers::Everything), always(), |_| {}).await?;
-        assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE);
-        bench.server.change(|settings| settings.offers = later);
+        let fixture = Fixture::start(offering(Offers::Everything), always(), |_| {}).await?;
+        assert_eq!(fixture.ask_for(&with_schema()).await?.text, DONE);
+        fixture.server.change(|settings| settings.offers = later);
         for _ in 0..2 {
-            assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE, "{later:?}");
+            assert_eq!(fixture.ask_for(&with_schema()).await?.text, DONE, "{later:?}");
         }
-        assert_eq!(ways(&bench), expected, "{later:?}");
+        assert_eq!(ways(&fixture), expected, "{later:?}");
     }
     Ok(())
 }
@@ -82,15 +82,15 @@ async fn a_way_that_the_profile_names_is_the_only_one() -> Result<()> {
         (SchemaMode::Never, "nothing"),
     ] {
         let settings = offering(Offers::Everything);
-        let bench = Bench::start(settings, always(), |profile| profile.schema = schema).await?;
-        assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE);
-        assert_eq!(ways(&bench), [way]);
+        let fixture = Fixture::start(settings, always(), |profile| profile.schema = schema).await?;
+        assert_eq!(fixture.ask_for(&with_schema()).await?.text, DONE);
+        assert_eq!(ways(&fixture), [way]);
     }
     let settings = offering(Offers::Functions(400));
     let change = |profile: &mut Profile| profile.schema = SchemaMode::Format;
-    let bench = Bench::start(settings, always(), change).await?;
-    let error = bench.ask_for(&with_schema()).await.expect_err("a refusal");
-    assert_eq!((error.code(), ways(&bench).len()), ("model_bad_request", 1));
+    let fixture = Fixture::start(settings, always(), change).await?;
+    let error = fixture.ask_for(&with_schema()).await.expect_err("a refusal");
+    assert_eq!((error.code(), ways(&fixture).len()), ("model_bad_request", 1));
     Ok(())
 }
 
@@ -99,12 +99,12 @@ async fn a_request_that_is_refused_for_another_reason_changes_nothing() -> Resul
     let refused = || Reply::status(400).saying("temperature is not supported");
     let mut replies = vec![refused(), refused(), refused()];
     replies.push(Reply::text(DONE));
-    let bench = Bench::with(replies).await?;
-    let error = bench.ask_for(&with_schema()).await.expect_err("a refusal");
+    let fixture = Fixture::with(replies).await?;
+    let error = fixture.ask_for(&with_schema()).await.expect_err("a refusal");
     assert_eq!(error.code(), "model_bad_request");
     assert!(error.to_string().contains("temperature is not supported"), "{error}");
-    assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE);
-    assert_eq!(ways(&bench), ["format", "function", "nothing", "format"]);
+    assert_eq!(fixture.ask_for(&with_schema()).await?.text, DONE);
+    assert_eq!(ways(&fixture), ["format", "function", "nothing", "format"]);
     Ok(())
 }
 
@@ -122,11 +122,11 @@ async fn a_refusal_inside_a_stream_or_an_answer_of_200_is_one_of_the_schema() ->
             (error.to_string(), "application/json"),
         ] {
             let refused = Reply::raw(200, &body).header("content-type", kind);
-            let bench = Bench::with([refused, Reply::text(DONE), Reply::text(DONE)]).await?;
+            let fixture = Fixture::with([refused, Reply::text(DONE), Reply::text(DONE)]).await?;
             for _ in 0..2 {
-                assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE, "{body}");
+                assert_eq!(fixture.ask_for(&with_schema()).await?.text, DONE, "{body}");
             }
-            assert_eq!(ways(&bench), ["format", "function", "function"], "{body}");
+            assert_eq!(ways(&fixture), ["format", "function", "function"], "{body}");
         }
     }
     Ok(())
@@ -135,10 +135,10 @@ async fn a_refusal_inside_a_stream_or_an_answer_of_200_is_one_of_the_schema() ->
 #[tokio::test]
 async fn one_failure_of_a_moment_does_not_lose_the_schema() -> Result<()> {
     let replies = [Reply::status(500), Reply::text(DONE), Reply::text(DONE)];
-    let bench = Bench::with(replies).await?;
+    let fixture = Fixture::with(replies).await?;
     for _ in 0..2 {
-        assert_eq!(bench.ask_for(&with_schema()).await?.text, DONE);
+        assert_eq!(fixture.ask_for(&with_schema()).await?.text, DONE);
     }
-    assert_eq!(ways(&bench), ["format", "format", "format"]);
+    assert_eq!(ways(&fixture), ["format", "format", "format"]);
     Ok(())
 }

@@ -60,16 +60,16 @@ fn repeating() -> Vec<Reply> {
 }
 
 async fn ask(profile: Profile, seen: &mut String) -> Result<()> {
-    let endpoints = Endpoints::open(Profiles::one(profile))?;
+    let endpoints = Endpoints::open(Profiles::of([profile], [])?)?;
     let model = endpoints.model("fast")?;
     write!(seen, "{:?} {:?}", endpoints.profiles(), endpoints.health())?;
     let mut parts = String::new();
-    let mut told = |part: ReplyPart<'_>| match part {
+    let mut on_part = |part: ReplyPart<'_>| match part {
         ReplyPart::Text(piece) | ReplyPart::Reasoning(piece) => parts.push_str(piece),
         ReplyPart::Restart(_) => parts.push('\n'),
     };
     let cancel = CancellationToken::new();
-    let reply = model.reply(&super::with_schema(), &mut told, &cancel).await;
+    let reply = model.reply(&super::with_schema(), &mut on_part, &cancel).await;
     match reply {
         Ok(reply) => write!(seen, "{reply:?}")?,
         Err(error) => write!(seen, "{error} {error:?}")?,

@@ -1,6 +1,6 @@
 //! The breaker, the slots, and a caller that gives up.
 
-use super::{Bench, anthropic, request};
+use super::{Fixture, anthropic, request};
 use anyhow::Result;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,41 +12,42 @@ use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn after_failures_in_a_row_the_endpoint_is_not_asked_until_it_is_back() -> Result<()> {
-    let bench = Bench::start(Settings::default(), Script::function(|_| Reply::status(503)), |it| {
-        it.retries = 0;
-        it.breaker_failures = 3;
-        it.breaker_open = Duration::from_secs(3600);
-    });
-    let bench = bench.await?;
+    let fixture =
+        Fixture::start(Settings::default(), Script::function(|_| Reply::status(503)), |it| {
+            it.retries = 0;
+            it.breaker_failures = 3;
+            it.breaker_open = Duration::from_secs(3600);
+        });
+    let fixture = fixture.await?;
     for _ in 0..3 {
-        assert_eq!(bench.ask().await.expect_err("a failure").code(), "model_overloaded");
+        assert_eq!(fixture.ask().await.expect_err("a failure").code(), "model_overloaded");
     }
-    let error = bench.ask().await.expect_err("an open breaker");
+    let error = fixture.ask().await.expect_err("an open breaker");
     assert_eq!((error.code(), error.blame()), ("model_circuit_open", Blame::Endpoint));
     assert!(error.retry_after() > Some(Duration::from_secs(3000)), "{error:?}");
-    assert_eq!(bench.requests(), 3);
-    let health = &bench.endpoints.health()["fast"];
+    assert_eq!(fixture.requests(), 3);
+    let health = &fixture.endpoints.health()["fast"];
     assert_eq!((health.failures, health.open_for.is_some()), (3, true));
     // A run that waits asks whether the endpoint is back, which closes the breaker.
-    bench.server.play(Script::list([Reply::text("back")]));
-    bench.model.probe(&CancellationToken::new()).await?;
-    assert_eq!(bench.ask().await?.text, "back");
-    assert_eq!(bench.endpoints.health()["fast"].open_for, None);
+    fixture.server.play(Script::list([Reply::text("back")]));
+    fixture.model.probe(&CancellationToken::new()).await?;
+    assert_eq!(fixture.ask().await?.text, "back");
+    assert_eq!(fixture.endpoints.health()["fast"].open_for, None);
     Ok(())
 }
 
 #[tokio::test]
 async fn after_its_time_the_breaker_lets_one_request_try() -> Result<()> {
     let script = Script::list([Reply::status(503), Reply::text("back")]);
-    let bench = Bench::start(Settings::default(), script, |profile| {
+    let fixture = Fixture::start(Settings::default(), script, |profile| {
         profile.retries = 0;
         profile.breaker_failures = 1;
         profile.breaker_open = Duration::from_millis(1);
     });
-    let bench = bench.await?;
-    assert_eq!(bench.ask().await.expect_err("a failure").code(), "model_overloaded");
+    let fixture = fixture.await?;
+    assert_eq!(fixture.ask().await.expect_err("a failure").code(), "model_overloaded");
     loop {
-        match bench.ask().await {
+        match fixture.ask().await {
             Ok(reply) => break assert_eq!(reply.text, "back"),
             Err(error) => assert_eq!(error.code(), "model_circuit_open"),
         }
@@ -57,19 +58,19 @@ async fn after_its_time_the_breaker_lets_one_request_try() -> Result<()> {
 #[tokio::test]
 async fn an_endpoint_has_no_more_requests_at_a_time_than_its_profile_allows() -> Result<()> {
     let slow = |_: &_| Reply::text("ok").head_after(Duration::from_millis(20));
-    let bench = Bench::start(Settings::default(), Script::function(slow), |profile| {
+    let fixture = Fixture::start(Settings::default(), Script::function(slow), |profile| {
         profile.concurrency = 2;
     });
-    let bench = Arc::new(bench.await?);
+    let fixture = Arc::new(fixture.await?);
     let mut asking = JoinSet::new();
     for _ in 0..8 {
-        let bench = Arc::clone(&bench);
-        asking.spawn(async move { bench.ask().await });
+        let fixture = Arc::clone(&fixture);
+        asking.spawn(async move { fixture.ask().await });
     }
     while let Some(reply) = asking.join_next().await {
         assert_eq!(reply??.text, "ok");
     }
-    assert_eq!((bench.requests(), bench.server.most_at_once()), (8, 2));
+    assert_eq!((fixture.requests(), fixture.server.most_at_once()), (8, 2));
     Ok(())
 }
 
@@ -109,14 +110,14 @@ async fn waiting_for_a_slot_has_an_end() -> Result<()> {
 async fn the_time_in_the_queue_is_not_taken_from_the_reply() -> Result<()> {
     let time = Duration::from_millis(600);
     let slow = move |_: &_| Reply::text("ok").head_after(time);
-    let bench = Bench::start(Settings::default(), Script::function(slow), |profile| {
+    let fixture = Fixture::start(Settings::default(), Script::function(slow), |profile| {
         profile.concurrency = 1;
         profile.retries = 0;
         profile.total_timeout = Duration::from_secs(1);
     });
-    let bench = bench.await?;
+    let fixture = fixture.await?;
     // Together they take longer than one of them may.
-    let (first, second) = tokio::join!(bench.ask(), bench.ask());
+    let (first, second) = tokio::join!(fixture.ask(), fixture.ask());
     assert_eq!((first?.text.as_str(), second?.text.as_str()), ("ok", "ok"));
     Ok(())
 }
@@ -128,25 +129,25 @@ async fn the_first_part_of_a_trial_lets_other_requests_through() -> Result<()> {
         Reply::text("a long text ".repeat(900)).every(Duration::from_millis(50)),
         Reply::text("back"),
     ]);
-    let bench = Bench::start(Settings::default(), script, |profile| {
+    let fixture = Fixture::start(Settings::default(), script, |profile| {
         profile.retries = 0;
         profile.breaker_failures = 1;
         profile.breaker_open = Duration::from_millis(1);
     });
-    let bench = bench.await?;
-    bench.ask().await.expect_err("a failure");
-    while bench.endpoints.health()["fast"].open_for != Some(Duration::ZERO) {
+    let fixture = fixture.await?;
+    fixture.ask().await.expect_err("a failure");
+    while fixture.endpoints.health()["fast"].open_for != Some(Duration::ZERO) {
         tokio::task::yield_now().await;
     }
-    let (told, mut first) = tokio::sync::mpsc::unbounded_channel();
-    let mut on_part = |_: surety_model::ReplyPart<'_>| told.send(()).unwrap_or_default();
+    let (on_part, mut first) = tokio::sync::mpsc::unbounded_channel();
+    let mut on_part = |_: surety_model::ReplyPart<'_>| on_part.send(()).unwrap_or_default();
     let (request, cancel) = (request(), CancellationToken::new());
-    let trial = bench.model.reply(&request, &mut on_part, &cancel);
+    let trial = fixture.model.reply(&request, &mut on_part, &cancel);
     tokio::select! {
         reply = trial => panic!("{reply:?}"),
         other = async {
             first.recv().await;
-            bench.ask().await
+            fixture.ask().await
         } => assert_eq!(other?.text, "back"),
     }
     Ok(())
@@ -162,15 +163,15 @@ async fn a_caller_that_gives_up_closes_the_connection_at_once() -> Result<()> {
     ] {
         for change in [|_: &mut Profile| {}, anthropic] {
             let script = Script::list([reply.clone()]);
-            let bench = Bench::start(Settings::default(), script, change).await?;
+            let fixture = Fixture::start(Settings::default(), script, change).await?;
             let cancel = CancellationToken::new();
             let request = request();
             let mut on_part = |_: surety_model::ReplyPart<'_>| {};
-            let asking = bench.model.reply(&request, &mut on_part, &cancel);
+            let asking = fixture.model.reply(&request, &mut on_part, &cancel);
             let giving_up = async {
-                bench.server.wait_until(|log| log.len() == 1).await?;
+                fixture.server.wait_until(|log| log.len() == 1).await?;
                 cancel.cancel();
-                bench.server.wait_until(|log| log.iter().all(|record| record.closed_early)).await
+                fixture.server.wait_until(|log| log.iter().all(|record| record.closed_early)).await
             };
             let (reply, log) = tokio::join!(asking, giving_up);
             let error = reply.expect_err("it was cancelled");
@@ -188,22 +189,22 @@ async fn a_future_that_is_dropped_frees_its_slot_and_the_trial_of_the_breaker() 
         Reply::text("a").head_after(Duration::from_secs(3600)),
         Reply::text("back"),
     ]);
-    let bench = Bench::start(Settings::default(), script, |profile| {
+    let fixture = Fixture::start(Settings::default(), script, |profile| {
         profile.retries = 0;
         profile.concurrency = 1;
         profile.breaker_failures = 1;
         profile.breaker_open = Duration::from_millis(1);
     });
-    let bench = bench.await?;
-    bench.ask().await.expect_err("a failure");
-    bench.server.wait_until(|log| log.len() == 1).await?;
-    while bench.endpoints.health()["fast"].open_for != Some(Duration::ZERO) {
+    let fixture = fixture.await?;
+    fixture.ask().await.expect_err("a failure");
+    fixture.server.wait_until(|log| log.len() == 1).await?;
+    while fixture.endpoints.health()["fast"].open_for != Some(Duration::ZERO) {
         tokio::task::yield_now().await;
     }
     tokio::select! {
-        reply = bench.ask() => panic!("{reply:?}"),
-        log = bench.server.wait_until(|log| log.len() == 2) => drop(log?),
+        reply = fixture.ask() => panic!("{reply:?}"),
+        log = fixture.server.wait_until(|log| log.len() == 2) => drop(log?),
     }
-    assert_eq!(bench.ask().await?.text, "back");
+    assert_eq!(fixture.ask().await?.text, "back");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::process::drain;
 use crate::planner::Planner;
-use crate::task::outage_tests::Bench;
+use crate::task::outage_tests::Fixture;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -79,8 +79,8 @@ async fn processed(pool: &PgPool, id: Uuid, within: Duration) {
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_forge_that_does_not_answer_holds_no_other_delivery_back(pool: PgPool) {
     let slow = Failure::Slow(Duration::from_secs(120));
-    let bench = Bench::start(&pool, &[slow.clone(), slow], Times::default()).await;
-    let (planner, one) = (Arc::clone(&bench.planner), &bench.forges[0]);
+    let fixture = Fixture::start(&pool, &[slow.clone(), slow], Times::default()).await;
+    let (planner, one) = (Arc::clone(&fixture.planner), &fixture.forges[0]);
     one.fails("*", 1000);
     let log = DeliveryLog::start(pool.clone());
     let waits = store(&log, &planner, opened(&one.repo, 1)).await;
@@ -94,7 +94,7 @@ async fn a_forge_that_does_not_answer_holds_no_other_delivery_back(pool: PgPool)
         assert!(began.elapsed() < Duration::from_secs(20), "the forge was not asked");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let other = store(&log, &planner, assigned(&bench.forges[1].repo)).await;
+    let other = store(&log, &planner, assigned(&fixture.forges[1].repo)).await;
     arrived.notify_one();
     processed(&pool, other, Duration::from_secs(5)).await;
     assert_eq!(state(&pool, waits).await, "stored", "the slow forge answered");

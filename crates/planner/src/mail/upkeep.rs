@@ -41,8 +41,8 @@ async fn round(planner: &Planner) -> Result<(), Fault> {
     if !store::mail_is_due(&planner.pool, now).await? {
         return Ok(());
     }
-    let told = |mail: &StoredMail| notice(mail, planner);
-    let failed = store::fail_overdue_mail(&planner.pool, now, LIMIT, told).await?;
+    let notice_of = |mail: &StoredMail| notice(mail, planner);
+    let failed = store::fail_overdue_mail(&planner.pool, now, LIMIT, notice_of).await?;
     for mail in &failed {
         let is_cancelled = mail.failure == CANCELLED;
         count_dead_letter(if is_cancelled { CANCELLED } else { mail.kind.failure() });

@@ -213,7 +213,7 @@ impl Cursor {
 /// What a follower was told of the reports of workers.
 struct Reports {
     /// The reports that it has, by their waits.
-    told: HashMap<Uuid, Progress>,
+    sent: HashMap<Uuid, Progress>,
     /// A wake-up came since the last read.
     are_wanted: bool,
     /// The earliest time of the next read.
@@ -222,7 +222,7 @@ struct Reports {
 
 impl Reports {
     fn new() -> Self {
-        Self { told: HashMap::new(), are_wanted: true, next_at: Instant::now() }
+        Self { sent: HashMap::new(), are_wanted: true, next_at: Instant::now() }
     }
 
     fn are_due(&self) -> bool {
@@ -234,9 +234,9 @@ impl Reports {
         let found: HashMap<Uuid, Progress> =
             found.into_iter().map(|report| (report.wait_id, report)).collect();
         let is_new =
-            |(wait_id, report): &(&Uuid, &Progress)| self.told.get(wait_id) != Some(report);
+            |(wait_id, report): &(&Uuid, &Progress)| self.sent.get(wait_id) != Some(report);
         let new = found.iter().filter(is_new).map(|(id, report)| (*id, report.clone())).collect();
-        self.told = found;
+        self.sent = found;
         new
     }
 }

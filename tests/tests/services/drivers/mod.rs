@@ -157,13 +157,13 @@ async fn play(
     let run = deployment.wait_for_end(&id).await?;
     let terminal = run.terminal.clone().context("no terminal")?;
     ensure!(terminal.stop_reason() == scenario.ends, "{terminal:#?}");
-    let told = mind.told(run_id);
-    for (turn, words) in scenario.told {
-        let notice = told.get(*turn).with_context(|| format!("no turn {turn}: {told:#?}"))?;
+    let notices = mind.notices(run_id);
+    for (turn, words) in scenario.notices {
+        let notice = notices.get(*turn).with_context(|| format!("no turn {turn}: {notices:#?}"))?;
         let all = words.iter().all(|word| notice.contains(word));
         ensure!(all && (!words.is_empty() || notice.is_empty()), "turn {turn} was told {notice:?}");
     }
-    ensure!(told.len() == scenario.turns, "{} turns: {told:#?}", told.len());
+    ensure!(notices.len() == scenario.turns, "{} turns: {notices:#?}", notices.len());
     let written = workspace.join("out.txt").exists();
     ensure!(written == scenario.writes, "the file is there: {written}");
     let events = deployment.events(&id).await?;

@@ -59,9 +59,9 @@ async fn play(
                 agent.work(run_id).await?
             }
         };
-        let told = scenario.told.iter().filter(|(of, _)| *of == turn);
+        let notices = scenario.notices.iter().filter(|(of, _)| *of == turn);
         let newest = present.context.messages.last().context("a message")?;
-        for word in told.flat_map(|(_, words)| *words) {
+        for word in notices.flat_map(|(_, words)| *words) {
             ensure!(newest.text.contains(word), "turn {turn} was told {newest:?}");
         }
         if scenario.slow_reply == Some(turn) {

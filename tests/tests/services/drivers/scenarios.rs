@@ -11,7 +11,7 @@ pub(crate) struct Scenario {
     pub(crate) limits: Limits,
     pub(crate) says: Vec<String>,
     /// What the notice of a turn (from 0) contains; no words: there is no notice.
-    pub(crate) told: &'static [(usize, &'static [&'static str])],
+    pub(crate) notices: &'static [(usize, &'static [&'static str])],
     /// How many turns the driver is asked for.
     pub(crate) turns: usize,
     /// How many replies became recorded turns.
@@ -44,7 +44,7 @@ fn of(name: &'static str, says: Vec<String>, ends: StopReason) -> Scenario {
         recorded: u64::try_from(turns).unwrap_or_default(),
         turns,
         says,
-        told: &[],
+        notices: &[],
         ends,
         writes: false,
         answer: None,
@@ -137,7 +137,7 @@ fn refusals() -> Vec<Scenario> {
     ]);
     vec![
         Scenario {
-            told: &[
+            notices: &[
                 (0, &[]),
                 (1, &["unknown_tool", "write_file", "Legal now"]),
                 (2, &["arguments_invalid"]),
@@ -149,7 +149,7 @@ fn refusals() -> Vec<Scenario> {
             )
         },
         Scenario {
-            told: &[(1, &["Correction"]), (2, &["Correction"]), (3, &[]), (5, &["Correction"])],
+            notices: &[(1, &["Correction"]), (2, &["Correction"]), (3, &[]), (5, &["Correction"])],
             writes: true,
             ..of(
                 "an accepted action starts the count again",
@@ -165,13 +165,13 @@ fn refusals() -> Vec<Scenario> {
             )
         },
         Scenario {
-            told: &[(1, &["evidence_missing"])],
+            notices: &[(1, &["evidence_missing"])],
             writes: true,
             ..of("a claim without evidence", vec![next(), write(), next()], StopReason::Accepted)
         },
         Scenario {
             plan: two,
-            told: &[(2, &["steps_remaining"])],
+            notices: &[(2, &["steps_remaining"])],
             writes: true,
             ..of(
                 "done too early",
@@ -191,7 +191,7 @@ fn silence() -> Vec<Scenario> {
     recovers.push(next());
     vec![
         Scenario {
-            told: &[(1, &["Reminder", "no user input"]), (5, &["Final warning"])],
+            notices: &[(1, &["Reminder", "no user input"]), (5, &["Final warning"])],
             ..of(
                 "prose without a decision",
                 repeated(prose, 6),
@@ -200,7 +200,7 @@ fn silence() -> Vec<Scenario> {
         },
         Scenario {
             limits: Limits { max_thinking_only: Some(2), ..Limits::default() },
-            told: &[(1, &["Final warning"])],
+            notices: &[(1, &["Final warning"])],
             ..of("nothing but thinking", repeated(thought, 2), StopReason::MissingCompletionSignal)
         },
         Scenario {
@@ -218,17 +218,17 @@ fn repeats() -> Vec<Scenario> {
     vec![
         Scenario {
             limits: limits(),
-            told: &[(3, &[]), (4, &["same calls"])],
+            notices: &[(3, &[]), (4, &["same calls"])],
             ..of("the same call again and again", cycle(&["a"], 5), StopReason::RepeatCycle)
         },
         Scenario {
             limits: limits(),
-            told: &[(6, &["same calls"])],
+            notices: &[(6, &["same calls"])],
             ..of("two calls by turns", cycle(&["a", "b"], 8), StopReason::RepeatCycle)
         },
         Scenario {
             limits: limits(),
-            told: &[(9, &["same calls"])],
+            notices: &[(9, &["same calls"])],
             ..of("three calls by turns", cycle(&["a", "b", "c"], 12), StopReason::RepeatCycle)
         },
     ]
@@ -250,7 +250,7 @@ fn interrupted_repeats() -> Vec<Scenario> {
     vec![
         Scenario {
             limits: limits(),
-            told: &[(4, &["same calls"]), (5, &[])],
+            notices: &[(4, &["same calls"]), (5, &[])],
             writes: true,
             ..of(
                 "another call after the reminder",
@@ -260,7 +260,7 @@ fn interrupted_repeats() -> Vec<Scenario> {
         },
         Scenario {
             limits: limits(),
-            told: &[(4, &[]), (5, &[])],
+            notices: &[(4, &[]), (5, &[])],
             writes: true,
             ..of(
                 "the same call with another result",
@@ -270,7 +270,7 @@ fn interrupted_repeats() -> Vec<Scenario> {
         },
         Scenario {
             limits: limits(),
-            told: &[(8, &[]), (11, &[])],
+            notices: &[(8, &[]), (11, &[])],
             writes: true,
             ..of("the same call for another todo", ended(with_todos), StopReason::Accepted)
         },
@@ -323,7 +323,7 @@ fn times() -> Vec<Scenario> {
         },
         Scenario {
             slow_reply: Some(0),
-            told: &[(1, &["Reminder"])],
+            notices: &[(1, &["Reminder"])],
             writes: true,
             ..of(
                 "a reply that takes seconds and decides nothing",

@@ -49,7 +49,7 @@ pub(crate) struct Mind {
 #[derive(Default)]
 struct Thoughts {
     says: VecDeque<Says>,
-    told: Vec<String>,
+    notices: Vec<String>,
 }
 
 impl Mind {
@@ -62,8 +62,8 @@ impl Mind {
     }
 
     /// The notices of the turns so far, in order; empty for a turn without one.
-    pub(crate) fn told(&self, run_id: Uuid) -> Vec<String> {
-        self.with(run_id, |thoughts| thoughts.told.clone())
+    pub(crate) fn notices(&self, run_id: Uuid) -> Vec<String> {
+        self.with(run_id, |thoughts| thoughts.notices.clone())
     }
 
     pub(crate) fn release(&self) {
@@ -93,7 +93,7 @@ impl Mind {
         let run_id = asked["run_id"].as_str().context("no run id")?.parse()?;
         let notice = asked["notice"].as_str().context("no notice")?.to_owned();
         let says = self.with(run_id, |thoughts| {
-            thoughts.told.push(notice);
+            thoughts.notices.push(notice);
             thoughts.says.pop_front()
         });
         let text = match says {

@@ -81,7 +81,7 @@ impl<'s> StartInputs<'s> {
     /// Why a path is a check input of every check.
     pub fn kind_of(&self, path: &[u8]) -> Option<InputKind> {
         let linked = || self.linked.kind_of(path);
-        let told = || self.texts().kind_of(&String::from_utf8_lossy(path));
+        let named = || self.texts().kind_of(&String::from_utf8_lossy(path));
         let beside = || {
             let path = String::from_utf8_lossy(path);
             let helps = || {
@@ -91,7 +91,7 @@ impl<'s> StartInputs<'s> {
             (self.imports.is_fixture(&path) || helps()).then_some(InputKind::Test)
         };
         let found = || {
-            let found = linked().or_else(told).or_else(beside);
+            let found = linked().or_else(named).or_else(beside);
             found.filter(|_| !self.rules.may_change(path))
         };
         self.rules.kind_of(path).or_else(found)

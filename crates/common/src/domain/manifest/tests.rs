@@ -34,7 +34,7 @@ fn manifest(entries: &[Entry]) -> Manifest {
     Manifest::new(Place::default(), Arc::default(), entries.to_vec())
 }
 
-fn told(before: &[Entry], after: &[Entry]) -> Vec<(String, Aspect, bool)> {
+fn found(before: &[Entry], after: &[Entry]) -> Vec<(String, Aspect, bool)> {
     let (before, after) = (manifest(before), manifest(after));
     changes(&before, &after)
         .map(|change| {
@@ -59,10 +59,10 @@ fn each_aspect_of_a_path_is_told_apart() {
         (vec![], vec![folder("a")], Aspect::Added, false),
         (vec![ignored("a", 1)], vec![ignored("a", 2)], Aspect::Content, true),
     ] {
-        assert_eq!(told(&before, &after), [("a".to_owned(), aspect, of_content)]);
+        assert_eq!(found(&before, &after), [("a".to_owned(), aspect, of_content)]);
     }
     let same = [a(), folder("b"), link("c", "d"), ignored("e", 1)];
-    assert_eq!(told(&same, &same), []);
+    assert_eq!(found(&same, &same), []);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn times_alone_are_no_change_of_what_was_read() {
         let stamp = Stamp { changed_ns, ..Stamp::default() };
         Entry { stamp, ..file("a", 1, 0o644) }
     };
-    assert_eq!(told(&[touched(1)], &[touched(2)]), []);
+    assert_eq!(found(&[touched(1)], &[touched(2)]), []);
 }
 
 #[test]
@@ -161,7 +161,7 @@ proptest! {
     #[test]
     fn the_changes_are_what_a_look_at_every_path_tells(one in any_tree(), other in any_tree()) {
         let (before, after) = (of_tree(&one), of_tree(&other));
-        let told: Vec<&[u8]> = changes(&before, &after).map(|change| change.path()).collect();
+        let found: Vec<&[u8]> = changes(&before, &after).map(|change| change.path()).collect();
         let mut paths: Vec<&[u8]> = one.keys().chain(other.keys()).map(Vec::as_slice).collect();
         paths.sort_unstable();
         paths.dedup();
@@ -170,7 +170,7 @@ proptest! {
             change.aspect().is_some()
         };
         let expected: Vec<&[u8]> = paths.into_iter().filter(differs).collect();
-        prop_assert_eq!(told, expected);
+        prop_assert_eq!(found, expected);
     }
 
     /// Taking the changes back leads to the digest from before.

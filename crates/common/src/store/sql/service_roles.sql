@@ -83,7 +83,7 @@ $$;
 
 -- Whether an entry, or a receipt among entries, records what a person told the planner: an answer, an approval, a revoked
 -- grant. The use of a grant, and an answer that did not come in time, are the executor's.
-create or replace function journal_has_told(entries text) returns boolean
+create or replace function journal_has_reply_of_person(entries text) returns boolean
 language sql immutable parallel safe as $$
     select exists (
         select from json_array_elements(entries::json) as change, json_array_elements(change) as entry
@@ -147,11 +147,12 @@ create policy journal_of_executor on journal for insert to surety_executor
     with check ((not journal_may_say(entries, 'verdict') or not journal_has(entries, 'verdict'))
                 and (not (journal_may_say(entries, 'answer') or journal_may_say(entries, 'approval')
                           or journal_may_say(entries, 'user_reply'))
-                     or not journal_has_told(entries)));
+                     or not journal_has_reply_of_person(entries)));
 drop policy if exists journal_of_gate on journal;
 create policy journal_of_gate on journal for insert to surety_gate
     with check ((not journal_may_say(entries, 'receipt') or not journal_has(entries, 'receipt'))
                 and (not journal_may_say(entries, 'answer') or not journal_has(entries, 'answer')));
+drop function if exists journal_has_told(text);
 drop policy if exists journal_is_forgotten on journal;
 create policy journal_is_forgotten on journal for delete to surety_planner using (true);
 

@@ -3,7 +3,7 @@
 use super::super::AdmittedState::{self, ChainBound, Created};
 use super::super::AdmittedTask;
 use super::requests::{self, REPO, put, take, task};
-use super::{Bench, LOGIN, quick};
+use super::{Fixture, LOGIN, quick};
 use crate::planner::Planner;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
@@ -32,8 +32,8 @@ async fn said(planner: &Planner, by: &str, id: u64, text: &str) -> AdmittedTask 
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn agents_that_mention_one_another_stop_at_the_bound_of_their_chain(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     for id in ["carol", "dave"] {
         put(planner, id, &[]).await;
     }
@@ -64,8 +64,8 @@ async fn agents_that_mention_one_another_stop_at_the_bound_of_their_chain(pool: 
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_text_that_an_agent_wrote_long_after_its_task_begins_a_chain(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     for id in ["carol", "dave"] {
         put(planner, id, &[]).await;
     }
@@ -87,8 +87,8 @@ async fn a_text_that_an_agent_wrote_long_after_its_task_begins_a_chain(pool: PgP
 async fn each_of_many_comments_of_a_review_asks_for_a_response_and_an_answer_follows_from_it(
     pool: PgPool,
 ) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     put(planner, "carol", &[]).await;
     take(planner, "pull_request", &requests::pull("opened", 1, &["carol"])).await;
     let on_pull = async |by: &str, id: u64, text: &str| {

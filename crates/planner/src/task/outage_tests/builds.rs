@@ -2,7 +2,7 @@
 
 use super::super::AdmittedState::{Created, Existed, Superseded};
 use super::requests::{REPO, at, end_all, pull, put, states, take, task};
-use super::{Bench, LOGIN, quick};
+use super::{Fixture, LOGIN, quick};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use surety_e2e::forge::Failure;
@@ -33,8 +33,8 @@ fn workflow(commit: &str, minute: u32) -> Value {
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn all_that_fails_of_a_build_is_one_task_and_what_fails_again_is_another(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     let (commit, newer) = ("a".repeat(40), "b".repeat(40));
     let first = take(planner, "status", &status(&commit, "unit", 1)).await;
     assert_eq!(states(&first), [Created]);
@@ -87,8 +87,8 @@ async fn all_that_fails_of_a_build_is_one_task_and_what_fails_again_is_another(p
 async fn the_author_of_the_pull_request_gets_the_build_that_was_a_task_of_another_account(
     pool: PgPool,
 ) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     let commit = "c".repeat(40);
     let mut of_commit = status(&commit, "unit", 1);
     of_commit["commit"]["author"]["username"] = json!("robot");
@@ -104,8 +104,8 @@ async fn the_author_of_the_pull_request_gets_the_build_that_was_a_task_of_anothe
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_job_that_fails_after_the_fix_of_its_build_was_accepted_asks_for_nothing(pool: PgPool) {
     // The forge is asked by the gate, so an accepted task has a newer commit.
-    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let planner = &*fixture.planner;
     let commit = "d".repeat(40);
     let first = take(planner, "workflow_run", &workflow(&commit, 1)).await;
     assert_eq!(states(&first), [Created]);
@@ -117,7 +117,7 @@ async fn a_job_that_fails_after_the_fix_of_its_build_was_accepted_asks_for_nothi
     let again = take(planner, "workflow_run", &workflow(&commit, 12)).await;
     assert_eq!(states(&again), [Created]);
     // The newest commit of the pull request was not replaced, whatever was accepted.
-    let (double, repo) = (&bench.forges[0].double, bench.forges[0].repo.clone());
+    let (double, repo) = (&fixture.forges[0].double, fixture.forges[0].repo.clone());
     let head = double.change(|state| state.repo(&repo).map(|repo| repo.pulls[&1].commit.clone()));
     let head = head.expect("a pull request");
     let of_head = take(planner, "status", &status(&head, "unit", 13)).await;
@@ -128,8 +128,8 @@ async fn a_job_that_fails_after_the_fix_of_its_build_was_accepted_asks_for_nothi
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn commits_that_are_pushed_again_ask_for_their_review_again(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     put(planner, "carol", &[]).await;
     let pushed = |minute: u32, commit: &str| {
         let mut body = pull("synchronize", minute, &["carol"]);

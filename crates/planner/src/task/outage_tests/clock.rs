@@ -4,7 +4,7 @@ use super::super::admit;
 use super::super::ensure_started;
 use super::super::follow::{failed_context, infrastructure_task};
 use super::super::upkeep::{Asking, round};
-use super::{Bench, quick};
+use super::{Fixture, quick};
 use sqlx::PgPool;
 use std::time::{Duration, Instant};
 use surety_common::domain::toolchain::{Agent, Language};
@@ -13,8 +13,8 @@ use surety_e2e::forge::Failure;
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_reminder_is_counted_once_the_own_part_does_not_hold_any_more(pool: PgPool) {
-    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
-    let (planner, one) = (&bench.planner, &bench.forges[0]);
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let (planner, one) = (&fixture.planner, &fixture.forges[0]);
     let events = one.event("pull_request_rejected", "reviewed", 1);
     let admitted = admit(planner, "1", &events).await.expect("admitted");
     let run_id = admitted.tasks[0].run_id.expect("a task");
@@ -57,8 +57,8 @@ async fn a_reminder_is_counted_once_the_own_part_does_not_hold_any_more(pool: Pg
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_task_of_the_infrastructure_which_needs_no_report_is_not_reminded_of_one(pool: PgPool) {
-    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
-    let (planner, one) = (&bench.planner, &bench.forges[0]);
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let (planner, one) = (&fixture.planner, &fixture.forges[0]);
     let events = one.event("pull_request_rejected", "reviewed", 1);
     let admitted = admit(planner, "1", &events).await.expect("admitted");
     let run_id = admitted.tasks[0].run_id.expect("a task");

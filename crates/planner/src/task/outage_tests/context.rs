@@ -2,7 +2,7 @@
 
 use super::super::admit;
 use super::super::admit::AdmittedState;
-use super::{Bench, LOGIN, OneForge, count_tasks, event_of, quick};
+use super::{Fixture, LOGIN, OneForge, count_tasks, event_of, quick};
 use crate::planner::Planner;
 use chrono::{TimeDelta, Utc};
 use futures::future::join_all;
@@ -40,14 +40,14 @@ async fn an_event_becomes_its_task_once_however_the_forge_fails(pool: PgPool) {
         Failure::Shape,
         Failure::Large(9 << 20),
     ];
-    let bench = Bench::start(&pool, &failures, quick()).await;
+    let fixture = Fixture::start(&pool, &failures, quick()).await;
     let began = Instant::now();
-    let asked = bench.forges.iter().map(|one| async {
+    let asked = fixture.forges.iter().map(|one| async {
         one.fails("changed_files", 100);
-        let first = files(&bench.planner, one, 1).await;
+        let first = files(&fixture.planner, one, 1).await;
         assert_eq!(first, (AdmittedState::Created, Value::Null), "{:?}", one.failure);
         // The delivery is processed again, as after a crash.
-        let again = files(&bench.planner, one, 1).await;
+        let again = files(&fixture.planner, one, 1).await;
         assert_eq!(again, (AdmittedState::Existed, Value::Null), "{:?}", one.failure);
         one.double.heal();
     });
@@ -55,7 +55,7 @@ async fn an_event_becomes_its_task_once_however_the_forge_fails(pool: PgPool) {
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     assert_eq!(count_tasks(&pool).await, i64::try_from(failures.len()).expect("a count"));
     // The forge works again.
-    let (state, found) = files(&bench.planner, &bench.forges[0], 2).await;
+    let (state, found) = files(&fixture.planner, &fixture.forges[0], 2).await;
     assert_eq!((state, found), (AdmittedState::Created, json!(["src/list.rs"])));
 }
 
@@ -77,13 +77,13 @@ fn failed_status(repo: &str, commit: &str) -> Vec<ToolchainEvent> {
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_failed_status_is_of_the_open_pull_request_whose_newest_commit_it_is_about(pool: PgPool) {
-    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
-    let one = &bench.forges[0];
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let one = &fixture.forges[0];
     let pull = one.double.change(|state| state.repo(&one.repo).map(|repo| repo.pulls[&1].clone()));
     let head = pull.expect("a pull request").commit;
     let task = async |commit: &str| {
         let events = failed_status(&one.repo, commit);
-        let admitted = admit(&bench.planner, commit, &events).await.expect("it is admitted");
+        let admitted = admit(&fixture.planner, commit, &events).await.expect("it is admitted");
         let run_id = admitted.tasks[0].run_id.expect("a task");
         let task = store::find_task(&pool, run_id).await.expect("a row").expect("a task");
         let context = &task.payload.context;
@@ -123,8 +123,8 @@ fn failed_workflow(repo: &str, commit: &str, number: u64) -> Vec<ToolchainEvent>
 async fn a_failed_workflow_is_of_the_author_of_its_pull_request_and_names_the_failed_checks(
     pool: PgPool,
 ) {
-    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
-    let one = &bench.forges[0];
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let one = &fixture.forges[0];
     let pull = one.double.change(|state| state.repo(&one.repo).map(|repo| repo.pulls[&1].clone()));
     let head = pull.expect("a pull request").commit;
     one.double.change(|state| {
@@ -134,7 +134,7 @@ async fn a_failed_workflow_is_of_the_author_of_its_pull_request_and_names_the_fa
     });
     let task = async |origin: &str, number| {
         let events = failed_workflow(&one.repo, &head, number);
-        let admitted = admit(&bench.planner, origin, &events).await.expect("it is admitted");
+        let admitted = admit(&fixture.planner, origin, &events).await.expect("it is admitted");
         let run_id = admitted.tasks[0].run_id.expect("a task");
         store::find_task(&pool, run_id).await.expect("a row").expect("a task")
     };
@@ -150,12 +150,12 @@ async fn a_failed_workflow_is_of_the_author_of_its_pull_request_and_names_the_fa
 async fn a_build_of_another_pull_request_than_the_forge_finds_stays_with_the_account_that_pushed(
     pool: PgPool,
 ) {
-    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
-    let one = &bench.forges[0];
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let one = &fixture.forges[0];
     let pull = one.double.change(|state| state.repo(&one.repo).map(|repo| repo.pulls[&1].clone()));
     let head = pull.expect("a pull request").commit;
     let events = failed_workflow(&one.repo, &head, 9);
-    let admitted = admit(&bench.planner, "other", &events).await.expect("it is admitted");
+    let admitted = admit(&fixture.planner, "other", &events).await.expect("it is admitted");
     let run_id = admitted.tasks[0].run_id.expect("a task");
     let task = store::find_task(&pool, run_id).await.expect("a row").expect("a task");
     assert_eq!((task.subject.number, task.addressee.as_str()), (Some(9), "account lead"));
@@ -184,8 +184,8 @@ fn lines_reviewed(repo: &str, by: &str, at: &str) -> Vec<ToolchainEvent> {
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_review_of_gitea_without_a_text_is_a_task_with_its_comments_on_lines(pool: PgPool) {
-    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
-    let one = &bench.forges[0];
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let one = &fixture.forges[0];
     one.double.change(|state| {
         let review = (1, "COMMENT", "");
         state.review_lines(&one.repo, "lead", review, &[("src/old.rs", 9, "An older one.")]);
@@ -198,7 +198,7 @@ async fn a_review_of_gitea_without_a_text_is_a_task_with_its_comments_on_lines(p
     });
     let task = async |by: &str, at: String| {
         let events = lines_reviewed(&one.repo, by, &at);
-        let admitted = admit(&bench.planner, &at, &events).await.expect("it is admitted");
+        let admitted = admit(&fixture.planner, &at, &events).await.expect("it is admitted");
         let run_id = admitted.tasks[0].run_id.expect("a task");
         store::find_task(&pool, run_id).await.expect("a row").expect("a task")
     };
@@ -226,8 +226,8 @@ async fn a_review_of_gitea_without_a_text_is_a_task_with_its_comments_on_lines(p
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn an_event_of_an_unknown_repository_becomes_a_task_and_asks_no_forge(pool: PgPool) {
-    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let planner = &*fixture.planner;
     let mut tasks = Vec::new();
     for (event, action) in [("pull_request", "opened"), ("pull_request_rejected", "reviewed")] {
         let events = event_of("elsewhere/app", (event, action), 1);
@@ -244,5 +244,5 @@ async fn an_event_of_an_unknown_repository_becomes_a_task_and_asks_no_forge(pool
     );
     assert_eq!(task(*changes).await.assignee, "dev");
     let reaches = planner.escalations.reaches("gitea", "elsewhere/app");
-    assert!(!reaches && bench.forges[0].double.calls().is_empty());
+    assert!(!reaches && fixture.forges[0].double.calls().is_empty());
 }

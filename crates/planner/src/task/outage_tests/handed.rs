@@ -4,7 +4,7 @@ use super::super::admit;
 use super::super::follow::{failed_context, infrastructure_task};
 use super::super::template::OPTIONAL_WORDS;
 use super::posting::ends_late;
-use super::{Bench, quick};
+use super::{Fixture, quick};
 use crate::mail;
 use crate::planner::Planner;
 use chrono::SecondsFormat;
@@ -51,8 +51,8 @@ fn fixed(instructions: &str, failed: Uuid, own: Uuid) -> String {
 async fn the_coordinator_and_the_infrastructure_are_handed_what_was_read_and_approved(
     pool: PgPool,
 ) {
-    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
-    let (planner, one) = (&*bench.planner, &bench.forges[0]);
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let (planner, one) = (&*fixture.planner, &fixture.forges[0]);
     for (minute, language) in (1..).zip(Language::ALL.iter().copied()) {
         speaks(planner, language).await;
         let events = one.event("pull_request_rejected", "reviewed", minute);
@@ -85,8 +85,8 @@ async fn the_coordinator_and_the_infrastructure_are_handed_what_was_read_and_app
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn the_receiver_of_a_message_is_handed_what_was_read_and_approved(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     let languages = Language::ALL.iter();
     let kinds = languages.flat_map(|it| [(*it, MailKind::Inform), (*it, MailKind::Request)]);
     for (language, kind) in kinds {

@@ -2,7 +2,7 @@
 
 use super::super::AdmittedState::Created;
 use super::requests::{pull, states, take, task};
-use super::{Bench, quick};
+use super::{Fixture, quick};
 use crate::planner::Planner;
 use chrono::TimeDelta;
 use sqlx::PgPool;
@@ -38,8 +38,8 @@ async fn replacement(planner: &Planner, waited: &StoredTask) -> (StoredTask, Str
 async fn a_task_that_waited_is_handed_in_the_language_and_with_the_clock_of_its_agent(
     pool: PgPool,
 ) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     store::delete_agent(&pool, "ops").await.expect("no coordinator");
     let asked = take(planner, "pull_request", &pull("review_requested", 1, &["carol"])).await;
     assert_eq!(states(&asked), [Created]);
@@ -69,8 +69,8 @@ async fn a_task_that_waited_is_handed_in_the_language_and_with_the_clock_of_its_
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_coordinator_that_is_found_late_is_told_whom_to_register(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     store::delete_agent(&pool, "ops").await.expect("no coordinator");
     let asked = take(planner, "pull_request", &pull("review_requested", 1, &["carol"])).await;
     let waits = task(planner, asked[0].run_id).await;

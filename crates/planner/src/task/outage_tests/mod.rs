@@ -38,7 +38,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 const LOGIN: &str = "alice";
 
 /// A planner with a forge for each failure, whose repositories are `team/m0`, `team/m1` and so on.
-pub(crate) struct Bench {
+pub(crate) struct Fixture {
     pub(crate) planner: Arc<Planner>,
     pub(crate) forges: Vec<OneForge>,
     _running: DropGuard,
@@ -62,7 +62,7 @@ fn quick() -> Times {
     }
 }
 
-impl Bench {
+impl Fixture {
     pub(crate) async fn start(pool: &PgPool, failures: &[Failure], times: Times) -> Self {
         let mut forges = Vec::new();
         for (place, failure) in failures.iter().enumerate() {

@@ -2,14 +2,14 @@
 
 use super::super::AdmittedState::{Created, Existed, Superseded};
 use super::requests::{end_all, pull, put, states, take, task};
-use super::{Bench, quick};
+use super::{Fixture, quick};
 use sqlx::PgPool;
 use surety_common::domain::toolchain::Role;
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_reviewer_that_is_named_after_its_role_was_asked_has_one_task(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     put(planner, "rita", &[Role::Reviewer]).await;
     put(planner, "carol", &[]).await;
     let role = take(planner, "pull_request", &pull("opened", 1, &[])).await;
@@ -31,8 +31,8 @@ async fn a_reviewer_that_is_named_after_its_role_was_asked_has_one_task(pool: Pg
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_role_that_is_asked_after_a_reviewer_was_named_gets_no_second_task(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     for id in ["anna", "rita"] {
         put(planner, id, &[Role::Reviewer]).await;
     }
@@ -49,8 +49,8 @@ async fn a_role_that_is_asked_after_a_reviewer_was_named_gets_no_second_task(poo
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_named_account_without_an_agent_takes_no_review_from_the_role(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     put(planner, "rita", &[Role::Reviewer]).await;
     put(planner, "lead", &[Role::Coordinator]).await;
     // The role is reviewing when a person is asked as well.

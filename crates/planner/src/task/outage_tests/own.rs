@@ -1,7 +1,7 @@
 //! What the service itself wrote on a forge makes no task, although its account is configured nowhere.
 
 use super::super::reading;
-use super::{Bench, quick};
+use super::{Fixture, quick};
 use serde_json::json;
 use sqlx::PgPool;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn the_account_of_the_service_is_asked_of_the_forge(pool: PgPool) {
-    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
-    let one = &bench.forges[0];
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let one = &fixture.forges[0];
     let read = async |author: &str, text: &str| {
         let comment = json!({
             "action": "created",
@@ -26,7 +26,7 @@ async fn the_account_of_the_service_is_asked_of_the_forge(pool: PgPool) {
             "sender": {"login": author}
         })
         .to_string();
-        let rules = reading(&bench.planner, Forge::Gitea, comment.as_bytes()).await;
+        let rules = reading(&fixture.planner, Forge::Gitea, comment.as_bytes()).await;
         let delivery = Delivery { forge: Forge::Gitea, event: "issue_comment", body: &comment };
         delivery.read(&rules).expect("a delivery")
     };
@@ -46,12 +46,12 @@ async fn the_account_of_the_service_is_asked_of_the_forge(pool: PgPool) {
 async fn a_forge_that_hangs_keeps_no_other_from_naming_its_own_account(pool: PgPool) {
     let slow = Failure::Slow(Duration::from_secs(60));
     let times = Times { attempt: Duration::from_secs(120), ..quick() };
-    let bench = Bench::start(&pool, &[slow.clone(), slow], times).await;
-    bench.forges[1].fails("current_user", 1000);
+    let fixture = Fixture::start(&pool, &[slow.clone(), slow], times).await;
+    fixture.forges[1].fails("current_user", 1000);
     let marked = format!("No push was found. {}", marker(Uuid::now_v7()));
     for _ in 0..2 {
-        let rules = reading(&bench.planner, Forge::Gitea, marked.as_bytes()).await;
+        let rules = reading(&fixture.planner, Forge::Gitea, marked.as_bytes()).await;
         assert_eq!(rules.own, ["surety"], "the forge that answers");
     }
-    assert_eq!(bench.forges[0].arrived("current_user"), 1, "it is asked once");
+    assert_eq!(fixture.forges[0].arrived("current_user"), 1, "it is asked once");
 }

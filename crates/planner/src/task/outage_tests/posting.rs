@@ -3,7 +3,7 @@
 
 use super::super::escalate::escalate;
 use super::super::{admit, end};
-use super::{Bench, OneForge, count_tasks, quick, seconds_from_now};
+use super::{Fixture, OneForge, count_tasks, quick, seconds_from_now};
 use crate::planner::Planner;
 use chrono::{DateTime, Utc};
 use futures::future::join_all;
@@ -135,9 +135,9 @@ async fn a_comment_is_written_once_however_its_call_fails(pool: PgPool) {
         Failure::Page,
         Failure::Shape,
     ];
-    let bench = Bench::start(&pool, &failures, quick()).await;
-    let planner = &*bench.planner;
-    let attempts = bench.forges.iter().map(|one| async move {
+    let fixture = Fixture::start(&pool, &failures, quick()).await;
+    let planner = &*fixture.planner;
+    let attempts = fixture.forges.iter().map(|one| async move {
         let run_id = failed(planner, one).await;
         one.fails("add_comment", 1);
         escalate(planner, run_id).await.expect("an attempt");
@@ -164,9 +164,9 @@ async fn a_comment_is_written_once_however_its_call_fails(pool: PgPool) {
 #[sqlx::test(migrations = "../common/migrations")]
 async fn nothing_is_written_while_earlier_comments_cannot_be_looked_for(pool: PgPool) {
     let failures = [Failure::Status(503), Failure::Cut, Failure::Shape, Failure::Page];
-    let bench = Bench::start(&pool, &[failures.clone(), failures].concat(), quick()).await;
-    let planner = &*bench.planner;
-    let attempts = bench.forges.iter().enumerate().map(|(place, one)| async move {
+    let fixture = Fixture::start(&pool, &[failures.clone(), failures].concat(), quick()).await;
+    let planner = &*fixture.planner;
+    let attempts = fixture.forges.iter().enumerate().map(|(place, one)| async move {
         let route = if place < 4 { "current_user" } else { "comments" };
         let run_id = failed(planner, one).await;
         one.fails(route, 3);
@@ -190,9 +190,10 @@ async fn a_comment_that_the_forge_refuses_becomes_one_issue_and_one_task_of_the_
         (Failure::Status(409), "conflict"),
         (Failure::Status(422), "unprocessable"),
     ];
-    let bench = Bench::start(&pool, &failures.clone().map(|(failure, _)| failure), quick()).await;
-    let planner = &*bench.planner;
-    for (one, (_, code)) in bench.forges.iter().zip(&failures) {
+    let fixture =
+        Fixture::start(&pool, &failures.clone().map(|(failure, _)| failure), quick()).await;
+    let planner = &*fixture.planner;
+    for (one, (_, code)) in fixture.forges.iter().zip(&failures) {
         let run_id = failed(planner, one).await;
         one.fails("add_comment", 100);
         escalate(planner, run_id).await.expect("an attempt");
@@ -224,9 +225,10 @@ async fn a_comment_that_the_forge_refuses_becomes_one_issue_and_one_task_of_the_
 async fn a_refused_issue_and_a_comment_for_no_coordinator_are_told_to_the_infrastructure(
     pool: PgPool,
 ) {
-    let bench = Bench::start(&pool, &[Failure::Status(403), Failure::Status(403)], quick()).await;
-    let planner = &*bench.planner;
-    let [refused, alone] = bench.forges.as_slice() else { panic!("two forges") };
+    let fixture =
+        Fixture::start(&pool, &[Failure::Status(403), Failure::Status(403)], quick()).await;
+    let planner = &*fixture.planner;
+    let [refused, alone] = fixture.forges.as_slice() else { panic!("two forges") };
     let run_id = failed(planner, refused).await;
     refused.fails("add_comment", 100);
     escalate(planner, run_id).await.expect("an attempt");
@@ -255,9 +257,9 @@ async fn a_refused_issue_and_a_comment_for_no_coordinator_are_told_to_the_infras
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_forge_that_stays_down_is_told_to_the_infrastructure_once(pool: PgPool) {
     let failures = [Failure::Status(500), Failure::Limited(90)];
-    let bench = Bench::start(&pool, &failures, quick()).await;
-    let planner = &*bench.planner;
-    let [down, limited] = bench.forges.as_slice() else { panic!("two forges") };
+    let fixture = Fixture::start(&pool, &failures, quick()).await;
+    let planner = &*fixture.planner;
+    let [down, limited] = fixture.forges.as_slice() else { panic!("two forges") };
 
     // It has five attempts.
     let run_id = failed(planner, down).await;
@@ -318,12 +320,13 @@ async fn the_infrastructure_makes_no_task(planner: &Planner, infra: Uuid) {
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_chain_stops_at_its_bounds(pool: PgPool) {
-    let bench = Bench::start(&pool, &[Failure::Status(500), Failure::Status(500)], quick()).await;
-    let planner = &*bench.planner;
+    let fixture =
+        Fixture::start(&pool, &[Failure::Status(500), Failure::Status(500)], quick()).await;
+    let planner = &*fixture.planner;
     for (one, (depth, tasks), follows) in [
-        (&bench.forges[0], (3, 19), true),
-        (&bench.forges[0], (4, 1), false),
-        (&bench.forges[1], (1, 20), false),
+        (&fixture.forges[0], (3, 19), true),
+        (&fixture.forges[0], (4, 1), false),
+        (&fixture.forges[1], (1, 20), false),
     ] {
         let minute = u32::try_from(depth).expect("small") + 10;
         let events = one.event("pull_request_rejected", "reviewed", minute);

@@ -1,7 +1,7 @@
 //! Forges repeat requests, withdraw them, and name reviewers only until they review.
 
 use super::super::{AdmittedState, AdmittedTask, admit, withdraw};
-use super::{Bench, LOGIN, count_tasks, quick};
+use super::{Fixture, LOGIN, count_tasks, quick};
 use crate::planner::Planner;
 use serde_json::{Value, json};
 use sqlx::PgPool;
@@ -127,8 +127,8 @@ use AdmittedState::{Created, Existed, Superseded};
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_review_that_is_requested_again_is_a_task_again_and_a_redelivery_is_none(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     put(planner, "carol", &[]).await;
     let asked = |minute| pull("review_requested", minute, &["carol"]);
     let first = take(planner, "pull_request", &asked(1)).await;
@@ -160,8 +160,8 @@ async fn a_review_that_is_requested_again_is_a_task_again_and_a_redelivery_is_no
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn an_issue_is_a_task_again_for_the_account_that_it_was_taken_from(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     put(planner, "carol", &[]).await;
     let first = take(planner, "issues", &issue("assigned", 1, &["carol"])).await;
     assert_eq!(states(&first), [Created]);
@@ -190,8 +190,8 @@ async fn an_issue_is_a_task_again_for_the_account_that_it_was_taken_from(pool: P
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_request_that_the_forge_withdraws_ends_its_tasks_and_says_why(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     for id in ["carol", "dave"] {
         put(planner, id, &[]).await;
     }
@@ -225,8 +225,8 @@ async fn a_request_that_the_forge_withdraws_ends_its_tasks_and_says_why(pool: Pg
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn an_approval_leaves_the_changes_that_another_reviewer_asked_for(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     let review = async |by, minute, state| {
         take(planner, "pull_request_review", &reviewed(by, minute, state)).await.remove(0)
     };
@@ -254,8 +254,8 @@ async fn pushed(planner: &Planner, minute: u32, reviewers: &[&str]) -> Vec<Strin
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn new_commits_go_to_those_that_reviewed_before_and_else_to_the_role(pool: PgPool) {
-    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
-    let (planner, one) = (&*bench.planner, &bench.forges[0]);
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let (planner, one) = (&*fixture.planner, &fixture.forges[0]);
     for id in ["carol", "dave", "rita"] {
         put(planner, id, if id == "rita" { &[Role::Reviewer] } else { &[] }).await;
     }
@@ -283,8 +283,8 @@ async fn new_commits_go_to_those_that_reviewed_before_and_else_to_the_role(pool:
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn no_agent_is_given_the_review_of_its_own_pull_request(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     // `dev` has the author's account, and is the only reviewer.
     let author = [(Forge::Gitea, LOGIN.to_owned())];
     put_without_account(planner, "dev", (&[Role::Reviewer], &author)).await;

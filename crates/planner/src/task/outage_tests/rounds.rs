@@ -2,7 +2,7 @@
 
 use super::super::admit;
 use super::super::upkeep::{Asking, round};
-use super::{Bench, OneForge};
+use super::{Fixture, OneForge};
 use crate::planner::Planner;
 use sqlx::PgPool;
 use std::time::Duration;
@@ -22,8 +22,8 @@ async fn made(planner: &Planner, one: &OneForge, minute: u32) -> Uuid {
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_slow_forge_holds_no_other_task_back(pool: PgPool) {
     let slow = Failure::Slow(Duration::from_secs(120));
-    let bench = Bench::start(&pool, &[slow.clone(), slow], Times::default()).await;
-    let (planner, one, other) = (&bench.planner, &bench.forges[0], &bench.forges[1]);
+    let fixture = Fixture::start(&pool, &[slow.clone(), slow], Times::default()).await;
+    let (planner, one, other) = (&fixture.planner, &fixture.forges[0], &fixture.forges[1]);
     let reminded = made(planner, one, 1).await;
     one.fails("*", 1000);
     let due = "update task set remind_at = created_at where run_id = $1";

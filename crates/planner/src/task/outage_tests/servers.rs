@@ -2,7 +2,7 @@
 
 use super::super::AdmittedState::{Created, Existed};
 use super::requests::{REPO, at, put, states, take, task};
-use super::{Bench, quick};
+use super::{Fixture, quick};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 
@@ -26,8 +26,8 @@ fn issue(server: &str, action: &str, minute: u32) -> Value {
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn the_same_issue_of_two_servers_is_two_tasks(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     put(planner, "carol", &[]).await;
     let one = take(planner, "issues", &issue("git.example", "assigned", 1)).await;
     let other = take(planner, "issues", &issue("code.example:3000", "assigned", 1)).await;
@@ -47,8 +47,8 @@ async fn the_same_issue_of_two_servers_is_two_tasks(pool: PgPool) {
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_task_of_an_earlier_version_which_names_no_server_is_known(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     put(planner, "carol", &[]).await;
     let before = take(planner, "issues", &issue("", "assigned", 1)).await;
     assert_eq!(states(&before), [Created]);

@@ -3,7 +3,7 @@
 use super::super::template::{HandedTask, TemplateError, Templates};
 use super::super::upkeep::{Asking, round};
 use super::super::{TASK_TYPES, TaskType, ensure_started};
-use super::{Bench, quick};
+use super::{Fixture, quick};
 use crate::planner::Planner;
 use serde_json::Map;
 use sqlx::PgPool;
@@ -102,10 +102,10 @@ async fn find(planner: &Planner, run_id: Uuid) -> StoredTask {
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_third_task_type_ends_and_is_handed_again_as_what_it_is(pool: PgPool) {
-    let bench = Bench::start(&pool, &[Failure::Status(500)], quick()).await;
-    let planner = &bench.planner;
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let planner = &fixture.planner;
     assert!(TASK_TYPES.iter().all(|kind| is_task_namespace(kind.namespace())));
-    let run_id = make(planner, &bench.forges[0].repo).await;
+    let run_id = make(planner, &fixture.forges[0].repo).await;
     let end = Ending {
         stop_reason: StopReason::Aborted,
         user_message: "Nothing was done.".to_owned(),

@@ -1,7 +1,7 @@
 //! Deliveries that are admitted together: one that cannot be admitted holds back none of the others.
 
 use super::super::{AdmittedState, Arrived, admit_all};
-use super::{Bench, LOGIN, count_tasks, event_of, quick};
+use super::{Fixture, LOGIN, count_tasks, event_of, quick};
 use sqlx::PgPool;
 use surety_common::domain::toolchain::Assignee;
 use surety_common::store;
@@ -10,8 +10,8 @@ const REJECTED: (&str, &str) = ("pull_request_rejected", "reviewed");
 
 #[sqlx::test(migrations = "../common/migrations")]
 async fn a_delivery_that_cannot_be_stored_fails_alone(pool: PgPool) {
-    let bench = Bench::start(&pool, &[], quick()).await;
-    let planner = &*bench.planner;
+    let fixture = Fixture::start(&pool, &[], quick()).await;
+    let planner = &*fixture.planner;
     let mut unusable = event_of("team/b", REJECTED, 2);
     // No text of the database holds a zero byte.
     unusable[0].assignee = Assignee::Account(format!("{LOGIN}\0"));

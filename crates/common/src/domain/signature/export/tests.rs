@@ -14,7 +14,8 @@ use crate::domain::toolchain::EntryKind;
 use crate::domain::verdict::{Caution, CheckResult, Strength, Verdict};
 use chrono::{TimeDelta, Utc};
 use story::{
-    OTHER, RUN, Story, Told, at, entries, found, key, progress, signed, story, told, trusted,
+    OTHER, RUN, Story, StoryShape, at, entries, found, key, progress, signed, story, story_of,
+    trusted,
 };
 
 mod answers;
@@ -31,13 +32,13 @@ const SAMPLE: &[u8] = include_bytes!("../../timestamp/samples/p256.tsr");
 #[test]
 fn what_was_stored_as_it_was_signed_is_signed() {
     let file = story(RUN).file();
-    for (told, receipts) in Told::SIGNED.into_iter().zip([3, 4, 3, 4]) {
-        let report = check_export(&story::told(RUN, told).file(), Some(&trusted()));
-        assert_eq!(report.status, SignatureStatus::Signed, "{told:?}: {report:#?}");
+    for (shape, receipts) in StoryShape::SIGNED.into_iter().zip([3, 4, 3, 4]) {
+        let report = check_export(&story::story_of(RUN, shape).file(), Some(&trusted()));
+        assert_eq!(report.status, SignatureStatus::Signed, "{shape:?}: {report:#?}");
         let counts = (report.chain.receipt_count, report.signed_receipt_count);
-        assert_eq!(counts, (receipts, receipts), "{told:?}");
+        assert_eq!(counts, (receipts, receipts), "{shape:?}");
     }
-    let without = told(RUN, Told::UNSIGNED).file();
+    let without = story_of(RUN, StoryShape::UNSIGNED).file();
     let report = check_export(&without, Some(&trusted()));
     assert!(matches!(report.status, SignatureStatus::Unsigned(_)), "{report:#?}");
     let unchecked = check_export(&file, None);

@@ -6,8 +6,10 @@ use super::*;
 /// What holds: one plan, two, a task, two without checks, answers in both forms of a row, and the form of the file before.
 fn good() -> impl Iterator<Item = (&'static str, String)> {
     let names = ["one-plan", "replanned", "task", "untested"].into_iter();
-    let told = names.zip(Told::SIGNED).map(|(name, told)| (name, story::told(RUN, told).file()));
-    told.chain(answers::good())
+    let shape = names
+        .zip(StoryShape::SIGNED)
+        .map(|(name, shape)| (name, story::story_of(RUN, shape).file()));
+    shape.chain(answers::good())
 }
 
 /// No part of a file is without protection.
@@ -28,7 +30,7 @@ fn a_change_in_any_class_of_characters_of_any_line_is_named() {
 /// Without keys no change makes a file signed, and one of its form, of a receipt or of a link of the history is broken.
 #[test]
 fn a_change_of_an_unsigned_file_leaves_it_unsigned_or_broken() {
-    let file = told(RUN, Told::UNSIGNED).file();
+    let file = story_of(RUN, StoryShape::UNSIGNED).file();
     let receipt = file.find("{\"arguments_digest\"").or_else(|| file.find("\"seq\":1")).unwrap();
     let receipt = receipt..receipt + file[receipt..].find('\n').unwrap();
     let (mut broken, keys) = (0, trusted());
@@ -57,7 +59,7 @@ fn a_line_that_stands_twice_or_in_another_place_is_named() {
 
 #[test]
 fn an_anchor_stands_directly_behind_its_verdict() {
-    let mut story = told(RUN, Told::SIGNED[1]);
+    let mut story = story_of(RUN, StoryShape::SIGNED[1]);
     let proof = RangeProof { leaf_count: 1, first: 0, nodes: Vec::new() };
     story.verdicts[0].1.anchor = Some(VerdictAnchor { proof, token: SAMPLE.to_vec() });
     let file = story.file();
@@ -110,7 +112,7 @@ fn verifiers_that_others_wrote_agree_on_good_and_changed_files() {
     std::fs::create_dir(folder.path().join("files")).unwrap();
     let keys = folder.path().join("keys.json");
     std::fs::write(&keys, trusted().to_text()).unwrap();
-    let unsigned = told(RUN, Told::UNSIGNED).file();
+    let unsigned = story_of(RUN, StoryShape::UNSIGNED).file();
     write("bad-unsigned", unsigned.as_bytes());
     for (name, file) in untested::good() {
         write(&format!("good-{name}"), file.as_bytes());

@@ -198,14 +198,15 @@ fn each_way_to_rewrite_a_task_is_named() {
         ),
     ];
     for (what, change, words) in rows {
-        let mut story = told(RUN, Told { is_task: true, ..Told::default() });
+        let mut story = story_of(RUN, StoryShape { is_task: true, ..StoryShape::default() });
         change(&mut story);
         let found = story.found();
         assert!(found.contains(words), "{what}: {found}");
     }
     // A task beside a run that is none, and entries of such a run.
     let mut added = story(RUN);
-    added.found.task = told(RUN, Told { is_task: true, ..Told::default() }).found.task;
+    added.found.task =
+        story_of(RUN, StoryShape { is_task: true, ..StoryShape::default() }).found.task;
     assert!(added.found().contains("task: it was not signed with the run"), "{}", added.found());
 }
 
@@ -304,7 +305,7 @@ fn only_the_planner_signs_entries_beside_reports() {
         (EntryKind::System, Service::Executor, true),
         (EntryKind::Note, Service::Gate, true),
     ] {
-        let mut story = told(RUN, Told { is_task: true, ..Told::default() });
+        let mut story = story_of(RUN, StoryShape { is_task: true, ..StoryShape::default() });
         let entry = &mut story.entries[2];
         entry.line.kind = kind.as_str().to_owned();
         entry.signature = Some(EntrySignature::sign(&key(service), RUN, &entry.line, at(5)));
@@ -340,13 +341,13 @@ fn a_service_signs_only_what_it_may_write() {
 fn found_for(service: Service, source: EvidenceSource, name: &str, by: Option<&str>) -> String {
     let mut story = story(RUN);
     let mut commit = Commit { signature: None, ..story.commits[2].clone() };
-    let told = commit.receipts[0].as_mut().unwrap();
+    let shape = commit.receipts[0].as_mut().unwrap();
     let by = by.map(|by| Fact::Output { key: "by".to_owned(), value: by.to_owned() });
-    told.success = by.is_some();
-    told.facts = by.into_iter().collect();
-    (told.source, told.name) = (source, name.to_owned());
-    let prev = told.prev_digest.clone();
-    told.seal(prev);
+    shape.success = by.is_some();
+    shape.facts = by.into_iter().collect();
+    (shape.source, shape.name) = (source, name.to_owned());
+    let prev = shape.prev_digest.clone();
+    shape.seal(prev);
     story.commits[2] = signed(service, RUN, commit, SignedColumns::default());
     story.found()
 }
@@ -370,14 +371,14 @@ fn what_a_person_says_is_signed_by_the_planner_only() {
     let observing = |by: Option<&str>| {
         let mut story = story(RUN);
         let mut commit = Commit { signature: None, ..story.commits[2].clone() };
-        let told = commit.receipts[0].as_mut().unwrap();
-        (told.source, told.name) = (Approval, "confirm_call".to_owned());
+        let shape = commit.receipts[0].as_mut().unwrap();
+        (shape.source, shape.name) = (Approval, "confirm_call".to_owned());
         let by = by.map(|by| Fact::Output { key: "by".to_owned(), value: by.to_owned() });
-        told.success = by.is_some();
+        shape.success = by.is_some();
         let seen = Fact::FileObserved { path: "a".to_owned(), exists: true };
-        told.facts = by.into_iter().chain([seen]).collect();
-        let prev = told.prev_digest.clone();
-        told.seal(prev);
+        shape.facts = by.into_iter().chain([seen]).collect();
+        let prev = shape.prev_digest.clone();
+        shape.seal(prev);
         story.commits[2] = signed(Service::Planner, RUN, commit, SignedColumns::default());
         story.found()
     };

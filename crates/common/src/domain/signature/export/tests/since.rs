@@ -60,7 +60,7 @@ fn an_earlier_export_without_answers_is_compared_whole() {
     let found = missing_since(&rolled_back(), &earlier, None).unwrap().join("\n");
     assert!(found.contains("journal row 11") && found.contains("journal row 12"), "{found}");
     // Without signatures the row itself counts its answers in the form of today only.
-    let unsigned = told(RUN, Told::UNSIGNED).file();
+    let unsigned = story_of(RUN, StoryShape::UNSIGNED).file();
     let later = unsigned.replacen("\"at\":", "\"answers\":1,\"at\":", 2);
     let row = later.lines().find(|line| line.contains("\"answers\":1")).unwrap();
     assert!(row.starts_with("{\"commit\""), "{row}");

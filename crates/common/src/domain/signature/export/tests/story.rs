@@ -26,7 +26,7 @@ pub(super) fn trusted() -> TrustedKeys {
 
 /// What a run has beside one plan, three receipts and a signed verdict.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Told {
+pub(super) struct StoryShape {
     /// A refused verdict, a second plan revision and a receipt for it.
     pub(super) is_replanned: bool,
     /// A task with three entries.
@@ -37,7 +37,7 @@ pub(super) struct Told {
     pub(super) is_untested: bool,
 }
 
-impl Told {
+impl StoryShape {
     const ONE_PLAN: Self =
         Self { is_replanned: false, is_task: false, is_unsigned: false, is_untested: false };
     /// What is signed: one plan, two plans, a task, and two plans without checks.
@@ -207,15 +207,15 @@ fn plan(revision: u32) -> PlanColumns {
 }
 
 pub(super) fn story(run_id: &'static str) -> Story {
-    told(run_id, Told::default())
+    story_of(run_id, StoryShape::default())
 }
 
-pub(super) fn told(run_id: &'static str, told: Told) -> Story {
+pub(super) fn story_of(run_id: &'static str, shape: StoryShape) -> Story {
     let created = instant(at(0));
     let run = RunColumns::of([&created, "script", "", "goal", "{}", "ns", "{}", "", "alice", "/w"]);
     let texts = ["issue_assigned", "account dev", "dev", "gitea", &created, "{}"];
-    let task = told.is_task.then(|| TaskColumns::of(texts));
-    let entries = if told.is_task { entries(run_id) } else { Vec::new() };
+    let task = shape.is_task.then(|| TaskColumns::of(texts));
+    let entries = if shape.is_task { entries(run_id) } else { Vec::new() };
     let row = |sequence, entries, receipts: &[&EvidenceReceipt], ends| Commit {
         line: line(sequence, entries, ends),
         receipts: receipts.iter().map(|receipt| Ok((*receipt).clone())).collect(),
@@ -238,9 +238,9 @@ pub(super) fn told(run_id: &'static str, told: Told) -> Story {
     add(Service::Executor, row(8, 5, &[&one, &two], at_work), none());
     add(Service::Executor, row(10, 2, &[&three], at_work), none());
     let (mut records, mut sequence, mut last) = (Vec::new(), 12, three);
-    if told.is_replanned {
+    if shape.is_replanned {
         add(Service::Gate, row(12, 2, &[], (1, RunState::Recovering)), none());
-        records.push((3, 12, record((false, told.is_untested), 1, &last)));
+        records.push((3, 12, record((false, shape.is_untested), 1, &last)));
         let second = SignedColumns { plans: vec![plan(2)], ..none() };
         add(Service::Planner, row(14, 2, &[], at_work), second);
         let four = receipt(4, &last.digest);
@@ -256,7 +256,7 @@ pub(super) fn told(run_id: &'static str, told: Told) -> Story {
     records.push((
         commits.len() - 1,
         sequence,
-        VerdictRecord { history, ..record((true, told.is_untested), revision, &last) },
+        VerdictRecord { history, ..record((true, shape.is_untested), revision, &last) },
     ));
     let gate = key(Service::Gate);
     let verdicts = records.into_iter().map(|(behind, sequence, record)| {
@@ -272,7 +272,7 @@ pub(super) fn told(run_id: &'static str, told: Told) -> Story {
         history: None,
     };
     let mut story = Story { run_id, found, verdicts: verdicts.collect(), commits, entries, state };
-    if told.is_unsigned {
+    if shape.is_unsigned {
         for commit in &mut story.commits {
             commit.signature = None;
             commit.line.change = None;

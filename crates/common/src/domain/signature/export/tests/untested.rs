@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 /// Two statements for each verdict, as earlier versions signed them.
 fn of_earlier_version() -> Story {
-    let mut story = story::told(RUN, Told::SIGNED[3]);
+    let mut story = story::story_of(RUN, StoryShape::SIGNED[3]);
     for (_, verdict) in &mut story.verdicts {
         let summary = verdict.envelopes(RUN).unwrap().remove(0).payload;
         let test_result = test_result_beside(&summary);
@@ -61,7 +61,7 @@ fn failed_grant() -> Story {
 
 /// An entry of a kind that is not known, signed by the planner.
 fn unknown_entry() -> Story {
-    let mut story = told(RUN, Told::SIGNED[2]);
+    let mut story = story_of(RUN, StoryShape::SIGNED[2]);
     let entry = &mut story.entries[2];
     entry.line.kind = "decree".to_owned();
     entry.signature = Some(EntrySignature::sign(&key(Service::Planner), RUN, &entry.line, at(5)));
@@ -127,8 +127,8 @@ pub(super) fn bad() -> Vec<(String, String)> {
 
 #[test]
 fn a_verdict_where_nothing_was_tested_has_no_test_result() {
-    let untested = story::told(RUN, Told::SIGNED[3]);
-    let tested = story::told(RUN, Told::SIGNED[1]);
+    let untested = story::story_of(RUN, StoryShape::SIGNED[3]);
+    let tested = story::story_of(RUN, StoryShape::SIGNED[1]);
     for (story, count) in [(untested, 1), (tested, 2)] {
         for (_, verdict) in &story.verdicts {
             let envelopes = verdict.envelopes(RUN).unwrap();
