@@ -5,7 +5,8 @@
 # Exit code 1: it is none.
 set -eu
 common=$1 old=$2 new=$3 private=$4
-export GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0
+# Names are bytes, whatever the locale says.
+export LC_ALL=C GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_CONFIG_NOSYSTEM=1
 
 case ${#old} in 64) format=sha256 ;; *) format=sha1 ;; esac

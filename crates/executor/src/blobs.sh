@@ -5,7 +5,8 @@
 # Reads PRIVATE/wanted, one `COMMIT:PATH` a line, and writes what `git cat-file --batch` says to PRIVATE/found.
 set -eu
 common=$1 commit=$2 private=$3
-export GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0
+# Names are bytes, whatever the locale says.
+export LC_ALL=C GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_CONFIG_NOSYSTEM=1
 
 case ${#commit} in 64) format=sha256 ;; *) format=sha1 ;; esac

@@ -85,7 +85,7 @@ pub async fn serve(
     // Made before the sandbox hides it.
     let signing = keys::signing(Signer::Executor, setup.executor.executor_key_file.as_deref())?;
     let key_files = endpoints.iter().flat_map(surety_model::Endpoints::secret_files);
-    let sandbox = confine(&setup, key_files.map(Path::to_owned).collect()).await?;
+    let (sandbox, reserved) = confine(&setup, key_files.map(Path::to_owned).collect()).await?;
     let in_force = sandbox.machine().in_force().clone();
     sweep(&sandbox, git_host(&setup.executor).clones).await;
     warn_of_open_files(setup.executor.executor_slots);
@@ -103,7 +103,8 @@ pub async fn serve(
     }
     show_tools(&pool, &tools, &servers.names()).await;
     tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
-    let means = Means { tools, servers, sandbox, secrets, gate, signing, forges, task_tools };
+    let means =
+        Means { tools, servers, sandbox, reserved, secrets, gate, signing, forges, task_tools };
     let (news, known) = (participant::News::default(), worker::KnownRuns::default());
     let observers = (news.clone(), known.clone());
     let engine = engine(&setup, pool.clone(), means, (observers, &shutdown));

@@ -12,11 +12,12 @@ const FILES_OF_A_COMMAND: u64 = 5;
 /// The open files for connections, logs, and files that tools read.
 const FILES_BESIDE: u64 = 64;
 
-/// Probes the sandbox of this machine, and logs the level. Commands see none of the `key_files` of models.
+/// Probes the sandbox of this machine, and logs the level. Commands see none of the `key_files` of models. Answers the folders
+/// that no run may work in as well.
 pub(crate) async fn confine(
     setup: &Setup,
     key_files: Vec<PathBuf>,
-) -> Result<tool::Sandbox, ServeError> {
+) -> Result<(tool::Sandbox, Reserved), ServeError> {
     let config = setup.executor.sandbox.clone();
     let data_dir = setup.executor.executor_data_dir.clone();
     let mut hidden = key_files;
@@ -34,6 +35,7 @@ pub(crate) async fn confine(
     hidden.extend(setup.common.tls.client.tls_key_file.clone());
     let models = &setup.models.models;
     hidden.extend(models.model_profiles_file.clone());
+    let reserved = reserved(hidden.iter().cloned().chain([data_dir.clone()]));
     hidden.extend(setup.database_url.as_deref().and_then(socket_folder));
     let probing =
         tokio::task::spawn_blocking(move || tool::Sandbox::probe(&config, &data_dir, hidden));
@@ -52,7 +54,7 @@ pub(crate) async fn confine(
             "executor: commands run in a weaker sandbox than the strongest; see docs/sandbox.md"
         );
     }
-    Ok(sandbox)
+    Ok((sandbox, reserved))
 }
 
 /// What runs on git repositories are allowed here.
@@ -109,12 +111,13 @@ pub(crate) fn warn_of_open_files(slots: u32) {
     }
 }
 
-/// The folders that no run may work in: by their real paths, and as they are named.
-pub(crate) fn reserved(data_dir: &Path) -> Reserved {
+/// The folders that no run may work in: by their real paths, and as they are named. `data` are the folders and the files that
+/// the service keeps for itself: what a tool of this process reads, no sandbox hides.
+fn reserved(data: impl Iterator<Item = PathBuf>) -> Reserved {
     let both = |path: PathBuf| {
         let real = path.canonicalize().ok();
         std::path::absolute(path).into_iter().chain(real)
     };
     let homes = std::env::home_dir().into_iter().filter(|home| home.parent().is_some());
-    Reserved { homes: homes.flat_map(both).collect(), data: both(data_dir.to_owned()).collect() }
+    Reserved { homes: homes.flat_map(both).collect(), data: data.flat_map(both).collect() }
 }

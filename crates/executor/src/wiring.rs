@@ -1,6 +1,6 @@
 //! Makes the parts of an executor from its configuration, and connects them.
 
-use crate::machine::{git_host, reserved};
+use crate::machine::git_host;
 use crate::{ServeError, Setup, context, gate, model, participant, step, tool, worker};
 use sqlx::PgPool;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use surety_common::config::{
     ConfigError, ExecutorConfig, ModelDriverConfig, PROMPTS, Prompt, check_prompts,
 };
 use surety_common::domain::journal::Actor;
+use surety_common::domain::workspace::Reserved;
 use surety_common::store::{Committer, Listener, Observer, Signing, Topic, Waker, Wakeups};
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError};
@@ -72,6 +73,8 @@ pub(crate) struct Means {
     pub(crate) tools: Arc<tool::Registry>,
     pub(crate) servers: tool::McpHost,
     pub(crate) sandbox: tool::Sandbox,
+    /// The folders that no run may work in.
+    pub(crate) reserved: Reserved,
     pub(crate) secrets: tool::Secrets,
     pub(crate) gate: gate::Gate,
     pub(crate) signing: Signing,
@@ -86,7 +89,8 @@ pub(crate) fn engine(
     means: Means,
     (observers, shutdown): (Observers, &CancellationToken),
 ) -> Arc<step::Engine> {
-    let Means { tools, servers, sandbox, secrets, gate, signing, forges, task_tools } = means;
+    let Means { tools, servers, sandbox, reserved, secrets, gate, signing, forges, task_tools } =
+        means;
     let waker = Waker::start(pool.clone());
     let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
     let observer = observer(waker.clone(), wakeups.clone(), observers);
@@ -108,7 +112,7 @@ pub(crate) fn engine(
         secrets,
         workspaces: setup.executor.executor_data_dir.join("workspaces"),
         git: git_host(&setup.executor),
-        reserved: reserved(&setup.executor.executor_data_dir),
+        reserved,
         host_label: setup.common.host_label(),
         gate,
         drain: shutdown.clone(),

@@ -107,7 +107,10 @@ async fn a_run_that_must_not_wait_is_refused_while_its_workspace_is_in_use() -> 
 
 #[tokio::test]
 async fn folders_that_no_run_may_work_in_are_refused() -> Result<()> {
-    let deployment = Deployment::start().await?;
+    // A tool of the executor's own process reads what no sandbox hides from it.
+    let secrets = tempfile::tempdir()?;
+    let key = secrets.path().join("executor.pem").to_string_lossy().into_owned();
+    let deployment = Deployment::start_with(&[("SURETY_EXECUTOR_KEY_FILE", &key)]).await?;
     let links = tempfile::tempdir()?;
     let link = links.path().join("link");
     std::os::unix::fs::symlink("/", &link)?;
@@ -117,7 +120,7 @@ async fn folders_that_no_run_may_work_in_are_refused() -> Result<()> {
         assert!(Reason::from_text(&refused).is_some());
     }
     // Only an executor knows where its data is.
-    for path in [deployment.data_dir(), &deployment.data_dir().join("inner")] {
+    for path in [deployment.data_dir(), &deployment.data_dir().join("inner"), secrets.path()] {
         std::fs::create_dir_all(path)?;
         let run = deployment.create_run(request("touch x", path)).await?;
         let run = deployment.wait_for_end(&run.id).await?;

@@ -12,7 +12,7 @@ const ROOT_HOME: &str = "/root";
 pub struct Reserved {
     /// Home folders beside the usual ones.
     pub homes: Vec<PathBuf>,
-    /// Folders with the service's own data.
+    /// Folders and files with the service's own data.
     pub data: Vec<PathBuf>,
 }
 
@@ -26,11 +26,11 @@ pub enum Unfit {
     #[error("{} is or contains a home folder; name a project folder inside it", .0.display())]
     Home(PathBuf),
     /// It holds data of the service, or lies in it.
-    #[error("{} is, contains or lies in the service's data folder {}; name a folder elsewhere", .path.display(), .data.display())]
+    #[error("{} is, contains or lies in {}, which the service keeps for itself; name a folder elsewhere", .path.display(), .data.display())]
     Data {
         /// The folder.
         path: PathBuf,
-        /// The data folder.
+        /// The folder or the file.
         data: PathBuf,
     },
     /// It lies in no folder that the namespace allows.

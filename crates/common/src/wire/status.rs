@@ -5,6 +5,7 @@
 //! are added where they apply.
 
 use crate::domain::fault::{Fault, FaultClass, FaultCode, Reason};
+use crate::domain::problem::{Code as InputCode, Problem};
 use std::collections::HashMap;
 use std::time::Duration;
 use tonic::{Code, Status};
@@ -16,6 +17,9 @@ pub const ERROR_DOMAIN: &str = "surety";
 const FIELD_KEY: &str = "field";
 /// The metadata key of an `ErrorInfo` for the advice.
 const ADVICE_KEY: &str = "advice";
+
+/// What tonic's message of a request that it cannot decode begins with.
+const UNDECODABLE: &str = "failed to decode Protobuf message: ";
 
 /// The most bytes of a message, and of a field's path. Clients accept at least 8 KiB of trailers,
 /// and a message is in them up to three times, once percent-encoded in three bytes per byte.
@@ -99,9 +103,24 @@ pub fn with_error_info(status: Status) -> Status {
     if status.code() == Code::Ok || status.get_error_details().error_info().is_some() {
         return status;
     }
-    let mut complete = to_status(&from_status(&status));
+    let fault = undecodable(&status).unwrap_or_else(|| from_status(&status));
+    let mut complete = to_status(&fault);
     *complete.metadata_mut() = status.metadata().clone();
     complete
+}
+
+/// The fault of bytes that are no message, which tonic answers as a failure of the service.
+fn undecodable(status: &Status) -> Option<Fault> {
+    let why = status.message().strip_prefix(UNDECODABLE)?;
+    // prost names the message and the field: `GetRunRequest.run_id: invalid string value: ...`.
+    let place = why.split_once(": ").map(|(place, _)| place).filter(|place| !place.contains(' '));
+    let field = place.and_then(|place| place.split_once('.')).map_or("", |(_, field)| field);
+    let message = format!("the bytes of the request are no message of this call: {why}");
+    let problem = match field {
+        "" => Problem::new(InputCode::TypeMismatch, message),
+        field => Problem::at(InputCode::TypeMismatch, field, message),
+    };
+    (status.code() == Code::Internal).then(|| problem.into())
 }
 
 /// The answer of a service without a database to a call that stores state; `rpc` is its name.
@@ -158,7 +177,6 @@ const fn class_of(code: Code) -> FaultClass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::problem::{Code as InputCode, Problem};
 
     fn every_fault() -> impl Iterator<Item = Fault> {
         let service =

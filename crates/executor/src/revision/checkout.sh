@@ -7,7 +7,8 @@
 # Exit code 5: HEAD is a branch without a commit.
 set -eu
 git_dir=$1 common=$2 revision=$3 private=$4 tree=$5
-export GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0
+# Names are bytes, whatever the locale says.
+export LC_ALL=C GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_TERMINAL_PROMPT=0 GIT_OPTIONAL_LOCKS=0
 
 # A repository may name a work tree, which is not there in the sandbox.
 original() { git --git-dir="$git_dir" --work-tree=/ "$@"; }

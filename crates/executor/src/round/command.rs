@@ -17,7 +17,7 @@ use surety_common::domain::check::Owner;
 use surety_common::domain::check_inputs::{
     Notes, Role, StartInputs, facts_of_ignored, facts_of_overwritten, scripts_in,
 };
-use surety_common::domain::command::{Program, needs_shell, programs};
+use surety_common::domain::command::{Program, command_line, needs_shell, programs};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
 use surety_common::domain::verification::{Probe, ProjectTests};
 use uuid::Uuid;
@@ -245,39 +245,32 @@ pub(super) async fn start(
     owner: Owner,
 ) -> Result<ToolOutcome, ToolError> {
     let shell = may_use_shell(owner) && needs_shell(line);
-    match programs(line).filter(|_| !shell) {
-        Some(programs) => run_programs(context, line, programs).await,
-        None => {
-            let argv = ["sh", "-c", line].map(str::to_owned).to_vec();
-            run_argv(context, line, argv, Environment::clone(&context.environment)).await
-        }
-    }
+    let text = match programs(line).filter(|_| !shell) {
+        None => line.to_owned(),
+        Some(programs) => match <[Program; 1]>::try_from(programs) {
+            Ok([Program { argv, environment }]) => {
+                let added: BTreeMap<String, String> = environment.into_iter().collect();
+                let environment = context.environment.with(&added)?;
+                return run_argv(context, line, argv, environment).await;
+            }
+            // All parts of a line are one command: a later part finds what an earlier one made or left running.
+            Err(_) if may_use_shell(owner) => line.to_owned(),
+            Err(programs) => chain(&programs),
+        },
+    };
+    let argv = vec!["sh".to_owned(), "-c".to_owned(), text];
+    run_argv(context, line, argv, Environment::clone(&context.environment)).await
 }
 
-/// The programs of a line, one after another while each succeeds.
-async fn run_programs(
-    context: &ToolContext,
-    line: &str,
-    programs: Vec<Program>,
-) -> Result<ToolOutcome, ToolError> {
-    let mut output = Vec::new();
-    let mut last = None;
-    for Program { argv, environment } in programs {
-        let added: BTreeMap<String, String> = environment.into_iter().collect();
-        let environment = context.environment.with(&added)?;
-        let mut outcome = run_argv(context, line, argv, environment).await?;
-        output.append(&mut outcome.output);
-        let failed = !outcome.success;
-        last = Some(outcome);
-        if failed {
-            break;
-        }
-    }
-    let mut outcome = last.ok_or_else(|| {
-        ToolError::new(ErrorCode::ProgramNotFound, format!("{line:?} names no program"))
-    })?;
-    outcome.output = output;
-    Ok(outcome)
+/// A line in which a shell starts these programs one after another while each succeeds, and does nothing itself: each word is
+/// quoted, and `env` starts a program where the shell has a command of the same name.
+fn chain(programs: &[Program]) -> String {
+    let part = |program: &Program| {
+        let assigned = program.environment.iter().map(|(name, value)| format!("{name}={value}"));
+        let words = ["env".to_owned()].into_iter().chain(assigned);
+        command_line(&words.chain(program.argv.iter().cloned()).collect::<Vec<_>>())
+    };
+    programs.iter().map(part).collect::<Vec<_>>().join(" && ")
 }
 
 /// Runs a program of a line. The fact has the whole line.

@@ -6,6 +6,7 @@ use std::fs::{self, File, FileTimes, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Copies the workspace with these changes, and with what earlier commands wrote to ignored paths. Files that
 /// are not changed keep their times, so that what was built stays valid. What this account cannot read stands in the copy
@@ -24,6 +25,8 @@ pub(super) fn workspace(
         let mut copying = Copying { from, to, changes: &nothing, folders: &mut folders };
         copying.folder(Path::new(""))?;
     }
+    // One time for all, so that none of them looks made before another one that it is made of.
+    let mut at: Option<SystemTime> = None;
     for (path, file) in &changes.replace {
         let target = to.join(path);
         if let Some(above) = target.parent() {
@@ -34,6 +37,11 @@ pub(super) fn workspace(
             symlink(fs::read_link(file)?, &target)?;
         } else {
             fs::copy(file, &target)?;
+            let copied = File::open(&target)?;
+            match at {
+                Some(at) => copied.set_times(FileTimes::new().set_modified(at))?,
+                None => at = Some(copied.metadata()?.modified()?),
+            }
         }
         own_as(&target, from)?;
     }

@@ -275,16 +275,18 @@ async fn a_manifest_has_the_test_keys_of_the_start_and_the_other_keys_of_the_run
 async fn a_build_file_has_the_test_parts_of_the_start_where_these_have_a_place() {
     let pom = "<project><properties><java>17</java></properties></project>\n";
     let gradle = "test {\n    useJUnitPlatform()\n}\n";
-    // A line of a shell: one that only reads has manifests as the run left them.
-    let line = "sh -c 'grep -q skipTests pom.xml'";
+    // A line of a program: one that only reads has manifests as the run left them.
+    let line = "python3 -c 'import sys; sys.exit(\"skipTests\" not in open(\"pom.xml\").read())'";
+    let of_java = line.replace("skipTests", "21");
     let case = Case::new(&[("pom.xml", pom), ("build.gradle", gradle)]).begin(line);
     case.put("pom.xml", &pom.replace("</java>", "</java><skipTests>true</skipTests>"));
     assert_eq!(case.check(line).await.0, "check_inputs_changed: changed pom.xml (test keys)");
     case.put("pom.xml", &pom.replace("17", "21"));
-    assert_eq!(case.check("sh -c 'grep -q 21 pom.xml'").await, (String::new(), vec![]));
+    assert_eq!(case.check(&of_java).await, (String::new(), vec![]));
     // A statement outside of a block has no place of its own.
     case.put("build.gradle", &format!("{gradle}test.enabled = false\n"));
-    let (reason, _) = case.check("sh -c 'grep -q enabled build.gradle'").await;
+    let of_gradle = line.replace("skipTests", "enabled").replace("pom.xml", "build.gradle");
+    let (reason, _) = case.check(&of_gradle).await;
     assert_eq!(reason, "check_inputs_changed: changed build.gradle (test keys)");
 }
 
@@ -491,9 +493,8 @@ async fn a_check_without_a_sandbox_runs_in_a_copy_where_the_operator_lets_it() {
         asking.unconfined = true;
         let round = case.round(&[confined.clone(), asking.clone()]).await;
         if case.sandbox.keeps_views() {
-            let runs = runs_of(&round, &confined).await;
-            assert!(!runs[0].1.success, "{runs:?}");
-            assert!(!outside.exists());
+            runs_of(&round, &confined).await;
+            assert!(!outside.exists(), "it has a temporary folder of its own");
         }
         let runs = runs_of(&round, &asking).await;
         assert_eq!((runs[0].1.success, outside.exists()), (allowed, allowed), "{runs:?}");

@@ -19,19 +19,21 @@ pub fn missing_program(
 ) -> Option<String> {
     let programs = programs(line)?;
     let moves = programs.iter().any(|program| name_of(program) == "cd");
-    let is_missing = |program: &&Program| {
+    let is_missing = |(part, program): &(usize, &Program)| {
         let name = name_of(program);
         let path = Path::new(name);
         if is_shell_word(name) || BUILTINS.contains(&name) {
             false
         } else if name.contains('/') {
-            !(moves && path.is_relative() || is_there(path))
+            // What an earlier part of the line may make is not there yet.
+            *part == 0 && !(moves && path.is_relative() || is_there(path))
         } else {
             let has_own_path = program.environment.iter().any(|(name, _)| name == PATH);
             !has_own_path && !is_on_path(name, environment)
         }
     };
-    programs.iter().find(is_missing).map(|program| name_of(program).to_owned())
+    let found = programs.iter().enumerate().find(is_missing);
+    found.map(|(_, program)| name_of(program).to_owned())
 }
 
 /// The folders in which programs are looked for.
@@ -65,6 +67,8 @@ mod tests {
             ("./run", Some("./run")),
             ("./there", None),
             ("/no/such/program", Some("/no/such/program")),
+            ("cc -o /tmp/no-such-x x.c && /tmp/no-such-x", None),
+            ("make bin/m && ./bin/m", None),
             ("! no-such-program-x", None),
             ("cat a | no-such-program-x", None),
             ("A=1 no-such-program-x", Some("no-such-program-x")),

@@ -28,9 +28,8 @@ pub(crate) fn landlock_lacks() -> Result<Vec<Missing>, landlock::RulesetError> {
 
 /// Control groups below which this process may be able to make one.
 pub(crate) fn cgroups() -> Vec<Cgroup> {
-    let (Ok(own), Ok(mounts)) =
-        (fs::read_to_string("/proc/self/cgroup"), fs::read_to_string("/proc/self/mountinfo"))
-    else {
+    let read = |path| fs::read(path).map(|text| String::from_utf8_lossy(&text).into_owned());
+    let (Ok(own), Ok(mounts)) = (read("/proc/self/cgroup"), read("/proc/self/mountinfo")) else {
         return Vec::new();
     };
     own.lines().flat_map(|line| candidates(line, &mounts)).collect()

@@ -19,10 +19,13 @@ use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{chdir, geteuid, pivot_root};
 use plan::{Entry, Kind, plan};
-use std::fs;
+use std::ffi::OsString;
+use std::fs::{self, File, FileTimes};
 use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Where overlays in memory keep what is written.
 const MEMORY: &str = "/.memory";
@@ -202,15 +205,18 @@ impl Overlays<'_> {
             }
             .map_err(|error| setup("take out of the view", &path, &error))?;
         }
+        // A new time, so that no build answers for an older text. It is the same for all, so that none of them looks made before
+        // another one that it is made of.
+        let mut at = None;
         for (path, file) in replace {
             let path = workspace.join(path);
-            self.replace(&path, &host(file))
+            self.replace(&path, &host(file), &mut at)
                 .map_err(|error| setup("put into the view", &path, &error))?;
         }
         Ok(())
     }
 
-    fn replace(&self, path: &Path, file: &Path) -> io::Result<()> {
+    fn replace(&self, path: &Path, file: &Path, at: &mut Option<SystemTime>) -> io::Result<()> {
         let mut missing = Vec::new();
         let mut above = path.parent();
         while let Some(folder) = above.filter(|folder| !folder.exists()) {
@@ -230,8 +236,12 @@ impl Overlays<'_> {
         if found.is_symlink() {
             return symlink(fs::read_link(file)?, path);
         }
-        // A copy has a new time, so that no build answers for an older text.
         fs::copy(file, path)?;
+        let copied = File::open(path)?;
+        match at {
+            Some(at) => copied.set_times(FileTimes::new().set_modified(*at))?,
+            None => *at = Some(copied.metadata()?.modified()?),
+        }
         self.order.account.map_or(Ok(()), |account| account.own(path))
     }
 }
@@ -243,39 +253,48 @@ struct Upper {
 }
 
 fn overlay(lower: &[PathBuf], upper: &Upper, path: &Path) -> Result<(), Errno> {
-    let lower: Vec<_> = lower.iter().map(|folder| escaped(folder, true)).collect();
+    let lower: Vec<_> = lower.iter().map(|folder| escaped(folder, b",\\:")).collect();
     // Who is not root of the machine keeps the overlay's marks in attributes of the user.
     let marks = if geteuid().is_root() { "" } else { ",userxattr" };
-    let options = format!(
-        "lowerdir={},upperdir={},workdir={}{marks}",
-        lower.join(":"),
-        escaped(&upper.upper, false),
-        escaped(&upper.work, false)
-    );
-    mount(Some("overlay"), path, Some("overlay"), ALWAYS, Some(options.as_str()))
+    let (own, work) = (escaped(&upper.upper, b",\\"), escaped(&upper.work, b",\\"));
+    let options = [
+        b"lowerdir=".as_slice(),
+        &lower.join(b":".as_slice()),
+        b",upperdir=",
+        &own,
+        b",workdir=",
+        &work,
+        marks.as_bytes(),
+    ];
+    let options = options.concat();
+    mount(Some("overlay"), path, Some("overlay"), ALWAYS, Some(options.as_slice()))
 }
 
-/// Commas end an option, and colons a folder.
-fn escaped(path: &Path, colons: bool) -> String {
-    let text = path.to_string_lossy().replace('\\', "\\\\").replace(',', "\\,");
-    if colons { text.replace(':', "\\:") } else { text }
+/// A path with a backslash before each of these bytes: commas end an option, and colons a folder.
+fn escaped(path: &Path, special: &[u8]) -> Vec<u8> {
+    let bytes = path.as_os_str().as_bytes().iter();
+    let written =
+        bytes.flat_map(|byte| special.contains(byte).then_some(b'\\').into_iter().chain([*byte]));
+    written.collect()
 }
 
 /// Remounts every mount of the tree with what its entry allows.
 fn restrict(entries: &[Entry]) -> Result<(), NotStarted> {
-    let read = fs::read_to_string("/proc/self/mountinfo");
+    // Names are bytes, also those of mounts that have nothing to do with the command.
+    let read = fs::read("/proc/self/mountinfo");
     let mounts = read.map_err(|error| setup("read", Path::new("/proc/self/mountinfo"), &error))?;
-    for line in mounts.lines() {
-        let mut fields = line.split(' ').skip(4);
+    for line in mounts.split(|byte| *byte == b'\n') {
+        let mut fields = line.split(|byte| *byte == b' ').skip(4);
         let (Some(point), Some(options)) = (fields.next(), fields.next()) else { continue };
-        let point = PathBuf::from(unescaped(point));
+        let point = PathBuf::from(OsString::from_vec(unescaped(point)));
+        let (line, options) = (String::from_utf8_lossy(line), String::from_utf8_lossy(options));
         let above = entries.iter().filter(|entry| point.starts_with(&entry.path));
         let Some(entry) = above.max_by_key(|entry| entry.path.components().count()) else {
             continue;
         };
-        let mut flags = kept(options) | ALWAYS;
+        let mut flags = kept(&options) | ALWAYS;
         if matches!(entry.kind, Kind::ReadOnly)
-            || matches!(entry.kind, Kind::Cache) && !has_overlay(line)
+            || matches!(entry.kind, Kind::Cache) && !has_overlay(&line)
         {
             flags |= MsFlags::MS_RDONLY;
         }
@@ -306,10 +325,24 @@ fn kept(options: &str) -> MsFlags {
 }
 
 /// A path as `/proc/self/mountinfo` writes it: blanks and backslashes as three octal digits.
-fn unescaped(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut read = Vec::with_capacity(text.len());
+    let mut left = text;
+    while let Some((byte, rest)) = left.split_first() {
+        let code = |code: &[u8; 3]| match code {
+            b"040" => Some(b' '),
+            b"011" => Some(b'\t'),
+            b"012" => Some(b'\n'),
+            b"134" => Some(b'\\'),
+            _ => None,
+        };
+        let escaped = rest.split_first_chunk().filter(|_| *byte == b'\\');
+        (left, _) = match escaped.and_then(|(three, after)| Some((code(three)?, after))) {
+            Some((character, after)) => (after, read.push(character)),
+            None => (rest, read.push(*byte)),
+        };
+    }
+    read
 }
 
 fn ignore_existing(made: io::Result<()>) -> io::Result<()> {
@@ -326,11 +359,14 @@ fn unsupported(reason: &str) -> NotStarted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
 
     #[test]
     fn a_path_is_read_and_written_as_the_kernel_does() {
-        assert_eq!(unescaped(r"/a\040b\134c"), r"/a b\c");
-        assert_eq!(escaped(Path::new("/a:b,c\\d"), true), r"/a\:b\,c\\d");
+        assert_eq!(unescaped(br"/a\040b\134c\0"), br"/a b\c\0");
+        assert_eq!(unescaped(b"/a\xe9\\040"), b"/a\xe9 ");
+        assert_eq!(escaped(Path::new("/a:b,c\\d"), b",\\:"), br"/a\:b\,c\\d");
+        assert_eq!(escaped(Path::new(OsStr::from_bytes(b"/\xe9:")), b",\\"), b"/\xe9:");
         assert_eq!(host(Path::new("/usr/bin")), Path::new("/.host/usr/bin"));
     }
 }

@@ -109,6 +109,20 @@ async fn up_serves_the_command_line_over_tls_with_the_address_in_its_folder() ->
     let listed =
         command(&["runs"])?.env("SURETY_TLS_CA_FILE", ours.path("ca.pem")).output().await?;
     ensure!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    let plan = folder.path().join("plan.yaml");
+    std::fs::write(
+        &plan,
+        "title: t\nsteps: [{id: a, description: a, script: [{name: list_dir, arguments: {}}]}]\n",
+    )?;
+    for own in ["", "keys", "postgres", "executor"] {
+        let workspace = folder.path().join("data").join(own);
+        let mut run = command(&["run"])?;
+        run.arg(&plan).arg("--workspace").arg(&workspace);
+        let refused = run.env("SURETY_TLS_CA_FILE", ours.path("ca.pem")).output().await?;
+        let said = [refused.stdout, refused.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        ensure!(!refused.status.success() && said.contains("which the service keeps"), "{said}");
+    }
     kill(Pid::from_raw(i32::try_from(up.id().context("it runs")?)?), Signal::SIGTERM)?;
     ensure!(timeout(PATIENCE, up.wait()).await??.success());
     Ok(())

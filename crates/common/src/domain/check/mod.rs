@@ -18,6 +18,7 @@ mod reason;
 mod sandbox_param;
 mod strength;
 mod test_bounds;
+mod thin;
 mod tool_fact;
 mod workspace_change;
 mod write;
@@ -40,6 +41,7 @@ pub use overlay::{
 pub use read::{Author, ScannedChecks, read_checks, scan_checks, validate_check};
 pub use reason::Reason;
 pub use sandbox_param::SANDBOX as SANDBOX_PARAM;
-pub use strength::{is_thin, strength_of};
+pub use strength::strength_of;
 pub use test_bounds::{MAX_SKIPPED, MIN_TESTS};
+pub use thin::is_thin;
 pub use workspace_change::{changed_fact, changed_paths};

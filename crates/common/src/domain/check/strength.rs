@@ -1,33 +1,7 @@
 //! Which checks make a verdict independent of the author of the plan.
 
-use super::{AcceptCheck, CheckKind, Owner};
-use crate::domain::command::programs;
+use super::{AcceptCheck, CheckKind, Owner, is_thin};
 use crate::domain::verdict::Strength;
-
-/// Programs that succeed whatever the workspace holds.
-const ALWAYS_SUCCEED: &[&str] = &[":", "echo", "printf", "true"];
-/// Arguments with which a program runs no test.
-const RUN_NOTHING: &[&str] = &["--collect-only", "--help", "--no-run", "--version"];
-/// Arguments with which `make` only prints what it would do.
-const ONLY_PRINT: &[&str] = &["-n", "--dry-run", "--just-print", "--recon"];
-
-/// Whether a check cannot fail, whatever was done: it proves nothing about the work.
-pub fn is_thin(check: &AcceptCheck) -> bool {
-    if check.kind != CheckKind::CommandSuccess {
-        return false;
-    }
-    let programs = programs(&check.target).unwrap_or_default();
-    !programs.is_empty() && programs.iter().all(|program| cannot_fail(&program.argv))
-}
-
-fn cannot_fail(argv: &[String]) -> bool {
-    let Some((program, arguments)) = argv.split_first() else {
-        return false;
-    };
-    let name = program.rsplit('/').next().unwrap_or_default();
-    let has = |words: &[&str]| arguments.iter().any(|argument| words.contains(&argument.as_str()));
-    ALWAYS_SUCCEED.contains(&name) || has(RUN_NOTHING) || name.ends_with("make") && has(ONLY_PRINT)
-}
 
 /// Whose checks a verdict over these checks rests on.
 pub fn strength_of(checks: &[AcceptCheck]) -> Strength {
@@ -49,23 +23,6 @@ mod tests {
     fn read(checks: &str) -> Vec<AcceptCheck> {
         let value = json::parse(checks).unwrap().value;
         read_checks(&value, "verify", Author::Operator).unwrap().0
-    }
-
-    #[test]
-    fn a_check_that_cannot_fail_is_thin() {
-        for (target, thin) in [
-            ("true", true),
-            ("/bin/true && echo done", true),
-            ("cargo test --no-run", true),
-            ("make -n test", true),
-            ("pytest --collect-only", true),
-            ("true && make test", false),
-            ("make test", false),
-            ("grep -n x f", false),
-        ] {
-            let check = format!(r#"[{{"kind":"command_success","target":"{target}"}}]"#);
-            assert_eq!(is_thin(&read(&check)[0]), thin, "{target}");
-        }
     }
 
     #[test]

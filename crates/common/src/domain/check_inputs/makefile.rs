@@ -81,7 +81,12 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
     }
     let words: BTreeSet<&str> = start.split(|letter: char| !is_of_word(letter)).collect();
     let (before, after) = (items(start), items(now));
-    let known = Known { words, makes: Makes::of(&before), files };
+    let targets = before.iter().flat_map(|item| match item {
+        Item::Rule(targets, ..) => targets.as_slice(),
+        Item::Variable(..) | Item::Other(_) => &[],
+    });
+    let targets = targets.map(String::as_str).collect();
+    let known = Known { words, targets, makes: Makes::of(&before), files };
     let computes = computes_names(start);
     let is_new = |item: &Item, has_rule: bool| match item {
         Item::Variable(name, values) => {
@@ -98,7 +103,7 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
                 && !values.is_empty()
         }
         Item::Rule(targets, needs, _) if *targets == [".PHONY"] => {
-            needs.iter().all(|need| known.is_new_target(need))
+            needs.iter().all(|need| known.may_be_phony(need))
         }
         Item::Rule(targets, needs, recipe) => {
             let is_object = |target: &String| {
@@ -176,7 +181,7 @@ fn extends(before: &Item, now: &Item, known: &Known<'_>) -> bool {
         (Item::Rule(targets, needs, recipe), Item::Rule(others, other_needs, lines)) => {
             let is_phony = *targets == [".PHONY"];
             let may_be_added =
-                |word: &String| is_source(word) || is_phony && known.is_new_target(word);
+                |word: &String| is_source(word) || is_phony && known.may_be_phony(word);
             // The first one is `$<`.
             let has_first = needs.is_empty() || is_phony || needs.first() == other_needs.first();
             let is_line = |(line, now): (&String, &String)| {
@@ -217,6 +222,8 @@ fn compiles_more(line: &str, now: &str, files: &dyn StartFiles) -> bool {
 /// What the makefile of the start and the files beside it have.
 struct Known<'a> {
     words: BTreeSet<&'a str>,
+    /// The targets of its rules.
+    targets: BTreeSet<&'a str>,
     makes: Makes,
     files: &'a dyn StartFiles,
 }
@@ -231,6 +238,11 @@ impl Known<'_> {
             && !self.words.contains(name)
             && !self.makes.may_make(name)
             && !self.files.has_stem(name)
+    }
+
+    /// A target of which no file is made: to name it so makes no recipe run that did not run before, and keeps none from it.
+    fn may_be_phony(&self, name: &str) -> bool {
+        self.is_new_target(name) || self.targets.contains(name) && !self.files.has_stem(name)
     }
 }
 

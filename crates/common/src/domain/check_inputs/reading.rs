@@ -2,7 +2,9 @@
 
 use super::InputKind;
 use super::visits::join;
-use crate::domain::shell_line::{Folders, Segment, segments, substitutions, unwrapped};
+use crate::domain::shell_line::{
+    Folders, Given, Segment, base_name, given_to_shell, segments, substitutions, unwrapped,
+};
 
 /// Programs that read files and change nothing. Those that compare two files are not among them: one of the two is
 /// what the other one has to be.
@@ -102,6 +104,17 @@ pub(super) struct Reading {
     has_linter: bool,
 }
 
+/// Whether a text that the shell puts in is the same whatever the workspace holds: `$(printf '\r')`.
+fn is_constant(line: &str) -> bool {
+    let all = segments(line);
+    !all.is_empty()
+        && all.iter().all(|Segment { words, input, .. }| {
+            matches!(words.first().map(String::as_str), Some("printf" | "echo"))
+                && input.is_none()
+                && !words.iter().any(|word| word.contains(['$', '`', '*', '?']))
+        })
+}
+
 impl Reading {
     /// What a line reads; none where it may start anything else.
     pub(super) fn of(line: &str) -> Option<Self> {
@@ -122,7 +135,14 @@ impl Reading {
             let Segment { words, input, .. } = segment;
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let own = unwrapped(&words).iter().copied().chain(input.as_deref());
-            let own: Vec<String> = own.filter(|word| *word != "!").map(str::to_owned).collect();
+            let own: Vec<&str> = own.filter(|word| *word != "!").collect();
+            let given =
+                own.split_first().and_then(|(name, rest)| given_to_shell(base_name(name), rest));
+            if let Some(Given::Text(text)) = given {
+                found.take(folders.now(), Self::of(text)?);
+                continue;
+            }
+            let own: Vec<String> = own.into_iter().map(str::to_owned).collect();
             found.add(folders.now(), &own)?;
         }
         (!all.is_empty()).then_some(found)
@@ -196,20 +216,13 @@ impl Reading {
         if runs {
             return None;
         }
-        let nested: Vec<&str> = arguments.iter().flat_map(|word| substitutions(word)).collect();
+        let nested = arguments.iter().flat_map(|word| substitutions(word));
+        let nested: Vec<&str> = nested.filter(|line| !is_constant(line)).collect();
         // With two texts one of them is what the other one has to be.
         match (nested.as_slice(), name) {
             ([], _) => {}
             ([line], "test" | "[" | "[[") => {
-                let inner = Self::of(line)?;
-                self.has_git |= inner.has_git;
-                self.has_linter |= inner.has_linter;
-                let joined = inner.operands.iter().map(|path| match (folder, path.as_str()) {
-                    ("", path) => path.to_owned(),
-                    (folder, "") => folder.to_owned(),
-                    (folder, path) => format!("{folder}/{path}"),
-                });
-                self.operands.extend(joined);
+                self.take(folder, Self::of(line)?);
                 return Some(());
             }
             _ => return None,
@@ -226,6 +239,18 @@ impl Reading {
         }
         self.operands.extend(operands.iter().filter_map(|word| place(folder, word)));
         Some(())
+    }
+
+    /// With what a line inside this one reads, which starts in a folder.
+    fn take(&mut self, folder: &str, inner: Self) {
+        self.has_git |= inner.has_git;
+        self.has_linter |= inner.has_linter;
+        let joined = inner.operands.iter().map(|path| match (folder, path.as_str()) {
+            ("", path) => path.to_owned(),
+            (folder, "") => folder.to_owned(),
+            (folder, path) => format!("{folder}/{path}"),
+        });
+        self.operands.extend(joined);
     }
 
     /// Whether a path is data under test.
@@ -302,6 +327,9 @@ mod tests {
             ("awk 'length > 100 { exit 1 }' tests/*.py", "tests/a.py", true),
             ("find tests -name '*.pyc' | grep -q .", "tests/a.pyc", true),
             ("git ls-files tests | xargs grep -L x", "tests/a.py", true),
+            ("! grep -q \"$(printf '\\r')\" tests/d.txt", "tests/d.txt", true),
+            ("sh -c 'grep -q x tests/a.py'", "tests/a.py", true),
+            ("cd docs && bash -c 'grep -q x a.md'", "docs/a.md", true),
         ] {
             let reading = Reading::of(line);
             let seen = reading.is_some_and(|it| it.is_data(path, InputKind::Test));
@@ -329,6 +357,9 @@ mod tests {
             "awk 'NR == FNR { a[$0]; next } !($0 in a) { exit 1 }' tests/expected out",
             "awk '{ print | \"sh\" }' tests/a.sh",
             "grep -q \"$(cat tests/expected)\" out",
+            "grep -q \"$(printf \"$(cat tests/expected)\")\" out",
+            "sh -c 'cmp out tests/expected'",
+            "sh tests/a.sh",
             "find tests -name '*.sh' -exec sh {} ;",
             "ls tests/*.sh | xargs -n1 sh",
             "sed -i s/a/b/ tests/a.py",

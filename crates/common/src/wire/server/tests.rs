@@ -259,6 +259,28 @@ async fn a_message_over_the_limit_is_refused_by_its_reason() {
     assert_reason(&status, Code::ResourceExhausted, FaultCode::MessageTooLarge);
 }
 
+/// A message whose first field is bytes where the API has a text.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Raw {
+    #[prost(bytes = "vec", tag = "1")]
+    text: Vec<u8>,
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_message_are_refused_by_their_field() {
+    let port = Port::open(Settings::default()).await;
+    let mut client = tonic::client::Grpc::new(port.channel());
+    client.ready().await.unwrap();
+    let codec: tonic_prost::ProstCodec<Raw, v1::GetVerdictResponse> =
+        tonic_prost::ProstCodec::default();
+    let request = tonic::Request::new(Raw { text: vec![0xff, 0xfe] });
+    let path = "/surety.v1.AcceptGateService/GetVerdict".parse().unwrap();
+    let status = client.unary(request, path, codec).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    let fault = from_status(&status);
+    assert_eq!((fault.reason.as_str(), fault.field.as_deref()), ("type_mismatch", Some("run_id")));
+}
+
 #[tokio::test]
 async fn an_unknown_method_and_an_unknown_service_answer_with_a_reason() {
     let port = Port::open(Settings::default()).await;

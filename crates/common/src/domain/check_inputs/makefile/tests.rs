@@ -29,6 +29,7 @@ fn sources_and_new_targets_are_only_added() {
         (" # all of them", ""),
         ("\tsh test.sh\n", "\tsh test.sh\n\nlint:\n\tcc -Wall main.c\n"),
         (".PHONY: test\n", ".PHONY: test lint\n"),
+        (".PHONY: test\n", ".PHONY: all test\n"),
         ("\tsh test.sh\n", "\tsh test.sh\n.PHONY: lint\nlint: app\n\t./app lint\n"),
         ("CC ?= cc\n", "CC ?= cc\nEXTRA = util.o\n"),
         ("CC ?= cc\n", "CC ?= cc\nPYTHON ?= python3\n"),
