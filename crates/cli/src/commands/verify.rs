@@ -142,6 +142,9 @@ impl Verify {
                 let attached = scene.participant(self.command.clone(), !self.unconfined).await?;
                 participant.is_unconfined = !attached.is_confined;
                 let ran = self.carry_out(scene, &attached).await?;
+                if attached.is_confined {
+                    participant.is_unconfined |= scene.set_aside(&attached.absent).await?;
+                }
                 participant.absent = attached.absent;
                 Some(ran)
             }

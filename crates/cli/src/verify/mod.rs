@@ -19,6 +19,7 @@ mod plan;
 mod report;
 mod round;
 mod scene;
+mod set_aside;
 mod signed;
 mod still;
 mod still_run;

@@ -8,6 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use surety_common::clock;
 use surety_common::config::{ClientConfig, SandboxConfig};
 use surety_common::domain::check_inputs::{InputRules, StartInputs, assumptions_at_start};
 use surety_common::domain::manifest::{Content, Entry, Kind, Manifest};
@@ -27,8 +28,10 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::plan::VerifyPlan;
+use super::set_aside::set_aside;
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
+use crate::output::note;
 
 /// The folder below the data folder that keeps what goes away with each verification.
 const KEPT: &str = "verify";
@@ -90,6 +93,8 @@ pub struct Scene {
     pub cancel: CancellationToken,
     /// The ports of the services of this machine.
     service_ports: Vec<u16>,
+    /// The data folder; none where no place for one is known.
+    data: Option<PathBuf>,
     scratch: ScratchFolder,
 }
 
@@ -118,7 +123,8 @@ impl Scene {
         let workspace = Arc::new(workspace);
         let environment = Arc::new(Environment::of_process());
         let cancel = CancellationToken::new();
-        Ok(Self { workspace, folder, sandbox, environment, cancel, service_ports, scratch })
+        let data = data.map(|data| data.path().to_owned());
+        Ok(Self { workspace, folder, sandbox, environment, cancel, service_ports, data, scratch })
     }
 
     /// Reads a revision of the workspace's repository.
@@ -283,6 +289,38 @@ impl Scene {
         let (sandbox, workspace) = (self.sandbox.clone(), Arc::clone(&self.workspace));
         let describing = spawn_blocking(move || sandbox.participant(&workspace, &participant));
         describing.await.map_err(defect)
+    }
+}
+
+impl Scene {
+    /// Moves what a command added to toolchains, program folders and caches to the data folder, and says so. Answers whether
+    /// something stayed that a later verification would use.
+    ///
+    /// # Errors
+    /// The task failed.
+    pub async fn set_aside(&self, absent: &[PathBuf]) -> Result<bool, Failure> {
+        let (absent, data) = (absent.to_vec(), self.data.clone());
+        let name = clock::now().format("%Y%m%dT%H%M%S%.6f").to_string();
+        let moving = spawn_blocking(move || match data {
+            Some(data) => set_aside(&absent, &data, &name),
+            None => set_aside(&absent, &std::env::temp_dir().join("surety"), &name),
+        });
+        let found = moving.await.map_err(defect)?;
+        for (from, to) in &found.moved {
+            note(&format!(
+                "surety: the command added {}, which later checks would use; it is in {} now",
+                from.display(),
+                to.display()
+            ));
+        }
+        for (path, error) in &found.left {
+            note(&format!(
+                "surety: the command added {}, which later checks will use: it could not be moved away ({error}); look at it, and \
+                 remove it",
+                path.display()
+            ));
+        }
+        Ok(!found.left.is_empty())
     }
 }
 

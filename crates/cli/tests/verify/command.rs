@@ -88,10 +88,21 @@ fn the_command_changes_no_toolchain_that_a_check_meets() {
                   cat ~/.local/share/surety/token >> product.txt; echo evil > ~/.npmrc; echo x > ~/own";
     let path = format!("{}/.local/bin:{}", home.home.display(), std::env::var("PATH").unwrap());
     let mut surety = home.surety(&["--", "sh", "-c", script]);
-    Ended::of(&surety.env("PATH", path).output().unwrap()).is(0, "accepted");
+    let ended = Ended::of(&surety.env("PATH", &path).output().unwrap());
+    ended.is(0, "accepted");
+    let confined = is_confined(&home);
+    if confined {
+        // A later verification meets none of it either.
+        let again = home.surety(&["--", "true"]).env("PATH", &path).output().unwrap();
+        Ended::of(&again).is(0, "accepted");
+        assert!(!home.home.join(".local/bin").exists());
+        let aside = fs::read_dir(data.join("set-aside")).unwrap().next().unwrap().unwrap().path();
+        let moved = aside.join(home.home.strip_prefix("/").unwrap()).join(".local/bin/forged");
+        assert!(moved.exists(), "{}", moved.display());
+    }
     let read = |path: &str| fs::read_to_string(home.home.join(path)).unwrap();
     assert_eq!(read("own"), "x\n", "the home is the person's own");
-    if is_confined(&home) {
+    if confined {
         assert!(!read("project/product.txt").contains("secret-token"));
         assert_eq!(read(".npmrc"), "kept\n");
     }
