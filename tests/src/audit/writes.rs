@@ -3,10 +3,13 @@
 use super::calls::Calls;
 use anyhow::{Result, ensure};
 use std::path::Path;
+use std::sync::Arc;
+use surety_common::domain::manifest::IgnoreRules;
 use surety_common::domain::plan::PlanStep;
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
 use surety_common::domain::run::DriverKind;
 use surety_common::domain::scope::Writes;
+use surety_executor::snapshot::Snapshots;
 use surety_executor::tool::WriteScope;
 
 /// The write scope of a step: empty when all its tools only read, else its globs. A script names
@@ -26,15 +29,22 @@ pub(super) fn may_write(step: &PlanStep, driver: DriverKind, tools: &Calls) -> W
     }
 }
 
-/// Every file that the receipt of a success says was written lies where its step may write.
+/// Every file that the receipt of a success says was written lies where its step may write, or in a folder of what tools make,
+/// which is ignored and always writable.
 pub(super) fn stayed_inside(step: &PlanStep, receipt: &EvidenceReceipt) -> Result<()> {
     if !receipt.success {
         return Ok(());
     }
-    let scope = WriteScope::new(&step.write_scope)?;
+    let rules = IgnoreRules { defaults: true, ..IgnoreRules::default() };
+    let made = Snapshots::resume(&Arc::new(rules))?;
+    let scope = WriteScope::new(&step.write_scope)?.beside(Arc::new(made));
     for fact in &receipt.facts {
         if let Fact::FileWritten { path, .. } = fact {
-            ensure!(scope.allows(Path::new(path)), "{} wrote {path}, outside its scope", step.id);
+            ensure!(
+                scope.is_writable(Path::new(path)),
+                "{} wrote {path}, outside its scope",
+                step.id
+            );
         }
     }
     Ok(())

@@ -32,7 +32,7 @@ pub use reach::{Check, Reach};
 pub(crate) use rules::of_revision;
 pub use written::Written;
 
-use crate::tool::{ToolError, Workspace};
+use crate::tool::{Ignored, ToolError, Workspace};
 use rules::Judge;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
@@ -129,6 +129,12 @@ impl Snapshots {
         };
         let walked = walk.run(workers(previous))?;
         Ok(Manifest::new(place.place, Arc::clone(&self.judge.rules), walked.entries))
+    }
+}
+
+impl Ignored for Snapshots {
+    fn ignores(&self, path: &Path) -> bool {
+        self.ignores(path)
     }
 }
 

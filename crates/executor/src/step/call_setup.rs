@@ -4,9 +4,10 @@ use super::call_rights::CallRights;
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
-use super::snapshots::Watched;
+use super::snapshots::{self, Watched};
 use crate::blocking::blocking;
 use crate::fuse::timeout::{CallEnd, Timing};
+use crate::snapshot::Snapshots;
 use crate::tool::builtin::{forge_push, run_command, verify};
 use crate::tool::{
     Effect, ErrorCode, Probe, Tool, ToolContext, ToolError, ToolOutcome, WriteScope, timing,
@@ -44,6 +45,8 @@ pub(super) struct Done {
     pub(super) source: Option<EvidenceSource>,
     /// The worker whose words it is; empty for what the runner saw.
     pub(super) reporter: String,
+    /// What it wrote outside the scope of its step, in words, which fails the step whoever drives it; empty where nothing.
+    pub(super) violation: String,
 }
 
 impl Done {
@@ -61,7 +64,15 @@ impl Done {
         outcome: ToolOutcome,
     ) -> Self {
         let finished_at = run.engine.now();
-        Self { call, outcome, started_at, finished_at, source: None, reporter: String::new() }
+        Self {
+            call,
+            outcome,
+            started_at,
+            finished_at,
+            source: None,
+            reporter: String::new(),
+            violation: String::new(),
+        }
     }
 }
 
@@ -96,7 +107,6 @@ impl CallSetup {
                 format!("this executor has no tool named {name:?}"),
             ));
         };
-        let scope = run.plan.steps.get(index).map_or(&[][..], |step| &step.write_scope);
         // No call outlives its step.
         let left = run.time_left(index).await;
         let timing = timing(tool.as_ref(), &call.tool_call);
@@ -112,7 +122,7 @@ impl CallSetup {
         let until = Instant::now() + left;
         let context = ToolContext {
             folder: Arc::clone(&run.folder),
-            write_scope: Arc::new(WriteScope::new(scope)?),
+            write_scope: Arc::new(write_scope(run, index, tool.as_ref()).await?),
             environment: Arc::clone(&run.engine.environment),
             sandbox: Arc::clone(sandbox),
             view: None,
@@ -188,12 +198,12 @@ impl CallSetup {
             }
         });
         let outcome = calling.instrument(span.clone()).await;
-        let outcome = match watched {
+        let (outcome, violation) = match watched {
             Some(watched) => {
-                let outcome = Box::pin(watched.end(run, &self.context.write_scope, outcome)).await;
-                self.refuse_write_of_reader(outcome)
+                let ended = Box::pin(watched.end(run, &self.context.write_scope, outcome)).await;
+                (self.refuse_write_of_reader(ended.outcome), ended.violation)
             }
-            None => outcome,
+            None => (outcome, String::new()),
         };
         if let Some(code) = outcome.error_code {
             span.record("error.type", code.as_str());
@@ -201,7 +211,7 @@ impl CallSetup {
         let end = if outcome.timed_out { CallEnd::DeadlinePassed } else { CallEnd::Returned };
         run.timeouts().record(&self.timing, end);
         let reporter = self.tool.witness().unwrap_or_default().to_owned();
-        Done { reporter, ..Done::since(started_at, run, call, outcome) }
+        Done { reporter, violation, ..Done::since(started_at, run, call, outcome) }
     }
 
     /// A tool that is said to read only, and wrote, has failed whatever it answered.
@@ -229,6 +239,25 @@ impl CallSetup {
             || annotations.idempotent
             || declared_repeatable(&call.tool_call, &run.spec.policy.repeatable_commands)
     }
+}
+
+/// What a tool may write for a step. Ignored paths are judged by the start of the run; of a tool that does not report its writes
+/// they are left out when these are found.
+///
+/// # Errors
+/// `write_scope_invalid`, and those of [`snapshots::base`].
+async fn write_scope(
+    run: &LeasedRun,
+    index: usize,
+    tool: &dyn Tool,
+) -> Result<WriteScope, ToolError> {
+    let globs = run.plan.steps.get(index).map_or(&[][..], |step| &step.write_scope);
+    let scope = WriteScope::new(globs)?;
+    if globs.is_empty() || !tool.may_write() || !tool.reports_writes() {
+        return Ok(scope);
+    }
+    let base = snapshots::base(run).await?;
+    Ok(scope.beside(Arc::<Snapshots>::clone(&base.snapshots)))
 }
 
 /// Whether a command begins with all arguments of one that the submitter declared.

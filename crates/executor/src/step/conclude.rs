@@ -112,7 +112,8 @@ fn count_repeat(
     replies::count_repeat(draft, context, index, turn, &done.call.tool_call.name)
 }
 
-/// The next decision of a driver that replies at once, if it needs no further turn.
+/// What follows from a call: the end of a step that wrote where it may not, else the next decision of a driver that replies at
+/// once, if it needs no further turn.
 fn follow(
     draft: &mut Draft,
     driver: &dyn Driver,
@@ -122,6 +123,10 @@ fn follow(
 ) -> Result<Vec<usize>, Refusal> {
     let step = run.plan.steps.get(index).ok_or(Refusal::Meaningless)?;
     let progress = draft.execution().steps.get(index).ok_or(Refusal::Meaningless)?;
+    if !done.violation.is_empty() {
+        draft.fail_step(&run.graph, index, &done.violation)?;
+        return Ok(Vec::new());
+    }
     let failure = done.outcome.failure();
     let situation = Situation { step, progress, failure: failure.as_deref() };
     match driver.next(&situation) {

@@ -301,6 +301,14 @@ pub(super) async fn check_in_place(run: &LeasedRun) -> Result<(), ToolError> {
     .await
 }
 
+/// The end of a call whose writes were found out.
+pub(super) struct EndedWatch {
+    /// With what it wrote.
+    pub(super) outcome: ToolOutcome,
+    /// What of that lies outside what its step may write, in words; empty where nothing does.
+    pub(super) violation: String,
+}
+
 /// A call whose writes are found out by comparison.
 pub(super) struct Watched {
     index: usize,
@@ -328,33 +336,34 @@ impl Watched {
         Ok(Some(Self { index, before, began_at, running }))
     }
 
-    /// Adds to the outcome what the call wrote. A write outside the step's scope fails it.
+    /// Adds to the outcome what the call wrote. A write outside the step's scope fails it and its step.
     pub(super) async fn end(
         self,
         run: &LeasedRun,
         scope: &WriteScope,
         mut outcome: ToolOutcome,
-    ) -> ToolOutcome {
+    ) -> EndedWatch {
         let written = match self.after(run, &mut outcome).await {
             Ok(after) => {
                 let others = self.others(run).await;
                 Written::between(&self.before, &after, scope, &others)
             }
-            Err(error) => return unknown(outcome, error),
+            Err(error) => {
+                return EndedWatch { outcome: unknown(outcome, error), violation: String::new() };
+            }
         };
         outcome.facts.extend(written.facts.iter().cloned());
         if written.outside_count == 0 {
-            return outcome;
+            return EndedWatch { outcome, violation: String::new() };
         }
         let outside = written.outside_in_words();
+        let id = run.graph.id(self.index);
+        let said = format!("it wrote outside what step {id} may write: {outside}");
+        let code = ErrorCode::WriteScopeViolation;
         outcome.success = false;
-        outcome.error_code = Some(ErrorCode::WriteScopeViolation);
-        outcome.summary = format!(
-            "{}; it wrote outside what step {} may write: {outside}",
-            outcome.summary,
-            run.graph.id(self.index)
-        );
-        outcome
+        outcome.error_code = Some(code);
+        outcome.summary = format!("{}; {said}", outcome.summary);
+        EndedWatch { outcome, violation: format!("{}: {said}", code.as_str()) }
     }
 
     /// The workspace after the call. Where receipts decide, its commands state what it was before and

@@ -50,7 +50,7 @@ pub use run_forge::{FindForge, ForgeOfTask, NewReport, RunForge, StoreReport};
 pub(crate) use run_forge::{failed, unavailable};
 pub use run_tool::{ALWAYS_ALLOWED, RunTool};
 pub use sandbox::{Attached, Participant, Sandbox, SandboxError};
-pub use scope::WriteScope;
+pub use scope::{Ignored, WriteScope};
 pub use secrets::{RunSecrets, Secrets, SecretsError};
 pub(crate) use secrets::{redacted, secret_file};
 pub use toolbox::{Toolbox, ToolboxTimes};

@@ -2,13 +2,23 @@
 
 use crate::tool::error::{ErrorCode, ToolError};
 use globset::GlobSet;
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use surety_common::domain::scope::glob_set;
+
+/// What judges which paths of a workspace are ignored.
+pub trait Ignored: Debug + Send + Sync {
+    /// Whether a path, which need not be there, is ignored.
+    fn ignores(&self, path: &Path) -> bool;
+}
 
 /// The compiled globs of a step's write scope. Without any, the whole workspace is allowed.
 #[derive(Debug, Clone)]
 pub struct WriteScope {
     globs: Option<GlobSet>,
+    /// What is writable beside them; none where that is not asked.
+    ignored: Option<Arc<dyn Ignored>>,
     /// The leading folders of each glob in which nothing is left open.
     prefixes: Vec<PathBuf>,
 }
@@ -16,7 +26,7 @@ pub struct WriteScope {
 impl WriteScope {
     /// A scope that allows the whole workspace.
     pub const fn whole() -> Self {
-        Self { globs: None, prefixes: Vec::new() }
+        Self { globs: None, ignored: None, prefixes: Vec::new() }
     }
 
     /// Compiles a step's globs, as [`glob_set`] does.
@@ -30,12 +40,22 @@ impl WriteScope {
         let prefixes = globs.iter().map(|glob| literal_prefix(glob)).collect();
         let globs = glob_set(globs)
             .map_err(|error| ToolError::new(ErrorCode::WriteScopeInvalid, error.to_string()))?;
-        Ok(Self { globs: Some(globs), prefixes })
+        Ok(Self { globs: Some(globs), ignored: None, prefixes })
     }
 
-    /// Whether a path relative to the workspace's root may be written.
+    /// The same scope, beside which ignored paths are writable.
+    pub fn beside(self, ignored: Arc<dyn Ignored>) -> Self {
+        Self { ignored: Some(ignored), ..self }
+    }
+
+    /// Whether the globs match a path relative to the workspace's root.
     pub fn allows(&self, path: &Path) -> bool {
         self.globs.as_ref().is_none_or(|set| set.is_match(path))
+    }
+
+    /// Whether a tool may write a path relative to the workspace's root.
+    pub fn is_writable(&self, path: &Path) -> bool {
+        self.allows(path) || self.ignored.as_ref().is_some_and(|ignored| ignored.ignores(path))
     }
 
     /// What below a workspace's root no command of this step may write: everything that is there and

@@ -290,7 +290,7 @@ impl Workspace {
     }
 
     /// The real path of a write, checked against the scope: the given path and the real path must
-    /// both be allowed.
+    /// both be writable.
     ///
     /// # Errors
     /// `write_scope_violation`, `not_a_file`, `path_outside_workspace` through a link.
@@ -303,7 +303,7 @@ impl Workspace {
         if place.name == "." {
             return Err(not_a_file(path));
         }
-        if scope.allows(path.as_path()) && scope.allows(&place.real) {
+        if scope.is_writable(path.as_path()) && scope.is_writable(&place.real) {
             return Ok(place);
         }
         let message = format!("{} is outside the step's write scope", path.text());
