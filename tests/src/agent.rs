@@ -22,6 +22,8 @@ pub const AGENT: &str = "agent";
 pub const OTHER: &str = "other";
 /// A worker of every namespace.
 pub const WORKER: &str = "ci";
+/// The token of the agent's identity as an approver and an operator.
+pub const SECOND_ROLE: &str = "second-role";
 /// A driver of another namespace.
 pub const FOREIGN: &str = "foreign";
 
@@ -41,6 +43,7 @@ pub fn token_file() -> Result<NamedTempFile> {
     let all = "viewer,submitter,operator,approver,service";
     writeln!(file, "{} {PERSON} {all} *", secret(PERSON))?;
     writeln!(file, "{} {AGENT} driver *", secret(AGENT))?;
+    writeln!(file, "{} {AGENT} approver,operator *", secret(SECOND_ROLE))?;
     writeln!(file, "{} {OTHER} driver *", secret(OTHER))?;
     writeln!(file, "{} {WORKER} worker *", secret(WORKER))?;
     writeln!(file, "{} {FOREIGN} driver elsewhere", secret(FOREIGN))?;

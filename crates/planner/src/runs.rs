@@ -3,6 +3,7 @@
 mod budget;
 mod confirmation;
 mod grant;
+mod person;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ pub(crate) use watch::{Watch, Watched};
 
 use crate::call::Call;
 use crate::planner::Planner;
+use person::Person;
 use shown::{check_digest, check_shown};
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::wait_rows::WaitKind;
@@ -141,7 +143,7 @@ impl Planner {
     /// # Errors
     /// `run_not_found`, `wait_closed`, `type_mismatch` for an answer that is not among the choices,
     /// `answer_invalid` for one that does not fit the schema, `confirmation_mismatch` where another question was shown,
-    /// `database_unavailable`.
+    /// `permission_denied` for a driver of the run, `database_unavailable`.
     pub(crate) async fn answer(
         &self,
         run_id: Uuid,
@@ -149,9 +151,11 @@ impl Planner {
         call: &Call,
         (answer, question_digest): (String, &str),
     ) -> Result<v1::Run, Fault> {
+        let person = Person::of(self, run_id, call).await?;
         let by = Actor(call.by().into());
         let answer = Answer { wait_id, by, text: answer };
         let answered = self.change_once(run_id, call, |record, draft| {
+            person.check(record)?;
             give_answer(record, draft, (&answer, question_digest))
         });
         let run = answered.await?;

@@ -5,7 +5,7 @@ use super::base::Base;
 use super::calls;
 use super::case::Case;
 use super::place::Place;
-use crate::agent::{AGENT, Agent, OTHER, WORKER, Work, secret};
+use crate::agent::{AGENT, Agent, OTHER, SECOND_ROLE, WORKER, Work, secret};
 use crate::harness::Deployment;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -78,6 +78,9 @@ impl Driven<'_> {
             "as_other" => self.as_other(text).await,
             "agent_answers" => self.agent_answers(text).await,
             "agent_approves" => self.agent_approves(text).await,
+            "second_role_answers" => self.second_role_answers(text).await,
+            "second_role_approves" => self.second_role_approves(text).await,
+            "second_role_extends" => self.second_role_extends(value).await,
             "agent_plans" => self.agent_plans(value).await,
             "agent_cancels" => self.agent_cancels().await,
             _ => bail!("nothing reads as {action}"),
@@ -200,6 +203,45 @@ impl Driven<'_> {
             ..Default::default()
         };
         let answer = RunServiceClient::new(self.planner()?).resolve_confirmation(request).await;
+        self.note(answer)
+    }
+
+    /// The runs, to a caller that shows a token of the agent's identity with other roles.
+    fn second_role(&self) -> Result<RunServiceClient<ServiceChannel>> {
+        let token = Token::new(&secret(SECOND_ROLE))?;
+        Ok(RunServiceClient::new(channel(&self.deployment.planner.url(), Some(&token))?))
+    }
+
+    async fn second_role_answers(&mut self, text: &str) -> Result<()> {
+        let (wait_id, answer) = (self.wait_id().await?, text.to_owned());
+        let request = v1::AnswerQuestionRequest { wait_id, answer, ..Default::default() };
+        let answer = self.second_role()?.answer_question(request).await;
+        self.note(answer)
+    }
+
+    async fn second_role_approves(&mut self, comment: &str) -> Result<()> {
+        let run_id = self.run_id.to_owned();
+        self.wait_id().await?;
+        let list = v1::ListWaitsRequest { run_id, ..Default::default() };
+        let waits = self.deployment.runs()?.list_waits(list).await?.into_inner().waits;
+        let mut waits = waits.into_iter();
+        let wait = waits.find(|wait| !wait.call_digest.is_empty()).context("a confirmation")?;
+        let request = v1::ResolveConfirmationRequest {
+            wait_id: wait.id,
+            answer: v1::ConfirmationAnswer::Approve.into(),
+            call_digest: wait.call_digest,
+            comment: comment.to_owned(),
+            ..Default::default()
+        };
+        let answer = self.second_role()?.resolve_confirmation(request).await;
+        self.note(answer)
+    }
+
+    async fn second_role_extends(&mut self, tokens: &Value) -> Result<()> {
+        self.wait_id().await?;
+        let (run_id, add_tokens) = (self.run_id.to_owned(), tokens.as_u64().unwrap_or_default());
+        let request = v1::ExtendBudgetRequest { run_id, add_tokens, ..Default::default() };
+        let answer = self.second_role()?.extend_budget(request).await;
         self.note(answer)
     }
 

@@ -143,6 +143,7 @@ codes! {
         VerifyScopeInvalid = "verify_scope_invalid", "A verification command does not take this scope, or needs one.";
         RepositoryInvalid = "repository_invalid", "The address, the revision or the secret of a repository is no usable one.";
         CheckOwnerProtected = "check_owner_protected", "A patch may not remove or weaken a check owned by a user or an operator.";
+        StepRuleProtected = "step_rule_protected", "An agent's plan may not loosen the write scope, the tools or the evidence of a step of a user or an operator.";
 
         ForbiddenField = "forbidden_field", "A patch contains a field that patches must not contain.";
         PatchConflict = "patch_conflict", "A patch names a step in two of its lists.";

@@ -38,13 +38,38 @@ impl Writes {
 pub fn glob_set(globs: &[String]) -> Result<GlobSet, globset::Error> {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
-        let mut glob = glob.strip_prefix("./").unwrap_or(glob).to_owned();
-        if glob.ends_with('/') {
-            glob.push_str("**");
-        }
-        set.add(GlobBuilder::new(&glob).literal_separator(true).build()?);
+        set.add(GlobBuilder::new(&whole(glob)).literal_separator(true).build()?);
     }
     set.build()
+}
+
+/// Whether every path that a glob of `inner` matches is surely matched by one of `outer`: a glob is within itself, within a
+/// whole folder that it begins with, and, where it names one path, within any glob that matches it.
+pub fn is_within(inner: &[String], outer: &[String]) -> bool {
+    inner.iter().all(|glob| {
+        let glob = whole(glob);
+        outer.iter().map(|outer| whole(outer)).any(|outer| glob_is_within(&glob, &outer))
+    })
+}
+
+fn glob_is_within(inner: &str, outer: &str) -> bool {
+    let is_open = |glob: &str| glob.contains(['*', '?', '[', ']', '{', '}', '\\']);
+    if inner == outer || outer == "**" {
+        return true;
+    }
+    let folder =
+        outer.strip_suffix("**").filter(|folder| folder.ends_with('/') && !is_open(folder));
+    if folder.is_some_and(|folder| inner.starts_with(folder)) {
+        return true;
+    }
+    !is_open(inner) && glob_set(&[outer.to_owned()]).is_ok_and(|set| set.is_match(inner))
+}
+
+/// A glob as it is compiled.
+fn whole(glob: &str) -> String {
+    let glob = glob.strip_prefix("./").unwrap_or(glob);
+    let rest = if glob.ends_with('/') { "**" } else { "" };
+    format!("{glob}{rest}")
 }
 
 /// The most globs that braces may expand to; a glob with more overlaps every other.
@@ -280,6 +305,29 @@ mod tests {
         ] {
             assert_eq!(globs_overlap(one, other), expected, "{one} {other}");
             assert_eq!(globs_overlap(other, one), expected, "{other} {one}");
+        }
+    }
+
+    #[test]
+    fn a_scope_is_within_another_only_where_that_is_sure() {
+        for (inner, outer, expected) in [
+            (&["src/**"][..], &["src/**"][..], true),
+            (&["./src/"], &["src/**"], true),
+            (&["src/a.rs"], &["src/**"], true),
+            (&["src/*.rs", "docs/a.md"], &["docs/*.md", "src/"], true),
+            (&["any/*"], &["**"], true),
+            (&["src/{a,b}.rs"], &["src/**"], true),
+            (&["README.md"], &["*.{md,txt}"], true),
+            (&["srcs/a.rs"], &["src/**"], false),
+            (&["src/**", "evil.txt"], &["src/**"], false),
+            (&["**"], &["src/**"], false),
+            (&["{src/a,evil}"], &["src/**"], false),
+            (&["src/a/b.rs"], &["src/*"], false),
+            (&["*.md"], &["*.{md,txt}"], false),
+            (&["src/../evil"], &["src/*"], false),
+        ] {
+            let globs = |globs: &[&str]| globs.iter().map(ToString::to_string).collect::<Vec<_>>();
+            assert_eq!(is_within(&globs(inner), &globs(outer)), expected, "{inner:?} {outer:?}");
         }
     }
 

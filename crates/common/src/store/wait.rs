@@ -243,6 +243,20 @@ pub async fn find_lease(
     }))
 }
 
+/// Whether a participant with this identity has leased a decision or a plan of a run.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn holds_decision(
+    pool: &PgPool,
+    run_id: Uuid,
+    identity: &str,
+) -> Result<bool, StoreError> {
+    let found =
+        sqlx::query_scalar(include_str!("sql/holds_decision.sql")).bind(run_id).bind(identity);
+    within(async { Ok(found.fetch_one(pool).await?) }).await
+}
+
 /// Ends the lease of a participant at `now`, so that its wait is offered again. Returns false when the participant did not
 /// hold it any more.
 ///

@@ -55,7 +55,7 @@ pub(crate) async fn refuse(
     let run_id = record.spec.id;
     let actor = planner.actor_for(call.by());
     let mut draft = Draft::new(record.execution.clone(), actor, planner.now());
-    draft.answer_under(lease_epoch).map_err(refused)?;
+    draft.answer_under(lease_epoch, call.by()).map_err(refused)?;
     draft.settle_plan(usage, true);
     let message = refuse_in(&mut draft, record, call.by(), code, &fault).map_err(refused)?;
     let span = trace::plan_span("planner", &run_id.to_string(), &record.spec.trace_parent);

@@ -61,12 +61,13 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
         wait.planning.get_or_insert_default().checks = Value::Array(listed).to_compact();
     }
     let submitter = request.submitter.clone();
+    let counters = request.counters.clone();
     let (spec, plan, priority) = spec(request, id, trace_parent.to_string(), now);
     let reason = reason(spec.forked_from.as_deref(), without_plan);
     let stored = plan.as_ref().map(|plan| StoredPlan { reason, ..first_revision(plan, now) });
     let first_plan = plan.as_ref().zip(stored.as_ref());
     let mut execution = first_execution(&spec, now);
-    execution.priority = priority;
+    (execution.priority, execution.counters) = (priority, counters);
     let draft = Draft::new(execution, planner.actor_for(&submitter), now);
     let fork = spec.forked_from.as_deref();
     let mut draft = first_moves(draft, first_plan.ok_or(wait), fork).map_err(refused)?;
@@ -113,7 +114,7 @@ fn reason(fork: Option<&ForkedFrom>, without_plan: bool) -> String {
 /// The refusal of a request id that made a run from another request.
 fn conflict(request_id: &str, run_id: Uuid) -> Fault {
     let message = format!(
-        "request_id {request_id:?} created run {run_id} from different content; use a new request_id"
+        "request_id {request_id:?} created run {run_id} from other content or for another caller; use a new request_id"
     );
     Fault::new(FaultCode::RequestIdConflict, message).with_field("request_id")
 }

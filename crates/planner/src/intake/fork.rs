@@ -4,6 +4,7 @@
 //!   earlier run --plan, driver, labels, priority--> the same
 //!               --limits, policy-----------------> the same, under what the namespace asks by now
 //!               --checks-------------------------> the same with their owners, and those of the namespace
+//!               --drivers, steps of drivers----> the same
 //!               --todos, grants, added budgets---> none
 //! ```
 
@@ -12,7 +13,7 @@ use super::request::RunRequest;
 use crate::planner::Planner;
 use std::path::Path;
 use surety_common::domain::check::{AcceptCheck, Overlay, Owner, decode_overlay};
-use surety_common::domain::execution::{Graph, inherited_steps};
+use surety_common::domain::execution::{Counters, Graph, inherited_steps};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::fork::ForkedFrom;
 use surety_common::domain::limits::Limits;
@@ -127,6 +128,11 @@ fn request_of(
         driver: record.spec.driver,
         labels: record.spec.labels,
         priority: record.execution.priority,
+        counters: Counters {
+            drivers: record.execution.counters.drivers,
+            planned_steps: record.execution.counters.planned_steps,
+            ..Counters::default()
+        },
         forked_from: Some(Box::new(forked_from)),
         caller_trace: fork.caller_trace,
     })

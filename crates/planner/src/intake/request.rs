@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use surety_common::domain::check::AcceptCheck;
 use surety_common::domain::decision::{Usage, UsageSource};
+use surety_common::domain::execution::Counters;
 use surety_common::domain::fork::ForkedFrom;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::model::ModelReply;
@@ -44,6 +45,8 @@ pub struct RunRequest {
     pub labels: BTreeMap<String, String>,
     /// Runs with a higher number are claimed first.
     pub priority: i16,
+    /// What its counters begin with.
+    pub counters: Counters,
     /// The run that the new one is a fork of; none for any other.
     pub forked_from: Option<Box<ForkedFrom>>,
     /// The caller's W3C trace context, if the call is traced.
@@ -67,6 +70,6 @@ pub struct NewPlan {
     pub model: Option<ModelReply>,
     /// What making it cost; none where that is not known.
     pub usage: Option<(Usage, UsageSource)>,
-    /// Whether a person approves it before its first step.
-    pub is_asked: bool,
+    /// Whether a driver planned it.
+    pub of_driver: bool,
 }

@@ -82,17 +82,19 @@ pub(crate) async fn submit(
     let (old, graph) = (Graph::of(&before), Graph::of(&new.plan));
     let mut draft = Draft::new(record.execution.clone(), planner.actor_for(call.by()), now);
     if new.lease_epoch != 0 {
-        draft.answer_under(new.lease_epoch).map_err(refused)?;
+        draft.answer_under(new.lease_epoch, call.by()).map_err(refused)?;
     }
     draft.settle_plan(new.usage, new.lease_epoch != 0);
     draft.unblock(&old, "a plan was submitted").map_err(refused)?;
     draft.journal(Entry::Plan(stored_entry(&stored, new.model.as_ref())));
+    draft.attribute_steps((&before, &new.plan), new.of_driver);
     match new.expected_revision {
         0 => draft.start_plan(&graph, stored.revision),
         _ => draft.revise_plan(&old, &graph, stored.revision),
     }
     .map_err(refused)?;
-    if new.is_asked {
+    // What a person submits is approved by that.
+    if new.of_driver && record.spec.policy.approve_plan {
         let wait = approval(&record, (&new.plan, &stored), (call.by(), now));
         draft.ask_for_plan(&graph, wait).map_err(refused)?;
     }

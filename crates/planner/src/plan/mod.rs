@@ -10,14 +10,16 @@ mod clip;
 pub mod patch;
 mod read;
 mod replace;
+mod step_rules;
 mod validate;
 
 #[cfg(test)]
 mod tests;
 
 pub use clip::{Clipped, clip_plan, parse_plan_clipped};
-pub use read::{normalise_owned_plan, normalise_plan, parse_plan};
+pub use read::{is_whole_plan, normalise_owned_plan, normalise_plan, parse_plan};
 pub use replace::replace_plan;
+pub use step_rules::keep_step_rules;
 pub use validate::validate_plan;
 
 use surety_common::domain::plan::Plan;

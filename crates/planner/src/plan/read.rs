@@ -4,8 +4,8 @@ use super::validate::{validate_checks, validate_length, validate_rest, validate_
 use std::collections::HashSet;
 use surety_common::domain::check::{AcceptCheck, Author, Owner};
 use surety_common::domain::json::Value;
-use surety_common::domain::plan::{Draft, Plan, read_plan};
-use surety_common::domain::problem::{Problem, Warning};
+use surety_common::domain::plan::{Draft, Plan, TAG, read_plan};
+use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::reader::{self, PLAN_KEYS};
 
 /// Reads the first object of a text that is a valid plan.
@@ -25,6 +25,19 @@ pub fn parse_plan(
         accept(draft)
     })?;
     Ok((read.value, read.warnings))
+}
+
+/// Whether a text is meant as a whole plan, valid or not: it has an object that lists steps, or whose type is that of plans.
+pub fn is_whole_plan(text: &str) -> bool {
+    let found = reader::read(text, PLAN_KEYS, |members, _| {
+        let member = |key: &str| members.iter().find(|(name, _)| name.eq_ignore_ascii_case(key));
+        let tag = member("type").and_then(|(_, tag)| tag.as_str());
+        match tag == Some(TAG) || tag.is_none() && member("steps").is_some() {
+            true => Ok(()),
+            false => Err(Problem::new(Code::StepsEmpty, "is no plan")),
+        }
+    });
+    found.is_ok()
 }
 
 /// Normalizes and validates a plan that was sent as a message, by the rules for a plan as text.

@@ -1,5 +1,6 @@
 //! Larger budgets, and the end of runs that get none.
 
+use super::person::Person;
 use super::{graph_of, terminal};
 use crate::call::Call;
 use crate::planner::Planner;
@@ -29,7 +30,7 @@ impl Planner {
     ///
     /// # Errors
     /// `run_not_found`, `run_terminal`, `wait_closed`, `key_without_effect`, `limit_out_of_range`,
-    /// `policy_exceeded`, `database_unavailable`.
+    /// `policy_exceeded`, `permission_denied` for a driver of the run, `database_unavailable`.
     pub(crate) async fn extend_budget(
         &self,
         run_id: Uuid,
@@ -38,9 +39,13 @@ impl Planner {
     ) -> Result<v1::Run, Fault> {
         let namespace = self.find(run_id).await?.spec.namespace;
         let policy = self.policies.find(&namespace).await?;
-        let extended = self.change_once(run_id, call, |record, draft| match extension {
-            Extension::Add(added) => add(record, draft, added, &policy, call.by()),
-            Extension::Stop => stop(record, draft, call.by()),
+        let person = Person::of(self, run_id, call).await?;
+        let extended = self.change_once(run_id, call, |record, draft| {
+            person.check(record)?;
+            match extension {
+                Extension::Add(added) => add(record, draft, added, &policy, call.by()),
+                Extension::Stop => stop(record, draft, call.by()),
+            }
         });
         let run = extended.await?;
         self.waker.wake_now(Topic::Ready);

@@ -2,6 +2,7 @@
 
 use super::grant::{Granted, granted};
 use super::graph_of;
+use super::person::Person;
 use super::shown::{check_digest, check_shown};
 use crate::call::Call;
 use crate::planner::Planner;
@@ -54,7 +55,9 @@ impl Planner {
         call: &Call,
         answer: &Confirmation,
     ) -> Result<v1::Run, Fault> {
+        let person = Person::of(self, run_id, call).await?;
         let resolved = self.change_once(run_id, call, |record, draft| {
+            person.check(record)?;
             give_resolution(record, draft, (wait_id, call.by()), answer)
         });
         let run = resolved.await?;
@@ -95,10 +98,6 @@ fn give_call_answer(
         let at = asked.expires_at.to_rfc3339();
         let message = format!("the time for this confirmation passed at {at}");
         return Err(Fault::new(FaultCode::ConfirmationExpired, message));
-    }
-    if asked.asked_by == by {
-        let message = format!("{by:?} is the driver that asks for the call, and never approves it");
-        return Err(Fault::new(FaultCode::PermissionDenied, message));
     }
     check_digest(&asked.digest, &answer.digest, CALL)?;
     check_shown(&asked.digest, digest_of_call(record, asked), CALL)?;

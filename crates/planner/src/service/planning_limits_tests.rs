@@ -158,3 +158,50 @@ proptest! {
         }
     }
 }
+
+/// The refusal of the last attempt at a replan.
+fn last_refusal(patch_text: &str) -> (String, Option<String>) {
+    let mut record = waiting_run(Limits::default(), true);
+    let sender = Sender::new("agent", Role::Driver, Arc::default());
+    let submit = |record: &RunRecord, text: &str| {
+        let request = v1::SubmitPlanRequest {
+            expected_revision: record.execution.plan_revision,
+            lease_epoch: 1,
+            plan_source: Some(PlanSource::PatchText(text.to_owned())),
+            ..v1::SubmitPlanRequest::default()
+        };
+        read_new_plan(request, record, &sender).map(|read| read.new.plan).unwrap_err()
+    };
+    let first = submit(&record, "no patch");
+    let mut draft =
+        Draft::new(record.execution.clone(), Actor("agent".into()), record.execution.updated_at);
+    refuse_in(&mut draft, &record, "agent", "no_json_object", &first)
+        .expect("a refusal is recorded");
+    record.execution = (*draft.into_write().execution).clone();
+    let last = submit(&record, patch_text);
+    (last.reason.to_string(), last.field)
+}
+
+#[test]
+fn a_whole_plan_as_the_last_attempt_is_refused_for_what_is_wrong_with_it() {
+    let steps = |count: usize| {
+        let step = |at: usize| format!(r#"{{"id": "s{at}", "description": "d"}}"#);
+        let steps: Vec<String> = (0..count).map(step).collect();
+        format!(r#"{{"title": "T", "steps": [{}]}}"#, steps.join(", "))
+    };
+    let cycle = r#"{"title": "T", "steps": [{"id": "a", "description": "d", "dependencies": ["b"]},
+                   {"id": "b", "description": "d", "dependencies": ["a"]}]}"#;
+    for (text, code) in [
+        (steps(13).as_str(), "plan_too_long"),
+        (cycle, "dependency_cycle"),
+        (r#"{"title": "T", "steps": [{"id": "a"}]}"#, "step_description_empty"),
+        (r#"{"type": "FullPlan", "title": "T"}"#, "steps_empty"),
+        // What is meant as a patch is refused as one.
+        (r#"{"type": "PlanPatch", "steps": []}"#, "forbidden_field"),
+        (r#"{"add_steps": [{"id": "n"}], "reason": "r"}"#, "step_description_empty"),
+        (r#"{"title": "T", "update_steps": [{"id": "x"}]}"#, "unknown_step"),
+        ("prose", "no_json_object"),
+    ] {
+        assert_eq!(last_refusal(text).0, code, "{text}");
+    }
+}

@@ -17,6 +17,7 @@ use crate::domain::confirmation::{
 };
 use crate::domain::journal::{Actor, Answer, Entry};
 use crate::domain::machine::Refusal;
+use crate::domain::receipt::counts_as_evidence;
 use crate::domain::stop::StopReason;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -136,11 +137,16 @@ impl Draft {
         let asked = self.execution.step(index).and_then(|step| step.wait.as_deref());
         let digest = asked.ok_or(Refusal::Meaningless)?.digest_of_question();
         let at = self.answered_at(graph, index, answer.wait_id);
-        self.receipt(reply_receipt((&answer.by.0, &answer.text), &digest, at));
-        self.journal(Entry::Answer(answer.clone()));
+        let receipt = reply_receipt((&answer.by.0, &answer.text), &digest, at);
         // An answer about a call whose outcome is unknown answers no question of the driver.
-        let asked = self.execution.step(index).filter(|step| step.open_call.is_none());
-        let wait = asked.and_then(|step| step.wait.as_deref());
+        let is_asked = self.execution.step(index).is_some_and(|step| step.open_call.is_none());
+        let place = u32::try_from(index).unwrap_or(u32::MAX);
+        let proves = is_asked && counts_as_evidence(&receipt, place, self.execution.plan_revision);
+        self.receipt(receipt);
+        self.journal(Entry::Answer(answer.clone()));
+        let step = self.execution.step_mut(index).ok_or(Refusal::Meaningless)?;
+        step.proofs += u32::from(proves);
+        let wait = step.wait.as_deref().filter(|_| is_asked);
         let question = wait.filter(|wait| wait.id == answer.wait_id).map(|it| it.question.clone());
         if let Some(question) = question {
             let answers = &mut self.execution.counters.answers;

@@ -75,12 +75,26 @@ pub struct Counters {
     /// What people answered to the questions of drivers, the latest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<GivenAnswer>,
+    /// The identities of participants outside the services that decided a turn or submitted a plan under a lease, in the order of
+    /// their first. They never answer for a person about this run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drivers: Vec<String>,
+    /// The steps that drivers planned, by their ids. Every other step came from a user or an operator.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub planned_steps: Vec<String>,
     /// Deaths of executors in the middle of the work that was in progress at the last of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deaths: Vec<Deaths>,
 }
 
 impl Counters {
+    /// Keeps the identity of a participant that decided something.
+    pub(super) fn decided_by(&mut self, identity: &str) {
+        if !identity.is_empty() && !self.drivers.iter().any(|known| known == identity) {
+            self.drivers.push(identity.to_owned());
+        }
+    }
+
     /// Counts a usage, apart by where it is known from.
     pub(super) fn charge(&mut self, usage: Usage, source: UsageSource) {
         self.usage = self.usage.plus(usage);

@@ -11,6 +11,7 @@ use super::{Execution, Graph, StepProgress, Wait};
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{Phase, RunEvent, RunState};
 use crate::domain::machine::step::StepEvent;
+use crate::domain::plan::{Plan, PlanStep};
 use crate::domain::planning::{Planning, RefusedPlan};
 use crate::domain::step::StepState;
 use uuid::Uuid;
@@ -97,6 +98,22 @@ impl Draft {
         self.ready_steps(new)?;
         // A plan without a startable step must not stay in EXECUTING for ever.
         self.settle(new)
+    }
+
+    /// Keeps which steps drivers planned: of the plan of a driver those that are new, and of a person's those that it leaves as
+    /// they were.
+    pub fn attribute_steps(&mut self, (old, new): (&Plan, &Plan), of_driver: bool) {
+        let before = std::mem::take(&mut self.execution.counters.planned_steps);
+        let is_of_driver = |step: &&PlanStep| {
+            let was = old.steps.iter().find(|was| was.id == step.id);
+            match (was, of_driver) {
+                (None, of_driver) => of_driver,
+                (Some(_), true) => before.contains(&step.id),
+                (Some(was), false) => was == *step && before.contains(&step.id),
+            }
+        };
+        let planned = new.steps.iter().filter(is_of_driver).map(|step| step.id.clone());
+        self.execution.counters.planned_steps = planned.collect();
     }
 
     fn cancel_left_out(&mut self, old: &Graph, new: &Graph, revision: u32) -> Result<(), Refusal> {

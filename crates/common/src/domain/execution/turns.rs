@@ -276,20 +276,23 @@ impl Draft {
         if progress.wait.as_deref().is_some_and(|wait| wait.waiting_on.keeps_executing()) {
             progress.started_at = progress.started_at.map(|at| at + unleased);
         }
-        let by = Actor(format!("driver/{}", reply.by).into());
+        let identity = reply.by.clone();
         progress.reply = Some(Box::new(reply));
         progress.answered_wait = Some(wait_id);
         progress.answered_by_model =
             progress.wait.as_deref().is_some_and(|wait| wait.model.is_some());
+        self.execution.counters.decided_by(&identity);
+        let by = Actor(format!("driver/{identity}").into());
         self.acting(by, |draft| draft.resume_step(graph, index, "the driver replied"))
     }
 
-    /// Lets the change apply only while the run's own wait is leased under this token.
+    /// Lets the change apply only while the run's own wait is leased under this token, by a participant with this identity.
     ///
     /// # Errors
     /// [`Refusal::Meaningless`] when the run itself waits for nothing.
-    pub fn answer_under(&mut self, lease_epoch: i64) -> Result<(), Refusal> {
+    pub fn answer_under(&mut self, lease_epoch: i64, identity: &str) -> Result<(), Refusal> {
         let id = self.execution.own_wait().ok_or(Refusal::Meaningless)?.id;
+        self.execution.counters.decided_by(identity);
         self.answered = Some(AnsweredWait { id, lease_epoch });
         Ok(())
     }

@@ -191,7 +191,8 @@ does not exist. Lists leave such objects out.
 4. A role marked *own* covers only the runs that the identity created. Other runs of its namespaces answer \
 PERMISSION_DENIED.
 5. Drivers and workers never approve. Under the policy key `four_eyes` the identity that created a run does \
-not approve what the run is in doubt about either.
+not approve what the run is in doubt about either. An identity that drives a run answers nothing of it for a person, whatever \
+role its token has.
 
 Of several roles of one identity the lowest that allows the call counts, in the order of the columns: \
 a check that arrives from a submitter belongs to the owner `user`, from an operator to `operator`, from a driver to \

@@ -8,7 +8,7 @@ mod write;
 mod tests;
 
 pub use call::read_tool_call;
-pub use read::{Draft, Refusal, STEP_KEYS, check_tag, read_plan, read_step};
+pub use read::{Draft, Refusal, STEP_KEYS, TAG, check_tag, read_plan, read_step};
 
 use crate::domain::check::AcceptCheck;
 use crate::domain::json::Value;

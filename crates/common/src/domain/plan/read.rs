@@ -10,7 +10,7 @@ use crate::domain::todo::{Progress, read_todos};
 use globset::Glob;
 
 /// The `type` a plan may carry.
-const TAG: &str = "FullPlan";
+pub const TAG: &str = "FullPlan";
 
 const PLAN_KEYS: &[&str] = &["type", "title", "goal", "steps", "verify", "todos", "status"];
 

@@ -4,6 +4,7 @@ mod answers;
 mod fields;
 mod limits;
 mod plan;
+mod plan_texts;
 mod run;
 mod sender;
 

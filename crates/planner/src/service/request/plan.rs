@@ -1,12 +1,13 @@
 //! Plans and patches for runs that wait for one.
 
 use super::fields::{missing, storable};
+use super::plan_texts::check_plan_texts;
 use super::sender::Sender;
 use crate::intake::{self, NewPlan};
 use crate::plan::patch::{apply_patch, parse_patch};
 use crate::plan::{
-    Clipped, PlanState, clip_plan, normalise_owned_plan, parse_plan, parse_plan_clipped,
-    replace_plan,
+    Clipped, PlanState, clip_plan, is_whole_plan, keep_step_rules, normalise_owned_plan,
+    parse_plan, parse_plan_clipped, replace_plan,
 };
 use crate::service::overlays;
 use std::sync::Arc;
@@ -84,8 +85,7 @@ pub(in crate::service) fn read_new_plan(
             reason: storable("reason", reason.trim().to_owned())?,
             model: None,
             usage: None,
-            // What a person submits is approved by that.
-            is_asked: record.spec.policy.approve_plan && sender.author == Author::Model,
+            of_driver: sender.author == Author::Model,
         },
         truncated_add: false,
         warnings: Vec::new(),
@@ -111,12 +111,17 @@ pub(in crate::service) fn read_new_plan(
             let patched = read.take_patch(&text, author, state.clone(), most);
             if let Err(refused) = patched {
                 // What is no patch in the last attempt may be a whole plan.
-                let whole = last.then(|| parse_plan(&text, author, most));
-                let Some(Ok(plan)) = whole else { return Err(refused) };
-                read.take_plan(plan, state, most).map_err(|_| refused)?;
+                if !last || !is_whole_plan(&text) {
+                    return Err(refused);
+                }
+                read.take_plan(parse_plan(&text, author, most)?, state, most)?;
             }
         }
     }
+    if let Some(old) = record.plan.as_deref().filter(|_| read.new.of_driver) {
+        keep_step_rules(old, &mut read.new.plan, &record.execution.counters.planned_steps)?;
+    }
+    check_plan_texts(&read.new.plan)?;
     overlays::check(&read.new.plan, record.plan.as_deref(), &record.spec.policy)?;
     check_verifications(&read.new.plan, &record.spec.policy)?;
     sender.policy.admit_checks(&read.new.plan, &record.spec.policy)?;

@@ -2,16 +2,20 @@
 
 use super::fields::{bounded, check_open, missing, named, read_workspace, storable};
 use super::limits::read_limits;
+use super::plan_texts::check_plan_texts;
 use super::sender::Sender;
 use crate::call::MAX_REQUEST_ID;
 use crate::intake::{Fork, RunRequest};
 use crate::plan::{normalise_owned_plan, parse_plan};
 use crate::service::policy::{asked_in_doubt, read_policy};
 use crate::service::{overlays, repository};
+use prost::Message;
 use std::collections::BTreeMap;
 use surety_common::domain::check::normalise_checks;
 use surety_common::domain::check_inputs::{InputRules, assumptions};
+use surety_common::domain::execution::Counters;
 use surety_common::domain::fault::{Fault, FaultCode};
+use surety_common::domain::json::sha256_hex;
 use surety_common::domain::labels::check_labels;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::policy::NamespacePolicy;
@@ -35,7 +39,7 @@ pub(in crate::service) fn read_run_request(
     sender: &Sender,
     caller_trace: Option<String>,
 ) -> Result<(RunRequest, Vec<Warning>), Fault> {
-    let request_digest = sha256_of(&request);
+    let request_digest = digest_of(&request, &sender.name);
     let v1::CreateRunRequest {
         request_id,
         namespace,
@@ -75,6 +79,7 @@ pub(in crate::service) fn read_run_request(
         plan => (plan, Plan::default()),
     };
     let checked = plan.as_ref().unwrap_or(&checks);
+    check_plan_texts(checked)?;
     overlays::check(checked, None, &policy)?;
     check_verifications(checked, &policy)?;
     sender.policy.admit_checks(checked, &policy)?;
@@ -98,10 +103,16 @@ pub(in crate::service) fn read_run_request(
         priority: i16::try_from(priority).map_err(|_| {
             Problem::at(Code::LimitOutOfRange, "priority", "is outside -32768..32767")
         })?,
+        counters: Counters::default(),
         forked_from: None,
         caller_trace,
     };
     Ok((order, warnings))
+}
+
+/// The digest of a request as this caller sent it: the same request of another one is another.
+fn digest_of(request: &impl Message, submitter: &str) -> String {
+    sha256_hex(format!("{} {submitter}", sha256_of(request)).as_bytes())
 }
 
 /// A request for a fork of a run.
@@ -114,7 +125,7 @@ pub(in crate::service) fn read_fork(
     sight: Sight,
     caller_trace: Option<String>,
 ) -> Result<Fork, Problem> {
-    let request_digest = sha256_of(&request);
+    let request_digest = digest_of(&request, submitter);
     let v1::ForkRunRequest { request_id, run_id: _, from_step, workspace } = request;
     let step_id = storable("from_step", from_step.trim().to_owned())?;
     if step_id.is_empty() {

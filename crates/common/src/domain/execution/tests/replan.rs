@@ -73,6 +73,7 @@ fn decisions_that_another_plan_begins_anew_are_offered_and_leased_no_more() {
     let reserved = execution.reserved().tokens;
     let used = execution.counters.usage.tokens;
     let own = execution.steps[1].reserved.tokens;
+    assert_eq!(execution.counters.drivers, ["agent"], "the run knows who decided");
     let after = replan(&execution, &graph);
     assert_eq!(after.state, RunState::Blocked(Phase::Planning));
     let kinds: Vec<WaitKind> = after.kept_waits().map(|wait| wait.kind).collect();
@@ -124,4 +125,31 @@ fn the_hint_of_a_repair_stays_with_further_attempts_and_names_the_last_failure()
     assert_eq!(next(&once, Some("y")), format!("{refused}\n{failed} y"));
     let first = next("", Some("x"));
     assert_eq!(next(&first, Some("y")), format!("{failed} y"));
+}
+
+#[test]
+fn a_step_belongs_to_the_driver_that_planned_it_until_a_person_plans_it_anew() {
+    let (execution, _) = waiting();
+    let step = |id: &str, description: &str| PlanStep {
+        id: id.to_owned(),
+        description: description.to_owned(),
+        ..PlanStep::default()
+    };
+    let plan = |steps: &[(&str, &str)]| Plan {
+        steps: steps.iter().map(|(id, description)| step(id, description)).collect(),
+        ..Plan::default()
+    };
+    let mut plans = vec![plan(&[("a", "")])];
+    let mut execution = execution;
+    for (steps, of_driver, planned) in [
+        (&[("a", "other"), ("b", ""), ("c", "")][..], true, &["b", "c"][..]),
+        (&[("a", ""), ("c", "other"), ("d", "")], true, &["c", "d"]),
+        (&[("c", "other"), ("d", "mine"), ("e", "")], false, &["c"]),
+        (&[("c", ""), ("d", ""), ("f", "")], true, &["c", "f"]),
+    ] {
+        let (old, new) = (plans.last().cloned().unwrap_or_default(), plan(steps));
+        execution = change(&execution, |draft| draft.attribute_steps((&old, &new), of_driver));
+        assert_eq!(execution.counters.planned_steps, planned, "{steps:?}");
+        plans.push(new);
+    }
 }

@@ -1,0 +1,111 @@
+//! The texts of plans that are to be stored.
+
+use surety_common::domain::fields::item_path;
+use surety_common::domain::json::Value;
+use surety_common::domain::plan::Plan;
+use surety_common::domain::problem::{Code, Problem};
+
+/// The arguments of scripted calls: what they hold is for the tool to judge.
+const ARGUMENTS: &str = "arguments";
+
+/// Refuses a plan with a text that cannot be stored, and one with a write scope in which no path of the workspace can lie.
+///
+/// # Errors
+/// `type_mismatch` with the path of the text.
+pub(super) fn check_plan_texts(plan: &Plan) -> Result<(), Problem> {
+    check(&plan.to_json(), "")?;
+    for (at, step) in plan.steps.iter().enumerate() {
+        for (glob_at, glob) in step.write_scope.iter().enumerate() {
+            let leaves = glob.starts_with('/') || glob.split('/').any(|part| part == "..");
+            if leaves || glob.trim().is_empty() {
+                let path = item_path(&format!("{}.write_scope", item_path("steps", at)), glob_at);
+                let message = format!(
+                    "{glob:?} matches no path of the workspace; write globs relative to its root, such as src/**"
+                );
+                return Err(Problem::at(Code::TypeMismatch, path, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check(value: &Value, path: &str) -> Result<(), Problem> {
+    match value {
+        Value::String(text) => check_text(text, path),
+        Value::Array(items) => {
+            let mut items = items.iter().enumerate();
+            items.try_for_each(|(at, item)| check(item, &item_path(path, at)))
+        }
+        Value::Object(members) => {
+            let mut members = members.iter().filter(|(key, _)| key != ARGUMENTS);
+            members.try_for_each(|(key, member)| {
+                check_text(key, path)?;
+                match path {
+                    "" => check(member, key),
+                    path => check(member, &format!("{path}.{key}")),
+                }
+            })
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}
+
+fn check_text(text: &str, path: &str) -> Result<(), Problem> {
+    if !text.contains('\0') {
+        return Ok(());
+    }
+    let message = "contains the character U+0000, which cannot be stored; remove it";
+    Err(Problem::at(Code::TypeMismatch, path, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_common::domain::check::AcceptCheck;
+    use surety_common::domain::json::parse;
+    use surety_common::domain::plan::{PlanStep, ToolCall};
+
+    fn refused(step: PlanStep, check: AcceptCheck) -> Option<String> {
+        let plan = Plan {
+            title: "t".to_owned(),
+            steps: vec![PlanStep::default(), step],
+            verify: vec![check],
+            ..Plan::default()
+        };
+        check_plan_texts(&plan).err().map(|problem| {
+            assert_eq!(problem.code, Code::TypeMismatch);
+            problem.field.unwrap_or_default()
+        })
+    }
+
+    #[test]
+    fn a_text_that_cannot_be_stored_is_named_wherever_it_stands() {
+        let target =
+            |target: &str| AcceptCheck { target: target.to_owned(), ..AcceptCheck::default() };
+        let id = PlanStep { id: "a\0".to_owned(), ..PlanStep::default() };
+        assert_eq!(refused(id, target("make test")).as_deref(), Some("steps[1].id"));
+        let found = refused(PlanStep::default(), target("true\0false"));
+        assert_eq!(found.as_deref(), Some("verify[0].target"));
+        let arguments = parse(r#"{"path": "a", "content": "\u0000"}"#).unwrap().value;
+        let script = vec![ToolCall { name: "write_file".to_owned(), arguments }];
+        assert_eq!(refused(PlanStep { script, ..PlanStep::default() }, target("make")), None);
+    }
+
+    #[test]
+    fn a_write_scope_names_places_in_the_workspace() {
+        for (glob, expected) in [
+            ("src/**", None),
+            ("./README.md", None),
+            ("docs/", None),
+            ("a..b/*", None),
+            ("", Some("steps[1].write_scope[0]")),
+            (" ", Some("steps[1].write_scope[0]")),
+            ("/etc/**", Some("steps[1].write_scope[0]")),
+            ("../**", Some("steps[1].write_scope[0]")),
+            ("src/../../x", Some("steps[1].write_scope[0]")),
+        ] {
+            let step = PlanStep { write_scope: vec![glob.to_owned()], ..PlanStep::default() };
+            assert_eq!(refused(step, AcceptCheck::default()).as_deref(), expected, "{glob:?}");
+        }
+    }
+}
