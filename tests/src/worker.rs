@@ -71,7 +71,10 @@ impl Worker {
         let first = incoming.message().await?.and_then(|first| first.message);
         match first {
             Some(Message::Announced(announced)) => {
-                let interval = announced.heartbeat_interval.map(patience).unwrap_or_default();
+                let interval = announced
+                    .heartbeat_interval
+                    .and_then(|every| patience("heartbeat_interval", every).ok());
+                let interval = interval.unwrap_or_default();
                 let beats = tokio::spawn(beat(outgoing.clone(), interval));
                 Ok(Self { outgoing, incoming, announced, beats, early: VecDeque::new() })
             }

@@ -218,7 +218,7 @@ fn ask(caller: &Caller, request: v1::LeaseStepRequest) -> Result<Ask, Fault> {
     let selection = Selection::read(caller, namespace, namespaces, labels)?;
     let patience = match wait {
         None => POLL,
-        Some(wait) => patience(wait).min(LONGEST_POLL),
+        Some(wait) => patience("wait", wait)?.min(LONGEST_POLL),
     };
     Ok(Ask { driver_id: named(&driver_id)?, selection, run_id, patience })
 }

@@ -4,6 +4,7 @@ use super::error::{MessageError, MessageErrorKind as Kind};
 use super::v1;
 use super::value::{json_object, optional};
 use crate::domain::decision::{Abort, Action, ExecuteDecision, Usage};
+use crate::domain::json::Value;
 
 impl TryFrom<v1::ExecuteDecision> for ExecuteDecision {
     type Error = MessageError;
@@ -22,7 +23,11 @@ impl TryFrom<v1::ExecuteDecision> for ExecuteDecision {
         } = decision;
         let answer_schema = match answer_schema_json.trim() {
             "" => None,
-            text => Some(json_object("answer_schema_json", text)?),
+            // What is no object is refused with the decision, which is no error of the call.
+            text => Some(
+                json_object("answer_schema_json", text)
+                    .unwrap_or_else(|_| Value::String(text.to_owned())),
+            ),
         };
         Ok(Self {
             speak: trimmed(&speak),

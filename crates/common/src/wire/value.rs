@@ -2,6 +2,7 @@
 
 use super::error::{MessageError, MessageErrorKind as Kind};
 use crate::domain::json::{self, JsonError, Value};
+use crate::domain::problem::{Code, Problem};
 use chrono::{DateTime, Datelike, Utc};
 use prost_types::{Duration, Timestamp};
 use uuid::Uuid;
@@ -48,12 +49,18 @@ pub fn wire_duration(span: std::time::Duration) -> Duration {
     }
 }
 
-/// How long a caller is willing to wait; not at all for a duration below zero, whatever its parts hold.
-pub fn patience(wait: Duration) -> std::time::Duration {
+/// How long a caller is willing to wait.
+///
+/// # Errors
+/// `limit_out_of_range` for a duration below zero.
+pub fn patience(field: &str, wait: Duration) -> Result<std::time::Duration, MessageError> {
     let Duration { seconds, nanos } = wait;
-    let nanos = u32::try_from(nanos).unwrap_or_default().min(999_999_999);
-    u64::try_from(seconds)
-        .map_or(std::time::Duration::ZERO, |seconds| std::time::Duration::new(seconds, nanos))
+    let parts = u64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
+    let (seconds, nanos) = parts.ok_or_else(|| {
+        let problem = Problem::new(Code::LimitOutOfRange, "is below zero; choose 0 s or more");
+        MessageError::at(field, Kind::Domain(problem))
+    })?;
+    Ok(std::time::Duration::new(seconds, nanos.min(999_999_999)))
 }
 
 /// The whole seconds of a duration; 0 for a negative one, which no limit allows.

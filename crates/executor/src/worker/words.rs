@@ -6,7 +6,11 @@ use surety_common::wire::v1::connect_response::Message;
 
 /// The answer to a message that changed nothing.
 pub(super) fn refused(call_id: String, fault: &Fault) -> Message {
-    let (code, message) = (fault.reason.to_string(), fault.message.clone());
+    let code = fault.reason.to_string();
+    let message = match &fault.field {
+        Some(field) => format!("{field}: {}", fault.message),
+        None => fault.message.clone(),
+    };
     Message::Refused(v1::Refused { call_id, code, message })
 }
 

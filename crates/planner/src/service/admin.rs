@@ -1,6 +1,6 @@
 //! `AdminService`: tokens, policies of namespaces, and their audit.
 
-use super::page::{cut, page_size, page_token};
+use super::page::Page;
 use super::request::named;
 use super::run::no_namespace;
 use super::{Service, caller, status};
@@ -40,14 +40,14 @@ impl AdminService for Service {
         request: Request<v1::ListTokensRequest>,
     ) -> Result<Response<v1::ListTokensResponse>, Status> {
         let caller = caller(&request)?;
-        let v1::ListTokensRequest { page_size: wanted, page_token: token } = request.into_inner();
-        let after = page_token(&token).map_err(status)?;
-        let limit = page_size(wanted);
+        let page = Page::of(&mut request.into_inner()).map_err(status)?;
+        let after = page.after().map_err(status)?;
         let planner = self.shards.primary().await.map_err(status)?;
-        let mut tokens = store::list_tokens(&planner.pool, &caller.reached(), after, limit + 1)
-            .await
-            .map_err(status)?;
-        let next_page_token = cut(&mut tokens, limit, |token| token.id);
+        let mut tokens =
+            store::list_tokens(&planner.pool, &caller.reached(), after, page.limit + 1)
+                .await
+                .map_err(status)?;
+        let next_page_token = page.cut(&mut tokens, |token| token.id);
         let tokens = tokens.into_iter().map(Into::into).collect();
         Ok(Response::new(v1::ListTokensResponse { tokens, next_page_token }))
     }
@@ -95,13 +95,11 @@ impl AdminService for Service {
         request: Request<v1::ListAuditEventsRequest>,
     ) -> Result<Response<v1::ListAuditEventsResponse>, Status> {
         let caller = caller(&request)?;
-        let v1::ListAuditEventsRequest { page_size: wanted, page_token: token } =
-            request.into_inner();
-        let before = page_token(&token).map_err(status)?;
-        let limit = page_size(wanted);
-        let mut events =
-            self.shards.list_audit(&caller.reached(), before, limit + 1).await.map_err(status)?;
-        let next_page_token = cut(&mut events, limit, |event| event.id);
+        let page = Page::of(&mut request.into_inner()).map_err(status)?;
+        let before = page.after().map_err(status)?;
+        let listed = self.shards.list_audit(&caller.reached(), before, page.limit + 1).await;
+        let mut events = listed.map_err(status)?;
+        let next_page_token = page.cut(&mut events, |event| event.id);
         let events = events.into_iter().map(Into::into).collect();
         Ok(Response::new(v1::ListAuditEventsResponse { events, next_page_token }))
     }

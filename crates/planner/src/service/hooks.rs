@@ -1,7 +1,7 @@
 //! Hooks of forges, and their stored deliveries.
 
 use super::Service;
-use super::page::{cut, page_size, page_token};
+use super::page::Page;
 use super::run::no_namespace;
 use crate::hook::NAMESPACE;
 use crate::planner::Planner;
@@ -74,21 +74,20 @@ impl Service {
     pub(super) async fn list_stored_deliveries(
         &self,
         caller: &Caller,
-        request: v1::ListDeliveriesRequest,
+        mut request: v1::ListDeliveriesRequest,
     ) -> Result<v1::ListDeliveriesResponse, Fault> {
         let planner = self.of_hooks(caller).await?;
-        let v1::ListDeliveriesRequest { hook, states, page_size: wanted, page_token: token } =
-            request;
+        let page = Page::of(&mut request)?;
+        let v1::ListDeliveriesRequest { hook, states, .. } = request;
         let states = states.into_iter().map(|state| read_delivery_state("states", state));
-        let limit = page_size(wanted);
         let filter = DeliveryFilter {
             hook,
             states: states.collect::<Result<_, _>>()?,
-            before: page_token(&token)?,
-            limit: limit + 1,
+            before: page.after()?,
+            limit: page.limit + 1,
         };
         let mut found = store::list_forge_deliveries(&planner.pool, &filter).await?;
-        let next_page_token = cut(&mut found, limit, |delivery| delivery.id);
+        let next_page_token = page.cut(&mut found, |delivery| delivery.id);
         let deliveries = found.into_iter().map(Into::into).collect();
         Ok(v1::ListDeliveriesResponse { deliveries, next_page_token })
     }

@@ -1,7 +1,7 @@
 //! Mail between agents.
 
 use super::Service;
-use super::page::{cut, page_size, page_token};
+use super::page::Page;
 use super::run::no_namespace;
 use crate::call::MAX_REQUEST_ID;
 use crate::mail;
@@ -75,19 +75,11 @@ impl Service {
     pub(super) async fn list_messages(
         &self,
         caller: &Caller,
-        request: v1::ListMailRequest,
+        mut request: v1::ListMailRequest,
     ) -> Result<v1::ListMailResponse, Fault> {
         let planner = self.of_mail(caller).await?;
-        let v1::ListMailRequest {
-            agent,
-            sent,
-            states,
-            unread,
-            thread_id,
-            page_size: wanted,
-            page_token: token,
-        } = request;
-        let limit = page_size(wanted);
+        let page = Page::of(&mut request)?;
+        let v1::ListMailRequest { agent, sent, states, unread, thread_id, .. } = request;
         let thread_id = match thread_id.as_str() {
             "" => None,
             text => Some(id("thread_id", text)?),
@@ -99,11 +91,11 @@ impl Service {
             states: states.collect::<Result<_, _>>()?,
             unread,
             thread_id,
-            before: page_token(&token)?,
-            limit: limit + 1,
+            before: page.after()?,
+            limit: page.limit + 1,
         };
         let mut found = store::list_mail(&planner.pool, &filter).await?;
-        let next_page_token = cut(&mut found, limit, |mail| mail.id);
+        let next_page_token = page.cut(&mut found, |mail| mail.id);
         let mail = found.into_iter().map(Into::into).collect();
         Ok(v1::ListMailResponse { mail, next_page_token })
     }

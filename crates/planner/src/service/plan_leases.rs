@@ -38,7 +38,7 @@ pub(super) fn ask(caller: &Caller, request: v1::LeasePlanRequest) -> Result<Ask,
     let Selection { namespaces, labels } = Selection::read(caller, namespace, namespaces, labels)?;
     let patience = match wait {
         None => POLL,
-        Some(wait) => patience(wait).min(LONGEST_POLL),
+        Some(wait) => patience("wait", wait)?.min(LONGEST_POLL),
     };
     let holder = (caller.name().to_owned(), named(&planner_id)?);
     let scope = Scope { reached: caller.reached(), namespaces, run_id, labels };

@@ -1,7 +1,7 @@
 //! `RunService`.
 
 use super::full_view::{full_view, present};
-use super::page::{page_size, page_token};
+use super::page::Page;
 use super::request::Sender;
 use super::{NamedRun, Service, caller, overlays, request, status, waits, work};
 use crate::call::Call;
@@ -104,13 +104,14 @@ impl RunService for Service {
         request: Request<v1::ListReceiptsRequest>,
     ) -> Result<Response<v1::ListReceiptsResponse>, Status> {
         let caller = caller(&request)?;
-        let v1::ListReceiptsRequest { run_id, page_size, page_token } = request.into_inner();
-        let NamedRun { id, planner, sight, .. } = self.of_run(&caller, &run_id).await?;
-        let page = work::page(&planner, id, Wanted::Receipts, page_size, &page_token).await?;
-        let receipts = page.events.into_iter();
-        let receipt = |event| work::receipt_in(event, sight, &page.proofs);
+        let mut request = request.into_inner();
+        let page = Page::of(&mut request).map_err(status)?;
+        let NamedRun { id, planner, sight, .. } = self.of_run(&caller, &request.run_id).await?;
+        let found = work::page(&planner, id, Wanted::Receipts, &page).await?;
+        let receipts = found.events.into_iter();
+        let receipt = |event| work::receipt_in(event, sight, &found.proofs);
         let receipts = receipts.filter_map(receipt).collect();
-        let next_page_token = work::token(page.next);
+        let next_page_token = page.token(found.next);
         Ok(Response::new(v1::ListReceiptsResponse { receipts, next_page_token }))
     }
 
@@ -119,11 +120,12 @@ impl RunService for Service {
         request: Request<v1::ListTurnsRequest>,
     ) -> Result<Response<v1::ListTurnsResponse>, Status> {
         let caller = caller(&request)?;
-        let v1::ListTurnsRequest { run_id, page_size, page_token } = request.into_inner();
-        let NamedRun { id, planner, .. } = self.of_run(&caller, &run_id).await?;
-        let page = work::page(&planner, id, Wanted::Turns, page_size, &page_token).await?;
-        let turns = page.events.into_iter().filter_map(work::turn_in).collect();
-        let next_page_token = work::token(page.next);
+        let mut request = request.into_inner();
+        let page = Page::of(&mut request).map_err(status)?;
+        let NamedRun { id, planner, .. } = self.of_run(&caller, &request.run_id).await?;
+        let found = work::page(&planner, id, Wanted::Turns, &page).await?;
+        let turns = found.events.into_iter().filter_map(work::turn_in).collect();
+        let next_page_token = page.token(found.next);
         Ok(Response::new(v1::ListTurnsResponse { turns, next_page_token }))
     }
 
@@ -145,7 +147,9 @@ impl RunService for Service {
         request: Request<v1::ListRunsRequest>,
     ) -> Result<Response<v1::ListRunsResponse>, Status> {
         let reached = caller(&request)?.reached();
-        let filter = filter(request.into_inner(), reached).map_err(status)?;
+        let mut request = request.into_inner();
+        let page = Page::of(&mut request).map_err(status)?;
+        let filter = filter(request, reached, &page).map_err(status)?;
         let (runs, next) = self.shards.list_runs(&filter).await.map_err(status)?;
         let shown = |ListedRun { record, absent }| {
             let run = run(record, None);
@@ -153,7 +157,7 @@ impl RunService for Service {
         };
         Ok(Response::new(v1::ListRunsResponse {
             runs: runs.into_iter().map(shown).collect(),
-            next_page_token: next.map(|id| id.to_string()).unwrap_or_default(),
+            next_page_token: page.token(next),
         }))
     }
 
@@ -324,7 +328,9 @@ impl Service {
     /// The run that waits with this id, once the caller may make the call on it.
     async fn of_wait(&self, caller: &Caller, wait_id: Uuid) -> Result<NamedRun, Fault> {
         let not_found = || {
-            let message = format!("no open wait has the id {wait_id}; it may have been answered");
+            let message = format!(
+                "no open wait has the id {wait_id}; it was answered, or its time passed: read the run's state"
+            );
             Fault::new(FaultCode::WaitNotFound, message).with_field("wait_id")
         };
         let run_id = self.shards.of_wait(wait_id).await?.ok_or_else(not_found)?;
@@ -400,16 +406,19 @@ pub(super) async fn shown(planner: &Planner, id: Uuid) -> Result<v1::Run, Status
     Ok(run(record, verdict))
 }
 
-fn filter(request: v1::ListRunsRequest, reached: Vec<String>) -> Result<RunFilter, Fault> {
+fn filter(
+    request: v1::ListRunsRequest,
+    reached: Vec<String>,
+    page: &Page,
+) -> Result<RunFilter, Fault> {
     let v1::ListRunsRequest {
         namespace,
         states,
         labels,
-        page_size: wanted,
-        page_token: token,
         stop_reasons,
         created_from,
         created_before,
+        ..
     } = request;
     let stop_reasons = stop_reasons
         .into_iter()
@@ -435,7 +444,7 @@ fn filter(request: v1::ListRunsRequest, reached: Vec<String>) -> Result<RunFilte
         stop_reasons,
         created_from: at("created_from", created_from)?,
         created_before: at("created_before", created_before)?,
-        before: page_token(&token)?,
-        limit: page_size(wanted),
+        before: page.after()?,
+        limit: page.limit,
     })
 }

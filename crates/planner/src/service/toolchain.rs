@@ -1,6 +1,6 @@
 //! `ToolchainService`: tasks, their histories and their agents, hooks and their deliveries, mail.
 
-use super::page::{not_a_token, page_size, page_token};
+use super::page::Page;
 use super::task_entry::{add, read_report, report};
 use super::task_wire::{entry, read_forge, task};
 use super::{Service, caller, status};
@@ -42,9 +42,11 @@ impl ToolchainService for Service {
         request: Request<v1::ListTasksRequest>,
     ) -> Result<Response<v1::ListTasksResponse>, Status> {
         let caller = caller(&request)?;
-        let page = self.tasks(&caller, request.into_inner()).await.map_err(status)?;
-        let next_page_token = page.next.map(|id| id.to_string()).unwrap_or_default();
-        let tasks = page.tasks.into_iter().map(task).collect();
+        let mut request = request.into_inner();
+        let page = Page::of(&mut request).map_err(status)?;
+        let found = self.tasks(&caller, request, &page).await.map_err(status)?;
+        let next_page_token = page.token(found.next);
+        let tasks = found.tasks.into_iter().map(task).collect();
         Ok(Response::new(v1::ListTasksResponse { tasks, next_page_token }))
     }
 
@@ -165,22 +167,18 @@ impl ToolchainService for Service {
         request: Request<v1::ListTaskEntriesRequest>,
     ) -> Result<Response<v1::ListTaskEntriesResponse>, Status> {
         let caller = caller(&request)?;
-        let v1::ListTaskEntriesRequest { run_id, page_size: wanted, page_token } =
-            request.into_inner();
-        let (planner, found) = self.of_task(&caller, &run_id).await.map_err(status)?;
-        let after = match page_token.as_str() {
-            "" => 0,
-            token => token.parse().map_err(|_| status(not_a_token()))?,
-        };
-        let limit = page_size(wanted);
+        let mut request = request.into_inner();
+        let page = Page::of(&mut request).map_err(status)?;
+        let (planner, found) = self.of_task(&caller, &request.run_id).await.map_err(status)?;
+        let after = page.after().map_err(status)?.unwrap_or_default();
+        let limit = page.limit;
         let listed = store::list_entries(&planner.pool, found.run_id, after, limit + 1).await;
         let mut rows = listed.map_err(status)?;
         let most = usize::try_from(limit).unwrap_or_default();
         let is_more = rows.len() > most;
         rows.truncate(most);
-        let last = rows.last().filter(|_| is_more).map(|row| row.sequence.to_string());
+        let next_page_token = page.token(rows.last().filter(|_| is_more).map(|row| row.sequence));
         let entries = rows.into_iter().map(entry).collect();
-        let next_page_token = last.unwrap_or_default();
         Ok(Response::new(v1::ListTaskEntriesResponse { entries, next_page_token }))
     }
 
@@ -281,14 +279,9 @@ impl Service {
         &self,
         caller: &Caller,
         request: v1::ListTasksRequest,
+        page: &Page,
     ) -> Result<TaskPage, Fault> {
-        let v1::ListTasksRequest {
-            task_type,
-            assignee,
-            states,
-            page_size: wanted,
-            page_token: token,
-        } = request;
+        let v1::ListTasksRequest { task_type, assignee, states, .. } = request;
         let state = |number: i32| {
             read_run_state(number).ok_or_else(|| {
                 Problem::at(Code::TypeMismatch, "states", "holds a number that is no state")
@@ -298,8 +291,8 @@ impl Service {
             namespace: String::new(),
             assignee,
             states: states.into_iter().map(state).collect::<Result<_, Problem>>()?,
-            before: page_token(&token)?,
-            limit: page_size(wanted),
+            before: page.after()?,
+            limit: page.limit,
         };
         let mut tasks = Vec::new();
         let mut is_more = false;

@@ -1,10 +1,13 @@
 //! `ListWaits`: waits are stored in the rows of their runs, and are paged one by one.
 
-use super::page::{not_a_token, page_size};
+use super::page::Page as Asked;
 use super::request;
 use crate::shards::Shards;
 use prost::Message;
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
 use surety_common::domain::fault::Fault;
+use surety_common::domain::problem::{Code, Problem};
 use surety_common::store::{WaitFilter, WaitPage};
 use surety_common::wire;
 use surety_common::wire::v1;
@@ -24,27 +27,31 @@ struct Place {
 }
 
 impl Place {
-    fn of_token(token: &str) -> Result<Option<Self>, Fault> {
-        if token.is_empty() {
-            return Ok(None);
-        }
-        let read = |text: &str| Uuid::parse_str(text).map_err(|_| not_a_token());
-        let (run_id, wait_id) = token.split_once('.').ok_or_else(not_a_token)?;
-        Ok(Some(Self { run_id: read(run_id)?, wait_id: read(wait_id)? }))
-    }
-
-    fn to_token(self) -> String {
-        format!("{}.{}", self.run_id, self.wait_id)
-    }
-
     /// The id after which this run is listed again.
     fn run_before(self) -> Uuid {
         Uuid::from_u128(self.run_id.as_u128().saturating_sub(1))
     }
 }
 
+impl FromStr for Place {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let read = |text: &str| Uuid::parse_str(text).map_err(drop);
+        let (run_id, wait_id) = text.split_once('.').ok_or(())?;
+        Ok(Self { run_id: read(run_id)?, wait_id: read(wait_id)? })
+    }
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.run_id, self.wait_id)
+    }
+}
+
 /// The waits of a page so far.
 struct Page {
+    asked: Asked,
     start: Option<Place>,
     waiting_on: Vec<i32>,
     most: usize,
@@ -60,20 +67,26 @@ struct Page {
 pub(super) async fn page(
     shards: &Shards,
     reached: Vec<String>,
-    request: v1::ListWaitsRequest,
+    mut request: v1::ListWaitsRequest,
 ) -> Result<v1::ListWaitsResponse, Fault> {
-    let v1::ListWaitsRequest { namespace, run_id, waiting_on, page_size: wanted, page_token } =
-        request;
+    let asked = Asked::of(&mut request)?;
+    let v1::ListWaitsRequest { namespace, run_id, waiting_on, .. } = request;
+    if waiting_on.iter().any(|party| {
+        matches!(v1::WaitingOn::try_from(*party), Ok(v1::WaitingOn::Unspecified) | Err(_))
+    }) {
+        let message = "holds a number that is no party that a run waits for";
+        return Err(Problem::at(Code::TypeMismatch, "waiting_on", message).into());
+    }
     let run_id = match run_id.as_str() {
         "" => None,
         text => Some(id("run_id", text)?),
     };
     let namespace = request::storable("namespace", namespace)?;
-    let (start, limit) = (Place::of_token(&page_token)?, page_size(wanted));
+    let (start, limit) = (asked.after()?, asked.limit);
     let after = start.map(Place::run_before);
     let mut filter = WaitFilter { namespace, reached, run_id, after, limit };
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut page = Page { start, waiting_on, most, bytes: 0, last: None, waits: Vec::new() };
+    let mut page = Page { asked, start, waiting_on, most, bytes: 0, last: None, waits: Vec::new() };
     for _ in 0..READ_FOR_ONE {
         let found = shards.list_waits(&filter).await?;
         if !page.take(&found) {
@@ -119,7 +132,7 @@ impl Page {
     }
 
     fn ending_at(&self, next: Option<Place>) -> v1::ListWaitsResponse {
-        let next_page_token = next.map(Place::to_token).unwrap_or_default();
+        let next_page_token = self.asked.token(next);
         v1::ListWaitsResponse { waits: self.waits.clone(), next_page_token }
     }
 }

@@ -1,6 +1,6 @@
 //! The receipts and turns of a run in pages, and the outputs of its calls.
 
-use super::page::{not_a_token, page_size};
+use super::page::Page;
 use super::{overlays, status};
 use crate::planner::Planner;
 use futures::Stream;
@@ -26,26 +26,12 @@ pub(super) async fn page(
     planner: &Planner,
     run_id: Uuid,
     wanted: Wanted,
-    size: u32,
-    token: &str,
+    page: &Page,
 ) -> Result<WorkPage, Status> {
-    let after = match token {
-        "" => 0,
-        token => token
-            .parse()
-            .ok()
-            .filter(|after: &i64| *after >= 0)
-            .ok_or_else(not_a_token)
-            .map_err(status)?,
-    };
+    let after = page.after().map_err(status)?.unwrap_or_default();
     planner.find(run_id).await.map_err(status)?;
-    let most = usize::try_from(page_size(size)).unwrap_or(usize::MAX);
+    let most = usize::try_from(page.limit).unwrap_or(usize::MAX);
     store::work_page(&planner.pool, run_id, after, wanted, most).await.map_err(status)
-}
-
-/// The token of the next page.
-pub(super) fn token(next: Option<i64>) -> String {
-    next.map(|next| next.to_string()).unwrap_or_default()
 }
 
 /// The receipt of an event; of a hidden check whole only for those who may see it.

@@ -379,8 +379,15 @@ impl Draft {
             )
         } else if self.execution.counters.replans >= limits.max_replans {
             let ids: Vec<&str> = failed.iter().map(|index| graph.id(*index)).collect();
+            let reasons = failed.iter().filter_map(|index| self.execution.steps.get(*index));
+            let reasons = reasons.map(|step| step.reason.trim_end_matches('.'));
+            let reasons: Vec<&str> = reasons.filter(|reason| !reason.is_empty()).collect();
+            let reasons = match reasons.is_empty() {
+                true => String::new(),
+                false => format!(": {}", reasons.join("; ")),
+            };
             (
-                format!("Step {} failed and no retry remains.", ids.join(", ")),
+                format!("Step {} failed and no retry remains{reasons}.", ids.join(", ")),
                 format!("max_replans is {}", limits.max_replans),
             )
         } else {

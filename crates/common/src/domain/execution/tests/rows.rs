@@ -175,6 +175,8 @@ fn a_failed_step_is_tried_as_often_as_replans_allow() {
     world.finish(&[Op::Claim, Op::LeaseSteps, Op::Fail(0), Op::Recover]);
     assert_eq!(world.execution.stop_reason(), Some(StopReason::MaxReplansReached));
     assert_eq!(world.execution.steps[0].attempt, 1 + Limits::default().max_replans);
+    let said = world.execution.terminal.as_ref().map(|terminal| terminal.user_message.as_str());
+    assert_eq!(said, Some("Step a failed and no retry remains: it broke."));
 }
 
 #[test]

@@ -285,7 +285,9 @@ impl World {
                 draft.finish_step(graph, pick(StepState::Running, number), "")?;
                 self.lease_steps(draft)
             }
-            Op::Fail(number) => draft.fail_step(graph, pick(StepState::Running, number), ""),
+            Op::Fail(number) => {
+                draft.fail_step(graph, pick(StepState::Running, number), "it broke")
+            }
             Op::Pause(number) => {
                 let index = pick(StepState::Running, number);
                 draft.pause_step(graph, index, self.wait(Some(index)))
