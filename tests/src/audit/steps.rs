@@ -157,6 +157,9 @@ impl Step {
         if receipt.source == EvidenceSource::Approval && receipt.success {
             self.approved.push(receipt.arguments_digest.clone());
         }
+        // The answer to a question of its driver is evidence, and one about a call without an outcome is none.
+        let answered = receipt.source == EvidenceSource::UserReply && self.open.is_empty();
+        self.used.proofs += u32::from(answered);
         Ok(())
     }
 

@@ -61,11 +61,22 @@ fn check_text(text: &str, path: &str) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surety_common::domain::check::AcceptCheck;
+    use std::collections::BTreeMap;
+    use surety_common::domain::check::{AcceptCheck, CheckKind, Match, Overlay, Owner};
     use surety_common::domain::json::parse;
     use surety_common::domain::plan::{PlanStep, ToolCall};
 
-    fn refused(step: PlanStep, check: AcceptCheck) -> Option<String> {
+    fn refused(step: PlanStep, target: &str) -> Option<String> {
+        let check = AcceptCheck {
+            id: String::new(),
+            kind: CheckKind::CommandSuccess,
+            target: target.to_owned(),
+            r#match: Match::Prefix,
+            required: true,
+            params: BTreeMap::new(),
+            owner: Owner::User,
+            overlay: Overlay::default(),
+        };
         let plan = Plan {
             title: "t".to_owned(),
             steps: vec![PlanStep::default(), step],
@@ -80,15 +91,13 @@ mod tests {
 
     #[test]
     fn a_text_that_cannot_be_stored_is_named_wherever_it_stands() {
-        let target =
-            |target: &str| AcceptCheck { target: target.to_owned(), ..AcceptCheck::default() };
         let id = PlanStep { id: "a\0".to_owned(), ..PlanStep::default() };
-        assert_eq!(refused(id, target("make test")).as_deref(), Some("steps[1].id"));
-        let found = refused(PlanStep::default(), target("true\0false"));
+        assert_eq!(refused(id, "make test").as_deref(), Some("steps[1].id"));
+        let found = refused(PlanStep::default(), "true\0false");
         assert_eq!(found.as_deref(), Some("verify[0].target"));
         let arguments = parse(r#"{"path": "a", "content": "\u0000"}"#).unwrap().value;
         let script = vec![ToolCall { name: "write_file".to_owned(), arguments }];
-        assert_eq!(refused(PlanStep { script, ..PlanStep::default() }, target("make")), None);
+        assert_eq!(refused(PlanStep { script, ..PlanStep::default() }, "make test"), None);
     }
 
     #[test]
@@ -105,7 +114,7 @@ mod tests {
             ("src/../../x", Some("steps[1].write_scope[0]")),
         ] {
             let step = PlanStep { write_scope: vec![glob.to_owned()], ..PlanStep::default() };
-            assert_eq!(refused(step, AcceptCheck::default()).as_deref(), expected, "{glob:?}");
+            assert_eq!(refused(step, "make test").as_deref(), expected, "{glob:?}");
         }
     }
 }
