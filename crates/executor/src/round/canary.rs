@@ -60,7 +60,7 @@ impl Round {
         let Ok(opening) = self.opening() else { return false };
         let memory = self.memory();
         let Some(ran) = memory.runs.get(&(probe.check_id.clone(), base)) else { return false };
-        if !ran.harnesses.is_empty() {
+        if !ran.harnesses.is_empty() || ran.unseen.is_some() {
             return true;
         }
         !ran.runners.is_empty()
@@ -139,6 +139,9 @@ impl Round {
             let is_by_file = ran.runners.iter().all(|runner| loads_by_file(*runner));
             parts.push(Part::OfRunners { hosts: Arc::new(hosts), as_loaded, is_by_file });
         }
+        if let Some(why) = ran.unseen.filter(|_| parts.is_empty()) {
+            return Ok(Err(why));
+        }
         if parts.is_empty() {
             return Ok(Err("no test file of the start can take a failing test".to_owned()));
         }
@@ -148,11 +151,14 @@ impl Round {
                 "the line took {seconds} s and cannot be narrowed to one file"
             )));
         }
-        let goes_on = || match ran.runners.as_slice() {
+        let goes_on = |line: &str| match ran.runners.as_slice() {
             [runner] if is_alone => going_on(line, *runner),
             _ => None,
         };
-        let narrowed = narrowed.or_else(goes_on);
+        let narrowed = match narrowed {
+            Some(line) => Some(goes_on(&line).unwrap_or(line)),
+            None => goes_on(line),
+        };
         let tests = parts.iter().flat_map(|part| Part::tests_of(part.hosts()).cloned()).collect();
         let canary = Arc::new(Canary { line: narrowed, parts, tests });
         self.memory().canaries.insert(probe.check_id.clone(), Arc::clone(&canary));

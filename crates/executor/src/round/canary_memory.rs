@@ -48,6 +48,8 @@ pub(super) struct Ran {
     pub(super) lacks_tests: bool,
     /// The tests that it starts without a known runner and that end only where they say.
     pub(super) harnesses: Vec<Harness>,
+    /// Why there is no canary for what it starts instead, where that may load the product into a program of tests.
+    pub(super) unseen: Option<String>,
     /// Whether it wrote check inputs of the start.
     pub(super) overwrites: bool,
 }

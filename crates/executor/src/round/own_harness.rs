@@ -16,7 +16,8 @@ use surety_common::domain::canary::{
     candidates, ends_as_it_says, is_host, is_own_program, mentions, product_may_end,
 };
 use surety_common::domain::check_inputs::{
-    Assumed, Role, Script, StartInputs, imported_files, language_of, scripts_in,
+    Assumed, Role, Script, StartInputs, has_form, imported_files, language_of, scripts_in,
+    unseen_in,
 };
 use surety_common::domain::manifest::{Entry, Kind};
 use surety_common::domain::receipt::Inputs;
@@ -33,22 +34,41 @@ const START: &str = "start";
 /// The most such tests that are asked about.
 const MAX_TESTS: u32 = 6;
 
+/// What a script is to a canary.
+enum Reads {
+    /// It is no part of the check, or does not load the product into itself.
+    Nothing,
+    /// It loads the product into itself, and may end elsewhere than where it says.
+    Unseen,
+    /// It loads the product into itself, and ends only where it says.
+    Harness,
+}
+
+/// What a line starts beside known runners.
+#[derive(Default)]
+pub(super) struct Own {
+    pub(super) harnesses: Vec<Harness>,
+    /// Why there is no canary for what may load the product into a program of tests.
+    pub(super) unseen: Option<String>,
+}
+
 impl Round {
     /// The tests that the line of a check starts without a known runner, and that end only where they say: scripts that
-    /// load the product, and programs in C that a command names. Those that mention changed files come first.
+    /// load the product, and programs in C that a command names. Those that mention changed files come first. Where there
+    /// are none, what has no canary is named.
     pub(super) async fn own_harnesses(
         self: &Arc<Self>,
         probe: &Probe,
         took: Duration,
         runners: &[Runner],
-    ) -> Result<Vec<Harness>, ToolError> {
+    ) -> Result<Own, ToolError> {
         let line = self.line_of(probe).await?;
         let order = ViewOrder::beside(probe, Inputs::Original);
         let only = self.only_command(&line, &order).await?;
-        let commands = self.commands_of(&line, &order).await?;
+        let (commands, is_hidden) = self.commands_of(&line, &order).await?;
         let (round, overlay, runners) =
             (Arc::clone(self), probe.overlay.clone(), runners.to_owned());
-        let mut found = blocking(move || {
+        let (mut found, unseen) = blocking(move || {
             let root = round.setup.folder.workspace()?.root().to_string_lossy().into_owned();
             let scripts: Vec<_> = only.iter().flat_map(|only| scripts_in(only, &root)).collect();
             let is_one = |script: &Script| script.role == Role::Script || is_script(script);
@@ -56,27 +76,54 @@ impl Round {
                 [script] if is_one(script) => Some(script.path.clone()),
                 _ => None,
             };
-            let mut found = Vec::new();
+            let (mut found, mut unseen) = (Vec::new(), None);
             let commands_of = commands.iter();
             let candidates =
                 commands_of.flat_map(|(folder, command)| candidates(folder, command, &root));
             for path in round.expanded(only.iter().cloned().chain(candidates), &overlay)? {
-                if round.reads_harness(&line, &path, &overlay, &runners)? {
-                    let is_all = only.as_ref() == Some(&path);
-                    found.push(Harness { path, is_all });
+                match round.reads(&line, &path, &overlay, &runners)? {
+                    Reads::Harness => {
+                        let is_all = only.as_ref() == Some(&path);
+                        found.push(Harness { path, is_all });
+                    }
+                    Reads::Unseen => {
+                        let why = || format!("where {path} ends is not known");
+                        unseen.get_or_insert_with(why);
+                    }
+                    Reads::Nothing => {}
                 }
             }
             if found.is_empty() {
                 found = round.own_programs(&commands, &overlay)?;
             }
+            if found.is_empty() && unseen.is_none() && runners.is_empty() {
+                unseen = round.unseen(&commands, is_hidden, &root)?;
+            }
             round.sort_by_mention(&mut found, &overlay)?;
-            Ok::<_, ToolError>(found)
+            Ok::<_, ToolError>((found, unseen.filter(|_| runners.is_empty())))
         })
         .await??;
         // Each has a run of its own.
         let most = LONGEST.as_millis() / took.as_millis().max(1);
         found.truncate(usize::try_from(most.clamp(1, MAX_TESTS.into())).unwrap_or(1));
-        Ok(found)
+        Ok(Own { harnesses: found, unseen })
+    }
+
+    /// Why there is no canary for what the commands of a line start. It blocks.
+    fn unseen(
+        &self,
+        commands: &[(String, String)],
+        is_hidden: bool,
+        root: &str,
+    ) -> Result<Option<String>, ToolError> {
+        if is_hidden {
+            return Ok(Some("the recipe that the line asks for is not seen".to_owned()));
+        }
+        let Some(start) = self.start()? else { return Ok(None) };
+        let is_file = |entry: &Entry| entry.kind == Kind::File && !entry.ignored;
+        let is_there = |path: &str| start.manifest.get(path.as_bytes()).is_some_and(is_file);
+        let of = |(folder, command): &(String, String)| unseen_in(folder, command, root, &is_there);
+        Ok(commands.iter().find_map(of))
     }
 
     /// The files of the start behind these paths and patterns, each once.
@@ -140,14 +187,16 @@ impl Round {
 
     /// Whether a script is a part of the check, ends only where it says, and loads the product into itself, maybe by
     /// helpers that end nothing.
-    fn reads_harness(
+    fn reads(
         &self,
         line: &str,
         path: &str,
         overlay: &str,
         runners: &[Runner],
-    ) -> Result<bool, ToolError> {
-        let (Some(start), opening) = (self.start()?, self.opening()?) else { return Ok(false) };
+    ) -> Result<Reads, ToolError> {
+        let (Some(start), opening) = (self.start()?, self.opening()?) else {
+            return Ok(Reads::Nothing);
+        };
         let workspace = self.setup.folder.workspace()?;
         let (rules, root) = (&self.setup.rules, workspace.root().as_os_str().as_bytes());
         let inputs = StartInputs::new(rules, &start.facts.imports, &start.manifest, root);
@@ -159,20 +208,20 @@ impl Round {
         let is_hidden = |path: &str| hidden.is_some_and(|files| files.contains_key(path));
         let is_part = |path: &str| is_hidden(path) || inputs.kind_of(path.as_bytes()).is_some();
         if !is_part(path) && !is_protected(path) {
-            return Ok(false);
+            return Ok(Reads::Nothing);
         }
-        // What cannot be read has no canary.
-        let Some(text) = self.test_text(&workspace, overlay, path) else { return Ok(false) };
-        let is_of_runner = runners.iter().any(|runner| is_host(*runner, path, &text));
-        if is_of_runner || !ends_as_it_says(path, &text) {
-            return Ok(false);
+        let Some(text) = self.test_text(&workspace, overlay, path) else {
+            return Ok(Reads::Unseen);
+        };
+        if runners.iter().any(|runner| is_host(*runner, path, &text)) {
+            return Ok(Reads::Nothing);
         }
         let is_there = |file: &str| {
             let entry = opening.now.as_ref().and_then(|now| now.get(file.as_bytes()));
             is_hidden(file) || entry.is_some_and(|entry| entry.kind == Kind::File)
         };
         let (mut open, mut seen) = (imported_files(path, &text), BTreeSet::from([path.to_owned()]));
-        let mut loads = false;
+        let (mut loads, mut ends_as_it_says) = (false, ends_as_it_says(path, &text));
         while let Some(file) = open.pop() {
             if seen.len() > MAX_LOADED || !is_there(&file) || !seen.insert(file.clone()) {
                 continue;
@@ -181,13 +230,17 @@ impl Round {
                 loads = true;
                 continue;
             }
-            let Some(text) = self.test_text(&workspace, overlay, &file) else { return Ok(false) };
-            if product_may_end(&file, &text) {
-                return Ok(false);
-            }
+            let Some(text) = self.test_text(&workspace, overlay, &file) else {
+                return Ok(Reads::Unseen);
+            };
+            ends_as_it_says &= !product_may_end(&file, &text);
             open.extend(imported_files(&file, &text));
         }
-        Ok(loads)
+        Ok(match (loads, ends_as_it_says) {
+            (true, true) => Reads::Harness,
+            (true, false) => Reads::Unseen,
+            (false, _) => Reads::Nothing,
+        })
     }
 
     /// Whether the test that a check starts without a known runner loads a product that ends programs already at the
@@ -274,5 +327,9 @@ fn names(command: &str, path: &str) -> bool {
     }
     let mut words =
         command.split(|letter: char| letter.is_whitespace() || "'\";&|()=".contains(letter));
-    words.any(|word| !word.is_empty() && stem_of(word) == stem_of(path))
+    let is_pattern = |word: &str| word.contains('*') && word.len() > 1;
+    words.any(|word| {
+        let (stem, of_word) = (stem_of(path), stem_of(word));
+        !word.is_empty() && (of_word == stem || is_pattern(of_word) && has_form(stem, of_word))
+    })
 }

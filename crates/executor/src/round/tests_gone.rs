@@ -10,6 +10,7 @@ use super::Round;
 use super::additions::ViewOrder;
 use super::canary_memory::{Ran, base_of};
 use super::opening::Put;
+use super::own_harness::Own;
 use super::tests_seen::add_counts;
 use crate::blocking::blocking;
 use crate::tool::{ErrorCode, RelPath, ToolError, ToolOutcome};
@@ -73,10 +74,10 @@ impl Round {
         let is_own = runners.is_empty() && inputs == Inputs::Original && asks;
         let is_always = matches!(self.setup.additions.canary, CanaryPolicy::Always);
         let is_due = is_always || self.opening()?.loadable;
-        let harnesses = if is_own && outcome.success && is_due {
+        let Own { harnesses, unseen } = if is_own && outcome.success && is_due {
             self.own_harnesses(probe, took, &all).await?
         } else {
-            Vec::new()
+            Own::default()
         };
         let ran = Ran {
             took,
@@ -87,6 +88,7 @@ impl Round {
             names: named,
             lacks_tests,
             harnesses,
+            unseen,
             overwrites,
         };
         self.memory().runs.insert((probe.check_id.clone(), inputs), ran);

@@ -53,16 +53,17 @@ impl Round {
     }
 
     /// The commands of the recipes and scripts of a line with these check inputs, each with its folder, and the line
-    /// itself.
+    /// itself; and whether it asks for a recipe that may stand where it is not seen.
     pub(super) async fn commands_of(
         &self,
         line: &str,
         order: &ViewOrder,
-    ) -> Result<Vec<(String, String)>, ToolError> {
+    ) -> Result<(Vec<(String, String)>, bool), ToolError> {
         let line = line.to_owned();
         let read = move |files: &Files<'_>| {
-            let found = recipes_of(&line, files).commands.into_iter();
-            found.chain([(String::new(), line.clone())]).collect()
+            let Recipes { mut commands, is_hidden, .. } = recipes_of(&line, files);
+            commands.push((String::new(), line));
+            (commands, is_hidden)
         };
         self.with_files(order, read).await
     }
@@ -129,7 +130,7 @@ pub(super) struct StartRecipes {
 /// Reads the recipes of a line at the start. It blocks.
 pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str) -> StartRecipes {
     let project = AsItIs(workspace);
-    let Recipes { commands, targets, implicit, by_own_rules, is_lacking } =
+    let Recipes { commands, targets, implicit, by_own_rules, is_lacking, .. } =
         recipes_of(line, &project);
     // A file of the start in their place may be a script that nothing makes.
     let is_new = |path: &String| {
@@ -147,7 +148,8 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
         found
     };
     let own = (String::new(), line.to_owned());
-    let given = commands.iter().chain([&own]).flat_map(|(folder, it)| test_operands(folder, it));
+    let all: Vec<(String, String)> = commands.iter().cloned().chain([own]).collect();
+    let given = all.iter().flat_map(|(folder, it)| test_operands(folder, it));
     let given = given.flat_map(|operand| files_of_operand(&operand, start));
     let given = given.filter(|path| {
         convention_of(path).is_none() && !is_product(path) && loads_another(path, start, &project)

@@ -1,17 +1,21 @@
 //! The files that a command may start as tests of their own.
 
 use crate::domain::check_inputs::{Role, language_of, scripts_in};
-use crate::domain::shell_line::{base_name, is_python, segments, unwrapped};
+use crate::domain::shell_line::{
+    Segment, module_of_python, segments, started_by, texts, unwrapped,
+};
 
-/// Options of Python that have a value.
-const VALUED: &[&str] = &["-W", "-X"];
+/// The deepest nesting of lines that is followed.
+const MAX_DEPTH: usize = 8;
 
 /// The paths that a command in a folder, which ends with a slash unless it is the root, may start: scripts, modules of
-/// Python, and what a folder is started by. Of those in a loop the patterns of their names. What is not there counts for
-/// nothing, and neither does a command of which a part goes on beside the others, because that part is ended by them.
+/// Python, and what a folder is started by. Of those in a loop, and of those that are listed, the patterns of their
+/// names. What is not there counts for nothing, and neither does a command of which a part goes on beside the others,
+/// because that part is ended by them.
 pub fn candidates(folder: &str, command: &str, root: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    if segments(command).iter().any(|segment| segment.background) {
+    let all = all_segments(command, 0);
+    if all.iter().any(|segment| segment.background) {
         return found;
     }
     let mut add = |path: &str| {
@@ -32,34 +36,50 @@ pub fn candidates(folder: &str, command: &str, root: &str) -> Vec<String> {
         }
         add(&script.path);
     }
-    for segment in segments(command) {
+    for segment in all {
         let words: Vec<&str> = segment.words.iter().map(String::as_str).collect();
-        if let Some(module) = module_of(unwrapped(&words)) {
+        let own = unwrapped(&words);
+        let started = started_by(own);
+        for (module, _) in [own, &started].into_iter().filter_map(module_of_python) {
             let path = module.replace('.', "/");
             [".py", "/__main__.py"].iter().for_each(|end| add(&format!("{path}{end}")));
         }
         let is_pattern = |word: &&&str| word.contains('*') && language_of(word).is_some();
-        words.iter().filter(is_pattern).for_each(|word| add(word));
+        let listed = listed(own);
+        if listed.is_empty() {
+            words.iter().filter(is_pattern).for_each(|word| add(word));
+        }
+        listed.iter().for_each(|pattern| add(pattern));
     }
     found
 }
 
-/// The module that Python starts.
-fn module_of<'a>(words: &[&'a str]) -> Option<&'a str> {
-    let (program, rest) = words.split_first()?;
-    if !is_python(base_name(program)) {
-        return None;
+/// The commands of a line and those of the lines inside it.
+fn all_segments(line: &str, depth: usize) -> Vec<Segment> {
+    let mut found = Vec::new();
+    for segment in segments(line) {
+        let words: Vec<&str> = segment.words.iter().map(String::as_str).collect();
+        let inner = if depth < MAX_DEPTH { texts(unwrapped(&words)) } else { Vec::new() };
+        found.push(segment);
+        found.extend(inner.iter().flat_map(|text| all_segments(text, depth + 1)));
     }
-    let mut rest = rest.iter();
-    while let Some(word) = rest.next() {
-        match *word {
-            "-m" => return rest.next().copied(),
-            word if VALUED.contains(&word) => drop(rest.next()),
-            word if word.starts_with('-') => {}
-            _ => return None,
-        }
-    }
-    None
+    found
+}
+
+/// The patterns of the files that `find` lists.
+fn listed(words: &[&str]) -> Vec<String> {
+    let Some((&"find", arguments)) = words.split_first() else { return Vec::new() };
+    let folders = arguments.iter().take_while(|word| !word.starts_with(['-', '(', '!']));
+    let folders: Vec<&str> = folders.copied().collect();
+    let names = arguments.iter().zip(arguments.iter().skip(1));
+    let names = names.filter(|(option, name)| **option == "-name" && language_of(name).is_some());
+    let names: Vec<&str> = names.map(|(_, name)| *name).collect();
+    let folders = if folders.is_empty() { vec!["."] } else { folders };
+    let in_folder = |folder: &&str| {
+        let folder = folder.trim_end_matches('/').to_owned();
+        names.iter().map(move |name| format!("{folder}/**/{name}")).collect::<Vec<_>>()
+    };
+    folders.iter().flat_map(in_folder).collect()
 }
 
 #[cfg(test)]
@@ -74,6 +94,10 @@ mod tests {
             ("", "python3 -B -m tests.run", &["tests/run.py", "tests/run/__main__.py"]),
             ("", "python3 tests", &["tests/__main__.py", "tests/index.js", "tests"]),
             ("", "'for' 't' 'in' 'tests/test_*.py'", &["tests/test_*.py"]),
+            ("", "sh -c 'for t in tests/*.py; do python3 $t; done'", &["tests/*.py"]),
+            ("", "sh -c 'ls tests/*.py | xargs -n1 python3'", &["tests/*.py"]),
+            ("", "find tests -name '*.py' | while read t; do python3 $t; done", &["tests/**/*.py"]),
+            ("", "sh -c 'python3 -munit.run'", &["unit/run.py", "unit/run/__main__.py"]),
             ("", "sh tests/a.sh x", &["tests/a.sh"]),
             ("", "echo a", &[]),
             ("", "python3 tests/serve.py & python3 tests/a.py", &[]),

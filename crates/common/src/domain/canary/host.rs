@@ -2,7 +2,9 @@
 
 use super::flavour::{class_end, flavour};
 use super::language_of_runner;
-use crate::domain::check_inputs::{InputKind, convention_of, is_named, language_of};
+use crate::domain::check_inputs::{
+    InputKind, convention_of, is_named, language_of, options_and_operands,
+};
 use crate::domain::source_tests::has_tests;
 use crate::domain::tests_seen::Runner;
 
@@ -70,6 +72,13 @@ pub fn hosts<'f>(
     files: &[(&'f str, &str)],
     changed: &[&str],
 ) -> Vec<&'f str> {
+    // What a runner only loads or leaves out, by its options, are no tests that the line names.
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let loading =
+        [(Runner::NodeTest, "node"), (Runner::Mocha, "mocha"), (Runner::Pytest, "pytest")];
+    let name = loading.iter().find(|(loading, _)| *loading == runner).map(|(_, name)| name);
+    let operands = name.map(|name| options_and_operands(name, &words).1.join(" "));
+    let line = operands.as_deref().unwrap_or(line);
     let is_in_line = |file: &&&(&str, &str)| {
         let module = file.0.strip_suffix(".py").map(|stem| stem.replace('/', "."));
         is_named(line, file.0) || module.is_some_and(|module| line.contains(&module))

@@ -1,5 +1,6 @@
 //! A check's line, for the canary's files alone.
 
+use crate::domain::check_inputs::options_and_operands;
 use crate::domain::tests_seen::Runner;
 
 /// What only a shell reads.
@@ -50,8 +51,7 @@ pub fn narrow(line: &str, runner: Runner, hosts: &[&str]) -> Option<String> {
         }
         Runner::NodeTest => {
             let (start, rest) = after(&words, "--test")?;
-            let options: Vec<&str> =
-                rest.iter().copied().filter(|word| word.starts_with('-')).collect();
+            let (options, _) = options_and_operands("node", rest);
             Some([start, &options, hosts].concat().join(" "))
         }
         Runner::GoTest => go_packages(&words, hosts),
@@ -83,9 +83,20 @@ pub fn narrow(line: &str, runner: Runner, hosts: &[&str]) -> Option<String> {
     }
 }
 
-/// The same line of Cargo, which goes on behind a program of tests that fails; none where it is more than that.
+/// Options of unittest with which it ends at the first failure.
+const AT_FIRST: &[&str] = &["--failfast", "-f"];
+
+/// The same line, which goes on behind a test that fails, or behind a program of tests of Cargo; none where that is the
+/// line itself, or where it is more than that.
 pub fn going_on(line: &str, runner: Runner) -> Option<String> {
     let name = match runner {
+        Runner::Unittest if !line.contains(SHELL) => {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (start, rest) = after(&words, "unittest")?;
+            let kept = rest.iter().copied().filter(|word| !AT_FIRST.contains(word));
+            let kept: Vec<&str> = start.iter().copied().chain(kept).collect();
+            return (kept.len() < words.len()).then(|| kept.join(" "));
+        }
         Runner::CargoTest => "test",
         Runner::Nextest => "run",
         Runner::Pytest
@@ -224,6 +235,12 @@ mod tests {
             ("pytest -k a", Pytest, "t/test_a.py", None),
             ("make test", Pytest, "t/test_a.py", None),
             ("node --test test/", NodeTest, "test/a.test.js", Some("node --test test/a.test.js")),
+            (
+                "node --import ./test/up.mjs --test --test-reporter spec test/b.test.js",
+                NodeTest,
+                "test/a.test.js",
+                Some("node --import ./test/up.mjs --test --test-reporter spec test/a.test.js"),
+            ),
             ("go test ./...", GoTest, "pkg/a/a_test.go", Some("go test ./pkg/a")),
             ("go test -run X ./...", GoTest, "a_test.go", None),
             (
@@ -282,6 +299,14 @@ mod tests {
             assert_eq!(going_on(line, Runner::CargoTest).as_deref(), expected, "{line}");
         }
         assert_eq!(going_on("pytest", Runner::Pytest), None);
+        for (line, expected) in [
+            ("python3 -m unittest -f -q tests.test_a", Some("python3 -m unittest -q tests.test_a")),
+            ("python3 -m unittest --failfast", Some("python3 -m unittest")),
+            ("python3 -m unittest -q", None),
+            ("python3 -m unittest -f | tail", None),
+        ] {
+            assert_eq!(going_on(line, Runner::Unittest).as_deref(), expected, "{line}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The scripts that interpreters start.
 
 use super::visits::options_of;
-use crate::domain::shell_line::{is_python, is_shell};
+use crate::domain::shell_line::{OfPython, given_to_python, is_python, is_shell};
 
 /// Options by which programs of JavaScript load a file before all others.
 pub(super) const LOADING_OPTIONS: &[&str] = &["-r", "--import", "--loader", "--require"];
@@ -75,9 +75,10 @@ pub(super) fn script_of<'a>(name: &str, arguments: &[&'a str]) -> Option<Option<
         return None;
     }
     let arguments = match arguments.split_first() {
-        Some((&"run", rest)) if name == "coverage" => rest,
+        Some((&"run", rest)) if name == "coverage" => return script_of_python(rest),
         Some((&("run" | "test"), rest)) if matches!(name, "bun" | "deno") => rest,
-        _ if INTERPRETERS.contains(&name) || is_python(name) => arguments,
+        _ if is_python(name) => return script_of_python(arguments),
+        _ if INTERPRETERS.contains(&name) => arguments,
         _ => return None,
     };
     let (code, valued) = options(name);
@@ -91,6 +92,36 @@ pub(super) fn script_of<'a>(name: &str, arguments: &[&'a str]) -> Option<Option<
         }
     }
     Some(None)
+}
+
+/// The code that an interpreter of this name finds on its line, with the extension of its sources.
+pub(super) fn code_of<'a>(name: &str, arguments: &[&'a str]) -> Option<(&'static str, &'a str)> {
+    if is_python(name) {
+        return match given_to_python(arguments)?.0 {
+            OfPython::Code(text) => Some(("py", text)),
+            OfPython::Module(_) | OfPython::File(_) => None,
+        };
+    }
+    let extension = match name {
+        "bun" | "deno" | "node" | "nodejs" | "tsx" => "js",
+        "perl" => "pl",
+        "php" => "php",
+        "ruby" => "rb",
+        _ => return None,
+    };
+    let (code, _) = options(name);
+    let at = arguments.iter().position(|word| code.contains(word))?;
+    let is_first = script_of(name, arguments).is_none();
+    let text = arguments.get(at + 1).filter(|_| is_first)?;
+    Some((extension, text))
+}
+
+fn script_of_python<'a>(arguments: &[&'a str]) -> Option<Option<&'a str>> {
+    match given_to_python(arguments) {
+        Some((OfPython::File(script), _)) => Some(Some(script)),
+        Some((OfPython::Module(_) | OfPython::Code(_), _)) => None,
+        None => Some(None),
+    }
 }
 
 /// Whether a program reads its file for its syntax and does not start it: the file is what the check is about.
@@ -118,18 +149,6 @@ pub(super) fn reads_syntax_only(name: &str, arguments: &[&str]) -> bool {
 /// The options of an interpreter behind which no script stands, and those that have a value.
 fn options(name: &str) -> (&'static [&'static str], &'static [&'static str]) {
     match name {
-        "coverage" => (
-            &["-m"],
-            &[
-                "--concurrency",
-                "--context",
-                "--data-file",
-                "--include",
-                "--omit",
-                "--rcfile",
-                "--source",
-            ],
-        ),
         "bun" | "deno" | "node" | "nodejs" | "ts-node" | "tsx" => (
             &["-e", "-p", "--eval", "--print"],
             &[
@@ -156,9 +175,7 @@ fn options(name: &str) -> (&'static [&'static str], &'static [&'static str]) {
         "julia" => (&["-E", "-e"], &["-J", "-L", "-p", "-t"]),
         "elixir" => (&["-S", "-e"], &["-pa", "-pr", "-pz", "-r", "--cookie", "--name", "--sname"]),
         "groovy" => (&["-e"], &["-cp", "--classpath", "-classpath"]),
-        _ if is_python(name) || name == "ipython" => {
-            (&["-c", "-m"], &["-W", "-X", "--check-hash-based-pycs"])
-        }
+        "ipython" => (&["-c", "-m"], &["-W", "-X", "--check-hash-based-pycs"]),
         _ => (&["-c", "-e", "--eval"], &[]),
     }
 }

@@ -5,7 +5,9 @@ use super::configuration::recipes_of_program;
 use super::interpreter::{LOADERS, LOADING_OPTIONS, loaded, reads_syntax_only, script_of};
 use super::visits::{Visit, Visits, join, options_of};
 use super::words::{CHECKING, is_of_checks, writes_out};
-use crate::domain::shell_line::{Given, base_name, given_to_shell, is_python, is_shell};
+use crate::domain::shell_line::{
+    Given, base_name, given_to_shell, is_python, is_shell, module_of_python,
+};
 use std::collections::BTreeSet;
 
 /// Programs for which `-f` and its like name a configuration, and no data.
@@ -118,14 +120,14 @@ pub fn scripts_in(line: &str, root: &str) -> BTreeSet<Script> {
         let is_part = |path: &&&str| is_of_checks(&join(root, &visit.folder, path));
         sourced.filter(is_part).into_iter().for_each(|path| add(path, Role::Script));
         loaded(&name, arguments).into_iter().for_each(|path| add(path, Role::Script));
-        for module in module_of(&name, arguments).into_iter().flat_map(files_of_module) {
+        for module in module_of(&words).into_iter().flat_map(files_of_module) {
             add(&module, Role::Script);
         }
         // A script of the check is a runner of its own; what a product reads is its own data.
         let started = script.or_else(|| is_path.then_some(*program));
         let is_check = started.is_some_and(|it| !is_product(&join(root, &visit.folder, it)));
         let by_package = visit.all.iter().any(|word| base_name(word) == "npx");
-        if let Some(arguments) = arguments_of_runner(&name, arguments, by_package) {
+        if let Some(arguments) = arguments_of_runner(&name, &words, by_package) {
             let named = options_of(arguments, CONFIGURATION_OPTIONS);
             named.into_iter().for_each(|path| add(path, Role::Configuration));
         } else if is_check {
@@ -155,11 +157,9 @@ fn started<'a>(name: &str, arguments: &[&'a str], input: &'a Option<String>) -> 
 /// Whether a line starts one of these programs.
 pub(super) fn starts(line: &str, programs: &[&str]) -> bool {
     Visits::of(line, "").commands.iter().any(|visit| {
-        let name = visit.words.first().map_or("", |first| base_name(first));
-        let module = match visit.words.iter().position(|word| word == "-m") {
-            Some(at) if is_python(name) => visit.words.get(at + 1).map_or("", String::as_str),
-            Some(_) | None => "",
-        };
+        let words: Vec<&str> = visit.words.iter().map(String::as_str).collect();
+        let name = words.first().map_or("", |first| base_name(first));
+        let module = module_of_python(&words).map_or("", |(module, _)| module);
         programs.contains(&name) || programs.contains(&module)
     })
 }
@@ -167,14 +167,13 @@ pub(super) fn starts(line: &str, programs: &[&str]) -> bool {
 /// The arguments of a runner, which Python or a package manager may start.
 fn arguments_of_runner<'w, 'a>(
     name: &str,
-    arguments: &'w [&'a str],
+    words: &'w [&'a str],
     by_package: bool,
 ) -> Option<&'w [&'a str]> {
     if RUNNERS.contains(&name) || by_package {
-        return Some(arguments);
+        return words.get(1..);
     }
-    let module = arguments.iter().position(|word| *word == "-m");
-    module.filter(|_| is_python(name)).and_then(|at| arguments.get(at + 2..))
+    module_of_python(words).map(|(_, arguments)| arguments)
 }
 
 /// Whether a path is a product by convention.
@@ -357,14 +356,19 @@ fn names_module(folder: &str, word: &str, path: &str) -> bool {
 const RUNNER_MODULES: &[&str] = &["doctest", "nose2", "pylint", "pytest", "unittest"];
 
 /// The module that Python starts, where its name says that it checks: any other one may be the product.
-fn module_of<'a>(name: &str, arguments: &[&'a str]) -> Option<&'a str> {
-    let at = arguments.iter().position(|word| *word == "-m")?;
-    let module = arguments.get(at + 1).filter(|_| is_python(name) || name == "coverage")?;
+fn module_of<'a>(words: &[&'a str]) -> Option<&'a str> {
+    let words = match words.split_first() {
+        Some((program, rest)) if base_name(program) == "coverage" => {
+            &[&["python"], rest.strip_prefix(&["run"])?].concat()[..]
+        }
+        Some(_) | None => words,
+    };
+    let (module, _) = module_of_python(words)?;
     let last = module.rsplit('.').next()?.to_ascii_lowercase();
     if module.split('.').next().is_some_and(|first| RUNNER_MODULES.contains(&first)) {
         return None;
     }
-    CHECKING.iter().any(|word| last.contains(word)).then_some(*module)
+    CHECKING.iter().any(|word| last.contains(word)).then_some(module)
 }
 
 fn files_of_module(module: &str) -> [String; 2] {

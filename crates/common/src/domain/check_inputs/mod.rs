@@ -52,6 +52,7 @@ mod statements;
 mod texts;
 mod toml_text;
 mod tsconfig;
+mod unseen;
 mod visits;
 mod words;
 mod xml;
@@ -74,7 +75,7 @@ pub use line::{
     scripts_in,
 };
 pub use makefile::{StartFiles, is_compiled_by_make, is_copied_by_make, is_makefile, only_adds};
-pub use operands::{TestOperand, has_form, is_all_tests, test_operands};
+pub use operands::{TestOperand, has_form, is_all_tests, options_and_operands, test_operands};
 pub use overwritten::{facts_of_compared, facts_of_overwritten, overwrites, overwritten_in};
 pub use packages::{Origin, replaced_package};
 pub use reading::reads_and_runs;
@@ -84,6 +85,7 @@ pub use ruling::{
 };
 pub use start::{Assumed, StartInputs, imports_wanted, other_scripts_of_recipe, scripts_of_recipe};
 pub use start_tests::StartTests;
+pub use unseen::unseen_in;
 
 use super::manifest::{Entry, Manifest};
 use super::problem::{Code, Problem};

@@ -2,7 +2,7 @@
 
 use super::language::language_of;
 use super::visits::{Visits, join};
-use crate::domain::shell_line::{base_name, is_python};
+use crate::domain::shell_line::{base_name, is_python, module_of_python};
 
 /// Runners that run the files that they are given, and the language of these. Others only select tests by such names.
 const RUNNERS: &[(&str, &str)] = &[
@@ -50,7 +50,7 @@ pub fn test_operands(folder: &str, command: &str) -> Vec<TestOperand> {
             found.extend(named(&[discovered(operands)]));
             continue;
         }
-        for operand in plain(runner, operands) {
+        for operand in options_and_operands(runner, operands).1 {
             let operand = operand.split_once("::").map_or(operand, |(file, _)| file);
             let is_module = runner == "unittest" && !operand.contains('/');
             let paths = match is_module && !operand.ends_with(".py") {
@@ -69,14 +69,9 @@ fn runner<'w, 'a>(words: &'w [&'a str]) -> Option<(&'static str, &'a str, &'w [&
     let name = base_name(program);
     let known = |name: &str| RUNNERS.iter().find(|(known, _)| *known == name).map(|it| it.1);
     if is_python(name) {
-        let is_module = |word: &&str| {
-            let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
-            letters.is_some_and(|letters| letters.ends_with('m'))
-        };
-        let at = arguments.iter().position(is_module)?;
-        let module = arguments.get(at + 1)?;
-        let language = if *module == "unittest" { Some("python") } else { known(module) };
-        return Some((language?, module, arguments.get(at + 2..)?));
+        let (module, arguments) = module_of_python(words)?;
+        let language = if module == "unittest" { Some("python") } else { known(module) };
+        return Some((language?, module, arguments));
     }
     match name {
         "node" | "nodejs" => {
@@ -91,9 +86,30 @@ fn runner<'w, 'a>(words: &'w [&'a str]) -> Option<(&'static str, &'a str, &'w [&
     }
 }
 
-/// The operands of a runner without its options and their values.
-fn plain<'a>(runner: &str, arguments: &[&'a str]) -> Vec<&'a str> {
-    let with_value: &[&str] = match runner {
+/// The options of a runner with their values, and its operands.
+pub fn options_and_operands<'a>(
+    runner: &str,
+    arguments: &[&'a str],
+) -> (Vec<&'a str>, Vec<&'a str>) {
+    let with_value = with_value(runner);
+    let (mut options, mut operands) = (Vec::new(), Vec::new());
+    let mut words = arguments.iter().copied();
+    while let Some(word) = words.next() {
+        if !word.starts_with('-') {
+            operands.push(word);
+            continue;
+        }
+        options.push(word);
+        if with_value.contains(&word) {
+            options.extend(words.next());
+        }
+    }
+    (options, operands)
+}
+
+/// The options of a runner that have a value in the next word.
+fn with_value(runner: &str) -> &'static [&'static str] {
+    match runner {
         "pytest" | "py.test" => &[
             "--cov",
             "--deselect",
@@ -109,20 +125,28 @@ fn plain<'a>(runner: &str, arguments: &[&'a str]) -> Vec<&'a str> {
             "-r",
         ],
         "unittest" => &["-k"],
-        "ava" | "mocha" | "node" | "tap" => &["--import", "--require", "-r"],
+        "node" => &[
+            "--conditions",
+            "--env-file",
+            "--experimental-loader",
+            "--import",
+            "--loader",
+            "--require",
+            "--test-concurrency",
+            "--test-isolation",
+            "--test-name-pattern",
+            "--test-reporter",
+            "--test-reporter-destination",
+            "--test-shard",
+            "--test-skip-pattern",
+            "--test-timeout",
+            "-C",
+            "-r",
+        ],
+        "ava" | "mocha" | "tap" => &["--import", "--require", "-r"],
         "rspec" => &["--require", "-I", "-r"],
         _ => &[],
-    };
-    let mut found = Vec::new();
-    let mut words = arguments.iter().copied();
-    while let Some(word) = words.next() {
-        if with_value.contains(&word) {
-            words.next();
-        } else if !word.starts_with('-') {
-            found.push(word);
-        }
     }
-    found
 }
 
 /// Whether a file defines nothing but tests and what they use at its top level, as far as that is told.

@@ -2,7 +2,7 @@
 
 use crate::domain::path::Workspace;
 use crate::domain::shell_line::{
-    Folders, base_name, folder_of_wrapper, segments, substitutions, texts, unwrapped,
+    Folders, base_name, folder_of_wrapper, segments, started_by, substitutions, texts, unwrapped,
 };
 use std::borrow::Cow;
 
@@ -21,9 +21,6 @@ const FOLDER_OPTIONS: &[&str] = &[
     "-C",
     "-w",
 ];
-/// Options of `xargs` that have a value.
-const XARGS_VALUED: &[&str] = &["-E", "-I", "-L", "-P", "-a", "-d", "-n", "-s"];
-
 /// One command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Visit {
@@ -129,36 +126,6 @@ impl Walk<'_> {
         if !started.is_empty() {
             self.command((&started, &[]), None, folder, depth + 1);
         }
-    }
-}
-
-/// The command that a program starts for each of the files that it finds or is given.
-fn started_by<'a>(words: &[&'a str]) -> Vec<&'a str> {
-    let Some((program, arguments)) = words.split_first() else { return Vec::new() };
-    let until = |end: &[&str], rest: &[&'a str]| -> Vec<&'a str> {
-        rest.iter().copied().take_while(|word| !end.contains(word)).collect()
-    };
-    match base_name(program) {
-        "xargs" => {
-            let at = crate::domain::shell_line::options(arguments, XARGS_VALUED, false);
-            arguments.get(at..).unwrap_or_default().to_vec()
-        }
-        "parallel" => {
-            let at = crate::domain::shell_line::options(arguments, &["-j", "-n"], false);
-            until(&[":::", "::::"], arguments.get(at..).unwrap_or_default())
-        }
-        "find" => {
-            let is_start = |word: &&str| ["-exec", "-execdir", "-ok", "-okdir"].contains(word);
-            let at = arguments.iter().position(is_start);
-            at.map_or_else(Vec::new, |at| {
-                until(&[";", "+"], arguments.get(at + 1..).unwrap_or_default())
-            })
-        }
-        "nix" => {
-            let at = arguments.iter().position(|word| matches!(*word, "-c" | "--command"));
-            at.and_then(|at| arguments.get(at + 1..)).unwrap_or_default().to_vec()
-        }
-        _ => Vec::new(),
     }
 }
 

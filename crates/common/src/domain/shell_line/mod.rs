@@ -8,10 +8,12 @@
 
 mod folder;
 mod nested;
+mod python;
 mod segment;
 mod wrappers;
 
 pub use folder::Folders;
 pub use nested::{Given, given_to_shell, is_shell, substitutions, texts};
+pub use python::{OfPython, given_to_python, module_of_python};
 pub use segment::{Segment, is_assignment, segments};
-pub use wrappers::{base_name, folder_of_wrapper, is_python, options, unwrapped};
+pub use wrappers::{base_name, folder_of_wrapper, is_python, options, started_by, unwrapped};

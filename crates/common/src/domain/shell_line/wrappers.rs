@@ -85,6 +85,9 @@ const RUNNING: &[&str] = &[
 /// Tools whose `exec` does.
 const EXECUTING: &[&str] = &["asdf", "bundle", "mise", "nodenv", "pyenv", "rbenv", "rtx"];
 
+/// Options of `xargs` that have a value.
+const XARGS_VALUED: &[&str] = &["-E", "-I", "-L", "-P", "-a", "-d", "-n", "-s"];
+
 /// The name of a program without the folders above it.
 pub fn base_name(program: &str) -> &str {
     let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -178,6 +181,36 @@ fn own_words(name: &str, rest: &[&str]) -> Option<usize> {
         }
         _ => return None,
     })
+}
+
+/// The command that a program starts for each of the files that it finds or is given.
+pub fn started_by<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    let Some((program, arguments)) = words.split_first() else { return Vec::new() };
+    let until = |end: &[&str], rest: &[&'a str]| -> Vec<&'a str> {
+        rest.iter().copied().take_while(|word| !end.contains(word)).collect()
+    };
+    match base_name(program) {
+        "xargs" => {
+            let at = options(arguments, XARGS_VALUED, false);
+            arguments.get(at..).unwrap_or_default().to_vec()
+        }
+        "parallel" => {
+            let at = options(arguments, &["-j", "-n"], false);
+            until(&[":::", "::::"], arguments.get(at..).unwrap_or_default())
+        }
+        "find" => {
+            let is_start = |word: &&str| ["-exec", "-execdir", "-ok", "-okdir"].contains(word);
+            let at = arguments.iter().position(is_start);
+            at.map_or_else(Vec::new, |at| {
+                until(&[";", "+"], arguments.get(at + 1..).unwrap_or_default())
+            })
+        }
+        "nix" => {
+            let at = arguments.iter().position(|word| matches!(*word, "-c" | "--command"));
+            at.and_then(|at| arguments.get(at + 1..)).unwrap_or_default().to_vec()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// How many words at the front are options, values of options that have one, or assignments.

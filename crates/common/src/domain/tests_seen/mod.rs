@@ -9,6 +9,7 @@
 
 mod count;
 mod counts;
+mod make_text;
 mod program;
 mod quiet;
 mod recipe;

@@ -1,44 +1,44 @@
 //! Programs of a line: which runner one is.
 
 use super::runner::Runner;
-use crate::domain::shell_line::{base_name, is_python, options, unwrapped};
+use crate::domain::shell_line::{
+    OfPython, base_name, given_to_python, is_python, options, unwrapped,
+};
+
+/// Modules of Python that start another module, which they name behind `-m` or `--module`.
+const STARTERS: &[&str] = &["cProfile", "pdb", "profile", "trace"];
 
 /// A command without what only prepares it: `env A=1`, `time`, `uv run`, `python -m`.
-pub(super) fn without_wrappers<'w, 'a>(words: &'w [&'a str]) -> &'w [&'a str] {
+pub(super) fn without_wrappers<'a>(words: &[&'a str]) -> Vec<&'a str> {
     let words = unwrapped(words);
-    let Some((program, rest)) = words.split_first() else { return words };
+    let Some((program, rest)) = words.split_first() else { return Vec::new() };
     let name = base_name(program);
-    if name == "coverage" && rest.first() == Some(&"run") {
-        return by_module(rest.get(1..).unwrap_or_default()).unwrap_or(words);
-    }
-    if is_python(name) { by_module(rest).unwrap_or(words) } else { words }
+    let by_module = match (name, rest.split_first()) {
+        ("coverage", Some((&"run", rest))) => by_module(rest),
+        _ if is_python(name) => by_module(rest),
+        // What a variable or a substitution names is Python where it starts a runner as a module.
+        _ if program.starts_with('$') => by_module(rest).filter(|found| !found.is_empty()),
+        _ if program.starts_with('-') => by_module(words).filter(|found| !found.is_empty()),
+        _ => None,
+    };
+    by_module.unwrap_or_else(|| words.to_vec())
 }
 
-/// What Python starts: the words from a module's name on, where `-m` names a known one; none where it names no module.
-fn by_module<'w, 'a>(rest: &'w [&'a str]) -> Option<&'w [&'a str]> {
-    let at =
-        options_before(rest, "-m", &["-W", "-X", "--source", "--rcfile", "--omit", "--include"]);
-    let module = rest.get(at? + 1..).unwrap_or_default();
-    Some(match module.first() {
-        Some(&("pytest" | "unittest")) => module,
-        Some(&"coverage") => without_wrappers(module),
-        Some(_) | None => &[],
+/// What Python starts: a known module with its arguments, nothing for another one; none where it names no module.
+fn by_module<'a>(rest: &[&'a str]) -> Option<Vec<&'a str>> {
+    let Some((OfPython::Module(module), rest)) = given_to_python(rest) else { return None };
+    let with = |module: &'a str, rest: &[&'a str]| [&[module], rest].concat();
+    Some(match module {
+        "pytest" | "unittest" => with(module, rest),
+        "coverage" => without_wrappers(&with(module, rest)),
+        _ if STARTERS.contains(&module) => {
+            let at = rest.iter().position(|word| matches!(*word, "-m" | "--module"));
+            let module = at.and_then(|at| rest.get(at + 1..)).unwrap_or_default();
+            let is_known = matches!(module.first(), Some(&("pytest" | "unittest")));
+            if is_known { module.to_vec() } else { Vec::new() }
+        }
+        _ => Vec::new(),
     })
-}
-
-/// The index of an option, where only options stand before it.
-fn options_before(words: &[&str], wanted: &str, valued: &[&str]) -> Option<usize> {
-    let mut at = 0;
-    while let Some(word) = words.get(at) {
-        if *word == wanted {
-            return Some(at);
-        }
-        if !word.starts_with('-') {
-            return None;
-        }
-        at += if valued.contains(word) { 2 } else { 1 };
-    }
-    None
 }
 
 pub(super) fn has_extension_of_shell(name: &str) -> bool {

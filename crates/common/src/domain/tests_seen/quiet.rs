@@ -73,3 +73,68 @@ pub(super) fn is_quiet(runner: Runner, arguments: &[&str]) -> bool {
         Runner::Maven | Runner::Gradle | Runner::DotnetTest => true,
     }
 }
+
+/// The files that may ask a runner for a report without the usual summary, and the words with which they do.
+pub(super) const fn quiet_configuration(
+    runner: Runner,
+) -> (&'static [&'static str], &'static [&'static str]) {
+    match runner {
+        Runner::Pytest => (
+            &["pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"],
+            &["-qq", "no:terminal", "no-summary", "-q -q"],
+        ),
+        Runner::Jest => (
+            &[
+                "package.json",
+                "jest.config.js",
+                "jest.config.ts",
+                "jest.config.json",
+                "jest.config.mjs",
+                "jest.config.cjs",
+            ],
+            &["reporters"],
+        ),
+        Runner::Vitest => (
+            &[
+                "vitest.config.ts",
+                "vitest.config.js",
+                "vitest.config.mts",
+                "vitest.config.mjs",
+                "vite.config.ts",
+                "vite.config.js",
+                "vite.config.mts",
+                "vite.config.mjs",
+            ],
+            &["reporter"],
+        ),
+        Runner::Mocha => (
+            &[
+                ".mocharc.js",
+                ".mocharc.cjs",
+                ".mocharc.json",
+                ".mocharc.yaml",
+                ".mocharc.yml",
+                "package.json",
+            ],
+            &["reporter"],
+        ),
+        Runner::Rspec => (&[".rspec"], &["-f", "--format", "-o", "--out"]),
+        Runner::Nextest => (&[".config/nextest.toml"], &["final-status-level"]),
+        Runner::Phpunit => (&["phpunit.xml", "phpunit.xml.dist"], &["printerClass"]),
+        Runner::CargoTest
+        | Runner::Unittest
+        | Runner::GoTest
+        | Runner::NodeTest
+        | Runner::Ctest
+        | Runner::Maven
+        | Runner::Gradle
+        | Runner::DotnetTest => (&[], &[]),
+    }
+}
+
+/// Whether a configuration has one of these words, comments apart.
+pub(super) fn sets(text: &str, words: &[&str]) -> bool {
+    let lines = text.lines().map(str::trim_start);
+    let mut lines = lines.filter(|line| !line.starts_with(['#', '/']));
+    lines.any(|line| words.iter().any(|word| line.contains(word)))
+}

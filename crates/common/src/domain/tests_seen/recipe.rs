@@ -1,6 +1,7 @@
 //! What recipes of make and just, and scripts of npm, start: the lines of a target with those of the
 //! targets that it needs.
 
+use super::make_text::{Variables, expanded, own_variables, stem};
 use crate::domain::json::{self, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +11,10 @@ const MAX_BYTES: usize = 1 << 20;
 const INCLUDES: [&str; 3] = ["include ", "-include ", "sinclude "];
 /// The most lines that one recipe gives.
 const MAX_LINES: usize = 1_000;
+/// The most targets that are followed by patterns.
+const MAX_BY_PATTERN: usize = 1_000;
+/// What may stand in front of a line of a recipe.
+const BEFORE: [char; 3] = ['@', '-', '+'];
 
 /// The folder and the file that make's arguments name, and the targets.
 pub(super) fn make_arguments<'a>(
@@ -39,6 +44,8 @@ pub(super) fn make_arguments<'a>(
 struct Rule {
     needs: Vec<String>,
     lines: Vec<String>,
+    /// What `%` stands for in the pattern of the rule.
+    stem: String,
 }
 
 /// What make does.
@@ -54,6 +61,8 @@ pub(super) struct Made {
     pub(super) by_own_rules: BTreeSet<String>,
     /// Whether there is no rule for one of the targets that it is asked for.
     pub(super) is_lacking: bool,
+    /// Whether rules may be there that are not seen, and none is seen for what it is asked for.
+    pub(super) is_hidden: bool,
 }
 
 impl Made {
@@ -61,12 +70,108 @@ impl Made {
     fn hide(&mut self, text: &str, rules: &BTreeMap<String, Rule>, asked: &[String]) {
         let hides = hides_rules(text, rules);
         let is_sought = |name: &String| self.by_own_rules.contains(name);
-        self.is_lacking = !hides && (asked.is_empty() || asked.iter().any(is_sought));
+        let is_unknown = asked.is_empty() || asked.iter().any(is_sought);
+        (self.is_lacking, self.is_hidden) = (!hides && is_unknown, hides && is_unknown);
         // Which files its own rules find is not followed along a search path.
         if hides || has_search_path(text) {
             self.implicit.append(&mut self.by_own_rules);
         }
     }
+}
+
+/// What a makefile says.
+#[derive(Debug, Default)]
+struct Makefile {
+    rules: BTreeMap<String, Rule>,
+    variables: Variables,
+    /// The target that it makes where none is named.
+    first: Option<String>,
+}
+
+impl Makefile {
+    fn of(text: &str) -> Self {
+        let mut found = Self { variables: own_variables(), ..Self::default() };
+        let mut named: Vec<String> = Vec::new();
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            if let Some(recipe) = line.strip_prefix('\t') {
+                add_line(&mut found.rules, &named, recipe);
+                continue;
+            }
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if INCLUDES.iter().any(|word| line.starts_with(word)) {
+                continue;
+            }
+            if let Some(name) = line.strip_prefix("define ") {
+                let own = lines.by_ref().take_while(|line| line.trim() != "endef");
+                let own: Vec<&str> = own.collect();
+                let name = name.trim_end_matches([' ', '=', ':', '?']).trim();
+                found.variables.insert(name.to_owned(), own.join("\n"));
+            } else if let Some((name, sign, value)) = assignment(line) {
+                found.set(name, sign, value);
+            } else if let Some(rule) = at_colon(line) {
+                named = found.add_rule(rule);
+            }
+        }
+        let by_name = found.variables.get(".DEFAULT_GOAL").cloned();
+        found.first = by_name.filter(|goal| !goal.is_empty()).or(found.first);
+        found
+    }
+
+    fn set(&mut self, name: &str, sign: &str, value: &str) {
+        match sign {
+            "+" => {
+                let known = self.variables.entry(name.to_owned()).or_default();
+                known.push(' ');
+                known.push_str(value);
+            }
+            _ => drop(self.variables.insert(name.to_owned(), value.to_owned())),
+        }
+    }
+
+    /// Adds a rule, and answers its targets.
+    fn add_rule(&mut self, (names, needs): (&str, &str)) -> Vec<String> {
+        let names = expanded(names, &self.variables);
+        let (needs, recipe) = match needs.split_once(';') {
+            Some((needs, recipe)) => (needs, Some(recipe)),
+            None => (needs, None),
+        };
+        let needs = expanded(needs.trim_start_matches(':'), &self.variables);
+        let (pattern, needs) = match needs.split_once(':') {
+            Some((pattern, needs)) if pattern.contains('%') => (pattern.trim(), needs),
+            Some(_) | None => ("", needs.as_str()),
+        };
+        let named: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
+        for name in &named {
+            if self.first.is_none() && !name.starts_with('.') && !name.contains('%') {
+                self.first = Some(name.clone());
+            }
+            let rule = self.rules.entry(name.clone()).or_default();
+            let own = stem(name, pattern).filter(|_| !pattern.is_empty());
+            rule.stem = own.unwrap_or_default().to_owned();
+            let need =
+                |need: &str| own.map_or_else(|| need.to_owned(), |own| need.replacen('%', own, 1));
+            rule.needs.extend(needs.split_whitespace().filter(|need| *need != "|").map(need));
+        }
+        if let Some(recipe) = recipe {
+            add_line(&mut self.rules, &named, recipe);
+        }
+        named
+    }
+}
+
+/// The targets of a rule and what stands behind its colon. Colons in values are none.
+fn at_colon(line: &str) -> Option<(&str, &str)> {
+    let mut depth = 0_usize;
+    let (at, _) = line.char_indices().find(|(_, letter)| {
+        match letter {
+            '(' | '{' => depth += 1,
+            ')' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        *letter == ':' && depth == 0
+    })?;
+    Some((line.get(..at)?, line.get(at + 1..)?))
 }
 
 /// What make does for these targets, or for the first one.
@@ -75,54 +180,13 @@ pub(super) fn make(text: &str, targets: &[&str]) -> Made {
         return Made::default();
     }
     let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
-    let mut rules: BTreeMap<String, Rule> = BTreeMap::new();
-    let mut variables: BTreeMap<String, String> = BTreeMap::new();
-    variables.insert("MAKE".to_owned(), "make".to_owned());
-    let mut first = None;
-    let mut named: Vec<String> = Vec::new();
-    for line in text.lines() {
-        if let Some(recipe) = line.strip_prefix('\t') {
-            add_line(&mut rules, &named, recipe);
-            continue;
-        }
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if INCLUDES.iter().any(|word| line.starts_with(word)) {
-            continue;
-        }
-        if let Some((name, value)) = assignment(line) {
-            variables.insert(name.to_owned(), value.to_owned());
-            continue;
-        }
-        let Some((names, needs)) = line.split_once(':') else { continue };
-        let names = expanded(names, &variables);
-        let (needs, recipe) = match needs.split_once(';') {
-            Some((needs, recipe)) => (needs, Some(recipe)),
-            None => (needs, None),
-        };
-        named = names.split_whitespace().map(str::to_owned).collect();
-        for name in &named {
-            if first.is_none() && !name.starts_with('.') {
-                first = Some(name.clone());
-            }
-            let rule = rules.entry(name.clone()).or_default();
-            let needs = expanded(needs.trim_start_matches(':'), &variables);
-            rule.needs
-                .extend(needs.split_whitespace().filter(|need| *need != "|").map(str::to_owned));
-        }
-        if let Some(recipe) = recipe {
-            add_line(&mut rules, &named, recipe);
-        }
-    }
+    let Makefile { rules, variables, first } = Makefile::of(&text);
     let targets = match (targets.is_empty(), first) {
         (true, Some(first)) => vec![first],
         (_, _) => targets.iter().map(|target| (*target).to_owned()).collect(),
     };
-    for (name, rule) in &mut rules {
-        let Rule { needs, lines } = rule;
-        lines.iter_mut().for_each(|line| *line = of_rule(line, name, needs));
-    }
     let asked = targets.clone();
-    let mut found = made(&rules, targets);
+    let mut found = made(&rules, targets, of_rule);
     found.hide(&text, &rules, &asked);
     let is_phony = |name: &String| {
         rules.get(".PHONY").is_some_and(|rule| rule.needs.iter().any(|need| need == name))
@@ -133,10 +197,14 @@ pub(super) fn make(text: &str, targets: &[&str]) -> Made {
         (is_made || !name.contains('.')) && !is_phony(name)
     });
     for names in [&mut found.implicit, &mut found.by_own_rules] {
-        names.retain(|name| !is_phony(name));
+        // A pattern of names is no name.
+        names.retain(|name| !is_phony(name) && !name.contains('*'));
     }
-    let whole = |line: &String| expanded(line, &variables).replace("$$", "$");
-    found.lines = found.lines.iter().map(whole).collect();
+    let whole = |line: &String| -> Vec<String> {
+        let line = expanded(line, &variables).replace("$$", "$");
+        line.lines().map(|line| line.trim_start().trim_start_matches(BEFORE).to_owned()).collect()
+    };
+    found.lines = found.lines.iter().flat_map(whole).collect();
     found
 }
 
@@ -165,7 +233,7 @@ pub fn has_search_path(text: &str) -> bool {
 }
 
 /// A line of a rule with the names of its target and of what it needs, in place of the variables that stand for them.
-fn of_rule(line: &str, name: &str, needs: &[String]) -> String {
+fn of_rule(line: &str, name: &str, needs: &[String], own: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut letters = line.chars().peekable();
     while let Some(letter) = letters.next() {
@@ -174,6 +242,7 @@ fn of_rule(line: &str, name: &str, needs: &[String]) -> String {
             ('$', Some('@')) => out.push_str(name),
             ('$', Some('<')) => out.push_str(needs.first().map_or("", String::as_str)),
             ('$', Some('^' | '+')) => out.push_str(&needs.join(" ")),
+            ('$', Some('*')) => out.push_str(own),
             ('$', Some('$')) => out.push_str("$$"),
             (letter, _) => {
                 out.push(letter);
@@ -186,7 +255,7 @@ fn of_rule(line: &str, name: &str, needs: &[String]) -> String {
 }
 
 fn add_line(rules: &mut BTreeMap<String, Rule>, names: &[String], recipe: &str) {
-    let recipe = recipe.trim_start().trim_start_matches(['@', '-', '+']);
+    let recipe = recipe.trim_start().trim_start_matches(BEFORE);
     for name in names {
         if let Some(rule) = rules.get_mut(name) {
             rule.lines.push(recipe.to_owned());
@@ -194,95 +263,93 @@ fn add_line(rules: &mut BTreeMap<String, Rule>, names: &[String], recipe: &str) 
     }
 }
 
-/// The lines of these targets after those of what they need, each target once.
-fn made(rules: &BTreeMap<String, Rule>, targets: Vec<String>) -> Made {
+/// What comes next.
+enum Next {
+    /// A target, reached by these patterns.
+    Target(String, Vec<String>),
+    /// The lines of one whose needs are there.
+    Lines(Vec<String>),
+}
+
+/// The lines of these targets after those of what they need, each target once, as they are with its names.
+fn made(
+    rules: &BTreeMap<String, Rule>,
+    targets: Vec<String>,
+    of_rule: impl Fn(&str, &str, &[String], &str) -> String,
+) -> Made {
     let mut found = Made::default();
-    let by_pattern = |name: &str| {
-        let mut patterns = rules.keys().filter_map(|rule| rule.split_once('%'));
-        patterns.any(|(before, after)| {
-            name.len() > before.len() + after.len()
-                && name.starts_with(before)
-                && name.ends_with(after)
-        })
-    };
-    let mut open: Vec<(String, bool)> =
-        targets.into_iter().rev().map(|name| (name, false)).collect();
-    while let Some((name, ready)) = open.pop() {
-        let Some(rule) = rules.get(&name) else {
-            if by_pattern(&name) {
-                found.implicit.insert(name);
-            } else if !name.contains('.') {
-                found.by_own_rules.insert(name);
+    let mut open: Vec<Next> =
+        targets.into_iter().rev().map(|name| Next::Target(name, Vec::new())).collect();
+    while let Some(next) = open.pop() {
+        let (name, used) = match next {
+            Next::Target(name, used) => (name, used),
+            Next::Lines(lines) => {
+                found.lines.extend(lines);
+                if found.lines.len() > MAX_LINES {
+                    found.lines.truncate(MAX_LINES);
+                    break;
+                }
+                continue;
             }
-            continue;
         };
-        if ready {
-            found.lines.extend(rule.lines.iter().cloned());
-        } else if found.targets.insert(name.clone()) {
-            open.push((name, true));
-            open.extend(rule.needs.iter().rev().map(|need| (need.clone(), false)));
+        let own = rules.get(&name);
+        let is_open = own.is_none_or(|rule| rule.lines.is_empty());
+        let pattern = by_pattern(rules, &name, &[]).filter(|_| is_open);
+        let is_new = match own {
+            Some(_) => found.targets.insert(name.clone()),
+            None if pattern.is_some() => found.implicit.insert(name.clone()),
+            None => {
+                if !name.contains('.') {
+                    found.by_own_rules.insert(name);
+                }
+                continue;
+            }
+        };
+        if !is_new || found.implicit.len() > MAX_BY_PATTERN {
+            continue;
         }
-        if found.lines.len() > MAX_LINES {
-            found.lines.truncate(MAX_LINES);
-            break;
+        let (mut needs, mut lines) = (Vec::new(), Vec::new());
+        if let Some(rule) = own {
+            needs.extend(rule.needs.iter().map(|need| Next::Target(need.clone(), used.clone())));
+            lines.extend(rule.lines.iter().map(|it| of_rule(it, &name, &rule.needs, &rule.stem)));
         }
+        // make uses no pattern again for what that pattern needs.
+        if let Some((pattern, stem)) = by_pattern(rules, &name, &used).filter(|_| is_open)
+            && let Some(rule) = rules.get(pattern)
+        {
+            let of_pattern = rule.needs.iter().map(|need| need.replacen('%', stem, 1));
+            let of_pattern: Vec<String> = of_pattern.collect();
+            lines.extend(rule.lines.iter().map(|it| of_rule(it, &name, &of_pattern, stem)));
+            let used: Vec<String> = used.iter().cloned().chain([pattern.to_owned()]).collect();
+            needs.extend(of_pattern.into_iter().map(|need| Next::Target(need, used.clone())));
+        }
+        open.push(Next::Lines(lines));
+        open.extend(needs.into_iter().rev());
     }
     found
 }
 
-/// The name and the value of a variable that is set.
-fn assignment(line: &str) -> Option<(&str, &str)> {
+/// The pattern of a rule that makes a name, apart from these, and what `%` stands for: the shortest counts.
+fn by_pattern<'r, 'n>(
+    rules: &'r BTreeMap<String, Rule>,
+    name: &'n str,
+    used: &[String],
+) -> Option<(&'r str, &'n str)> {
+    let patterns = rules.keys().filter(|rule| rule.contains('%') && !used.contains(rule));
+    let found = patterns.filter_map(|rule| Some((rule.as_str(), stem(name, rule)?)));
+    found.filter(|(_, stem)| !stem.is_empty()).min_by_key(|(_, stem)| stem.len())
+}
+
+/// The name of a variable that is set, what stands in front of the sign, and the value.
+fn assignment(line: &str) -> Option<(&str, &str, &str)> {
     let line =
         line.strip_prefix("export ").or_else(|| line.strip_prefix("override ")).unwrap_or(line);
     let (name, value) = line.split_once('=')?;
-    let name = name.trim_end_matches([':', '?', '+', '!']).trim();
+    let (name, sign) = name.split_at(name.trim_end_matches([':', '?', '+', '!']).len());
+    let name = name.trim();
     let is_name = !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
-    is_name.then(|| (name, value.trim()))
-}
-
-/// A text with the variables `$(NAME)` and `${NAME}` that the file sets, a few levels deep.
-fn expanded(text: &str, variables: &BTreeMap<String, String>) -> String {
-    let mut text = text.to_owned();
-    for _ in 0..4 {
-        let mut changed = false;
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text.as_str();
-        while let Some((before, after)) = rest.split_once('$') {
-            out.push_str(before);
-            let close = match after.chars().next() {
-                Some('(') => ')',
-                Some('{') => '}',
-                Some('$') => {
-                    out.push_str("$$");
-                    rest = after.get(1..).unwrap_or_default();
-                    continue;
-                }
-                Some(_) | None => {
-                    out.push('$');
-                    rest = after;
-                    continue;
-                }
-            };
-            let inside = after.get(1..).and_then(|after| after.split_once(close));
-            let Some((name, after_it)) = inside else {
-                out.push('$');
-                rest = after;
-                continue;
-            };
-            // What is not set is empty, as make has it; functions are left out.
-            out.push_str(variables.get(name).map_or("", String::as_str));
-            changed = true;
-            rest = after_it;
-        }
-        out.push_str(rest);
-        out.truncate(out.floor_char_boundary(MAX_BYTES));
-        text = out;
-        if !changed {
-            break;
-        }
-    }
-    text
+    is_name.then(|| (name, sign, value.trim()))
 }
 
 /// What a package manager of JavaScript is asked to run.
@@ -411,12 +478,12 @@ pub(super) fn just(text: &str, targets: &[&str]) -> Vec<String> {
         let Some(name) = head.split_whitespace().next() else { continue };
         first.get_or_insert_with(|| name.to_owned());
         let needs = needs.split_whitespace().map(|need| need.trim_matches(['(', ')']).to_owned());
-        rules.insert(name.to_owned(), Rule { needs: needs.collect(), lines: Vec::new() });
+        rules.insert(name.to_owned(), Rule { needs: needs.collect(), ..Rule::default() });
         named = Some(name.to_owned());
     }
     let targets = match (targets.is_empty(), first) {
         (true, Some(first)) => vec![first],
         (_, _) => targets.iter().map(|target| (*target).to_owned()).collect(),
     };
-    made(&rules, targets).lines
+    made(&rules, targets, |line, _, _, _| line.to_owned()).lines
 }

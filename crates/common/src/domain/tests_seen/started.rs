@@ -2,11 +2,11 @@
 
 use super::runner::Runner;
 use crate::domain::path::Workspace;
+use crate::domain::shell_line::{OfPython, given_to_python};
 
 /// Options of interpreters that have a value, and those behind which no file stands.
-const VALUED: &[&str] =
-    &["-C", "-W", "-X", "-r", "--conditions", "--import", "--loader", "--require"];
-const NO_FILE: &[&str] = &["-", "-c", "-e", "-m", "-p", "--eval", "--print"];
+const VALUED: &[&str] = &["-C", "-r", "--conditions", "--import", "--loader", "--require"];
+const NO_FILE: &[&str] = &["-", "-e", "-p", "--eval", "--print"];
 /// Calls that make tests of `node:test`.
 const CALLS: &[&str] = &["describe(", "it(", "suite(", "test(", "test.only("];
 
@@ -19,31 +19,54 @@ pub struct Started {
     pub path: String,
 }
 
-/// The file that an interpreter starts, from the folder in which the line runs; none where the program is no interpreter
-/// whose test files start runners.
-pub(super) fn file_of(
-    (name, arguments): (&str, &[&str]),
+/// What an interpreter starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Source<'a> {
+    /// The first of these files that is there, from the folder in which the line runs.
+    Files(Vec<String>),
+    /// This text of Python.
+    Code(&'a str),
+}
+
+/// What an interpreter starts; none where the program is no interpreter whose test files start runners.
+pub(super) fn source_of<'a>(
+    (name, arguments): (&str, &[&'a str]),
     is_python: bool,
     folder: &str,
-) -> Option<String> {
+) -> Option<Source<'a>> {
+    let inside = |file: &str| {
+        let is_inside = !file.starts_with(['/', '~', '$']);
+        let whole = format!("{folder}{file}");
+        let path = Workspace::new("").resolve(&whole).filter(|_| is_inside)?;
+        Some(path.into_owned())
+    };
     let arguments = match (name, arguments.split_first()) {
         ("coverage", Some((&"run", rest))) => rest,
-        ("node" | "nodejs" | "tsx", _) => arguments,
+        ("node" | "nodejs" | "tsx", _) => {
+            return inside(script_of_node(arguments)?).map(|file| Source::Files(vec![file]));
+        }
         _ if is_python => arguments,
         _ => return None,
     };
+    match given_to_python(arguments)?.0 {
+        OfPython::File(file) => Some(Source::Files(vec![inside(file)?])),
+        OfPython::Code(text) => Some(Source::Code(text)),
+        OfPython::Module(module) => {
+            let path = module.replace('.', "/");
+            let files = [format!("{path}.py"), format!("{path}/__main__.py")];
+            Some(Source::Files(files.iter().filter_map(|file| inside(file)).collect()))
+        }
+    }
+}
+
+fn script_of_node<'a>(arguments: &[&'a str]) -> Option<&'a str> {
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         match *argument {
             option if NO_FILE.contains(&option) => return None,
             option if VALUED.contains(&option) => drop(arguments.next()),
             option if option.starts_with('-') => {}
-            file => {
-                let whole = format!("{folder}{file}");
-                let is_inside = !file.starts_with(['/', '~', '$']);
-                let path = Workspace::new("").resolve(&whole).filter(|_| is_inside)?;
-                return Some(path.into_owned());
-            }
+            file => return Some(file),
         }
     }
     None
@@ -57,47 +80,85 @@ const OVER_OTHERS: &[&str] =
 const LOOKS: &[&str] =
     &[".discover(", "loadTestsFromModule", "loadTestsFromName", "unittest.main(", "TestProgram("];
 
-/// The runner that a file starts, and whether over its own tests alone; else it looks for tests.
-pub(super) fn runner_in(path: &str, text: &str) -> Option<(Runner, bool)> {
+/// How a file starts a runner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    /// Over its own tests.
+    Own,
+    /// It looks for tests.
+    Others,
+    /// As another program, whose report it may keep.
+    Spawned,
+}
+
+/// The runner that a file starts, and how.
+pub(super) fn runner_in(path: &str, text: &str) -> Option<(Runner, Over)> {
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-    let has = |comments: &[&str], wanted: &dyn Fn(&str) -> bool| {
-        let mut lines = text.lines().map(str::trim_start);
-        lines.any(|line| !comments.iter().any(|it| line.starts_with(it)) && wanted(line))
-    };
     match extension {
-        "py" => {
-            let imports = has(&["#"], &|line| {
-                line.strip_prefix("from unittest import ")
-                    .is_some_and(|names| names.split([',', ' ']).any(|name| name == "main"))
-            });
-            let of = |call: &str| has(&["#"], &|line| line.contains(call));
-            let looks = LOOKS.iter().any(|call| of(call)) || imports && of("main(");
-            if OVER_OTHERS.iter().any(|call| of(call)) {
-                // A runner over the tests that the file names finds no others.
-                if !looks && (of("def test") || of("def runTest(")) {
-                    return None;
-                }
-                // One over its own tests finds those of its class in front of it.
-                let is_own = of("def test") && !of(".discover(");
-                return Some((Runner::Unittest, is_own));
-            }
-            if of("unittest.main(") || imports && of("main(") {
-                return Some((Runner::Unittest, true));
-            }
-            let is_own = of("def test") || of("__file__");
-            of("pytest.main(").then_some((Runner::Pytest, is_own))
-        }
-        "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => {
-            let comments = &["//", "*", "/*"];
-            let loads = has(comments, &|line| {
-                ["'node:test'", "\"node:test\""].iter().any(|name| line.contains(name))
-            });
-            let is_one =
-                loads && has(comments, &|line| CALLS.iter().any(|call| line.contains(call)));
-            is_one.then_some((Runner::NodeTest, true))
-        }
+        "py" => runner_in_python(text),
+        "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => runner_in_javascript(text),
         _ => None,
     }
+}
+
+/// Whether a line of a text, comments apart, is one of those that are wanted.
+fn has(text: &str, comments: &[&str], wanted: &dyn Fn(&str) -> bool) -> bool {
+    let mut lines = text.lines().map(str::trim_start);
+    lines.any(|line| !comments.iter().any(|it| line.starts_with(it)) && wanted(line))
+}
+
+fn runner_in_python(text: &str) -> Option<(Runner, Over)> {
+    let imports = has(text, &["#"], &|line| {
+        line.strip_prefix("from unittest import ")
+            .is_some_and(|names| names.split([',', ' ']).any(|name| name == "main"))
+    });
+    let of = |call: &str| has(text, &["#"], &|line| line.contains(call));
+    let looks = LOOKS.iter().any(|call| of(call)) || imports && of("main(");
+    if OVER_OTHERS.iter().any(|call| of(call)) {
+        // A runner over the tests that the file names finds no others.
+        if !looks && (of("def test") || of("def runTest(")) {
+            return None;
+        }
+        // One over its own tests finds those of its class in front of it.
+        let is_own = of("def test") && !of(".discover(");
+        return Some((Runner::Unittest, if is_own { Over::Own } else { Over::Others }));
+    }
+    if of("unittest.main(") || imports && of("main(") {
+        let is_own = !of("module=None");
+        return Some((Runner::Unittest, if is_own { Over::Own } else { Over::Others }));
+    }
+    if of("pytest.main(") {
+        let is_own = of("def test") || of("__file__");
+        return Some((Runner::Pytest, if is_own { Over::Own } else { Over::Others }));
+    }
+    let spawns = |module: &str| {
+        let forms = |line: &str| {
+            let plain: String = line.chars().filter(|it| !" \"'".contains(*it)).collect();
+            let words = [format!("-m,{module}"), format!("run_module({module}")];
+            words.iter().any(|word| plain.contains(word)) || line.contains(&format!("-m {module}"))
+        };
+        has(text, &["#"], &forms)
+    };
+    let runners = [("unittest", Runner::Unittest), ("pytest", Runner::Pytest)];
+    runners.into_iter().find(|(module, _)| spawns(module)).map(|(_, it)| (it, Over::Spawned))
+}
+
+fn runner_in_javascript(text: &str) -> Option<(Runner, Over)> {
+    let has = |wanted: &dyn Fn(&str) -> bool| has(text, &["//", "*", "/*"], wanted);
+    let quoted = |line: &str, name: &str| {
+        ["'", "\"", "`"].iter().any(|quote| line.contains(&format!("{quote}{name}{quote}")))
+    };
+    if has(&|line| quoted(line, "node:test")) {
+        if has(&|line| CALLS.iter().any(|call| line.contains(call))) {
+            return Some((Runner::NodeTest, Over::Own));
+        }
+        if has(&|line| line.contains("run(")) {
+            return Some((Runner::NodeTest, Over::Spawned));
+        }
+    }
+    let spawns = has(&|line| line.contains("child_process"))
+        && has(&|line| quoted(line, "--test") || line.contains("node --test"));
+    spawns.then_some((Runner::NodeTest, Over::Spawned))
 }
 
 #[cfg(test)]
@@ -109,14 +170,19 @@ mod tests {
         for (name, arguments, expected) in [
             ("python3", vec!["-B", "./tests/a.py", "-v"], Some("w/tests/a.py")),
             ("python3", vec!["-W", "error", "a.py"], Some("w/a.py")),
-            ("python3", vec!["-m", "unittest"], None),
+            ("python3", vec!["-Bm", "tests"], Some("w/tests.py w/tests/__main__.py")),
+            ("python3", vec!["-c", "pass"], Some("pass")),
             ("python3", vec!["/tmp/a.py"], None),
             ("coverage", vec!["run", "a.py"], Some("w/a.py")),
             ("node", vec!["--require", "x", "a.js"], Some("w/a.js")),
             ("node", vec!["-e", "a"], None),
             ("ruby", vec!["a.rb"], None),
         ] {
-            let found = file_of((name, &arguments), name == "python3", "w/");
+            let found = source_of((name, &arguments), name == "python3", "w/");
+            let found = found.map(|found| match found {
+                Source::Files(files) => files.join(" "),
+                Source::Code(text) => text.to_owned(),
+            });
             assert_eq!(found.as_deref(), expected, "{name} {arguments:?}");
         }
     }
@@ -124,24 +190,24 @@ mod tests {
     #[test]
     fn a_file_says_which_runner_it_starts() {
         for (path, text, expected) in [
-            ("a.py", "import unittest\nunittest.main()\n", Some((Runner::Unittest, true))),
+            ("a.py", "import unittest\nunittest.main()\n", Some((Runner::Unittest, Over::Own))),
             (
                 "a.py",
                 "from unittest import TestCase, main\nmain()\n",
-                Some((Runner::Unittest, true)),
+                Some((Runner::Unittest, Over::Own)),
             ),
-            ("a.py", "import pytest\npytest.main([__file__])\n", Some((Runner::Pytest, true))),
+            ("a.py", "import pytest\npytest.main([__file__])\n", Some((Runner::Pytest, Over::Own))),
             ("a.py", "# unittest.main()\n", None),
             ("a.py", "def main(): pass\nmain()\n", None),
             (
                 "a.js",
                 "const test = require('node:test');\ntest('a', () => {});\n",
-                Some((Runner::NodeTest, true)),
+                Some((Runner::NodeTest, Over::Own)),
             ),
             (
                 "run.py",
                 "import unittest\nunittest.TextTestRunner().run(unittest.defaultTestLoader.discover('t'))\n",
-                Some((Runner::Unittest, false)),
+                Some((Runner::Unittest, Over::Others)),
             ),
             (
                 "a.py",
@@ -151,7 +217,26 @@ mod tests {
             (
                 "a.py",
                 "def test_a(self): pass\nTextTestRunner().run(TestLoader().loadTestsFromModule(a))\n",
-                Some((Runner::Unittest, true)),
+                Some((Runner::Unittest, Over::Own)),
+            ),
+            ("a.py", "unittest.main(module=None)\n", Some((Runner::Unittest, Over::Others))),
+            (
+                "a.py",
+                "subprocess.call([sys.executable, '-m', \"unittest\"])\n",
+                Some((Runner::Unittest, Over::Spawned)),
+            ),
+            ("a.py", "os.system('python3 -m pytest -q')\n", Some((Runner::Pytest, Over::Spawned))),
+            ("a.py", "runpy.run_module('pytest')\n", Some((Runner::Pytest, Over::Spawned))),
+            ("a.py", "subprocess.call([sys.executable, '-m', 'http.server'])\n", None),
+            (
+                "a.js",
+                "const { spawnSync } = require('node:child_process');\nspawnSync(process.execPath, ['--test']);\n",
+                Some((Runner::NodeTest, Over::Spawned)),
+            ),
+            (
+                "a.mjs",
+                "import { run } from 'node:test';\nrun({ files });\n",
+                Some((Runner::NodeTest, Over::Spawned)),
             ),
             ("a.mjs", "import { mock } from \"node:test\";\n", None),
             ("a.rb", "unittest.main()\n", None),

@@ -1,13 +1,13 @@
 //! Which test runners a check's line starts.
 
 use super::program::{has_extension_of_shell, runner_of, without_wrappers};
-use super::quiet::is_quiet;
+use super::quiet::{is_quiet, quiet_configuration, sets};
 use super::recipe;
 use super::runner::Runner;
-use super::started::{Started, file_of, runner_in};
+use super::started::{Over, Source, Started, runner_in, source_of};
 use crate::domain::shell_line::{
     Folders, Given, Segment, base_name, folder_of_wrapper, given_to_shell, is_python, is_shell,
-    segments,
+    segments, started_by, texts, unwrapped,
 };
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -53,7 +53,7 @@ pub struct TestRun {
     /// Whether they may run no test, or print no summary, while everything is well: the line starts them
     /// under a condition, redirects their output or asks for another report.
     pub may_be_silent: bool,
-    /// Whether scripts of shells start them, under conditions that are not followed: their reports are not counted.
+    /// Whether scripts start them, under conditions that are not followed: their reports are not counted.
     pub in_scripts: bool,
 }
 
@@ -116,6 +116,8 @@ pub struct Recipes {
     pub by_own_rules: BTreeSet<String>,
     /// Whether it asks for a recipe that is not there.
     pub is_lacking: bool,
+    /// Whether it asks for a recipe that may stand where it is not seen.
+    pub is_hidden: bool,
 }
 
 /// The recipes of a line, and what the scripts of shells that it starts do.
@@ -148,7 +150,7 @@ struct Start {
     runner: Runner,
     by_recipe: bool,
     may_be_silent: bool,
-    /// Whether a script of a shell starts it.
+    /// Whether a script starts it, under conditions that are not followed.
     in_script: bool,
     /// The test file that starts it; none where it looks for tests.
     file: Option<String>,
@@ -237,6 +239,10 @@ impl Search<'_> {
         }
         let inside = folder_of_wrapper(words).map(|folder| place.inside(folder));
         let place = inside.as_ref().unwrap_or(place);
+        let is_wrapped = unwrapped(words).len() < words.len();
+        for text in is_wrapped.then(|| texts(words)).unwrap_or_default() {
+            self.inner(&text, place);
+        }
         let words = without_wrappers(words);
         let Some((program, arguments)) = words.split_first() else { return };
         let name = base_name(program);
@@ -245,11 +251,19 @@ impl Search<'_> {
         }
         if is_shell(name) {
             match given_to_shell(name, arguments) {
-                Some(Given::Text(line)) => self.line(line, &place.deeper(false)),
+                Some(Given::Text(line)) => self.inner(line, place),
                 Some(Given::File(script)) => drop(self.script(script, place)),
                 None => {}
             }
             return;
+        }
+        // What a shell or a program starts for each file, or by its text.
+        let started = started_by(&words);
+        if !started.is_empty() {
+            return self.command(&started, &place.deeper(false));
+        }
+        for text in texts(&words) {
+            self.inner(&text, place);
         }
         if name != *program && has_extension_of_shell(name) {
             self.script(program, place);
@@ -266,17 +280,34 @@ impl Search<'_> {
             self.found.push(Start { runner, by_recipe, may_be_silent, in_script, file: None });
             return;
         }
-        if let Some(path) = file_of((name, arguments), is_python(name), &place.folder) {
-            let text = self.project.read(&path);
-            if let Some((runner, is_own)) = text.and_then(|text| runner_in(&path, &text)) {
-                // It may start the runner in any way.
-                let (may_be_silent, in_script) = (true, false);
-                let (by_recipe, file) = (place.by_recipe, is_own.then_some(path));
-                self.found.push(Start { runner, by_recipe, may_be_silent, in_script, file });
-            }
+        if let Some(source) = source_of((name, arguments), is_python(name), &place.folder) {
+            self.source(source, place);
             return;
         }
         self.recipe(name, arguments, place);
+    }
+
+    /// Follows a line inside a command.
+    fn inner(&mut self, line: &str, place: &Place) {
+        if place.depth <= MAX_DEPTH {
+            self.line(line, &place.deeper(false));
+        }
+    }
+
+    /// Looks for the runner that a source starts.
+    fn source(&mut self, source: Source<'_>, place: &Place) {
+        let found = match source {
+            Source::Code(text) => runner_in("-.py", text).map(|found| (found, None)),
+            Source::Files(paths) => paths.into_iter().find_map(|path| {
+                let text = self.project.read(&path)?;
+                Some((runner_in(&path, &text)?, Some(path)))
+            }),
+        };
+        let Some(((runner, over), path)) = found else { return };
+        // It may start the runner in any way.
+        let (by_recipe, may_be_silent) = (place.by_recipe, true);
+        let (in_script, file) = (over == Over::Spawned, path.filter(|_| over == Over::Own));
+        self.found.push(Start { runner, by_recipe, may_be_silent, in_script, file });
     }
 
     /// Follows a script of a shell for the commands that it comes to. Which runners it starts depends on conditions that
@@ -299,6 +330,7 @@ impl Search<'_> {
         self.recipes.targets.append(&mut inner.recipes.targets);
         self.recipes.implicit.append(&mut inner.recipes.implicit);
         self.recipes.by_own_rules.append(&mut inner.recipes.by_own_rules);
+        self.recipes.is_hidden |= inner.recipes.is_hidden;
         !inner.found.is_empty()
     }
 
@@ -316,6 +348,7 @@ impl Search<'_> {
                 self.recipes.is_lacking |= text.is_none();
                 let made = text.map(|text| recipe::make(&text, &targets)).unwrap_or_default();
                 self.recipes.is_lacking |= made.is_lacking;
+                self.recipes.is_hidden |= made.is_hidden;
                 let path = |name: &String| format!("{}{name}", place.folder);
                 self.recipes.targets.extend(made.targets.iter().map(path));
                 self.recipes.implicit.extend(made.implicit.iter().map(path));
@@ -417,68 +450,11 @@ impl Search<'_> {
 
     /// Whether a configuration file asks for a report without the usual summary.
     fn has_quiet_configuration(&self, runner: Runner, place: &Place) -> bool {
-        let (files, words): (&[&str], &[&str]) = match runner {
-            Runner::Pytest => (
-                &["pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"],
-                &["-qq", "no:terminal", "no-summary", "-q -q"],
-            ),
-            Runner::Jest => (
-                &[
-                    "package.json",
-                    "jest.config.js",
-                    "jest.config.ts",
-                    "jest.config.json",
-                    "jest.config.mjs",
-                    "jest.config.cjs",
-                ],
-                &["reporters"],
-            ),
-            Runner::Vitest => (
-                &[
-                    "vitest.config.ts",
-                    "vitest.config.js",
-                    "vitest.config.mts",
-                    "vitest.config.mjs",
-                    "vite.config.ts",
-                    "vite.config.js",
-                    "vite.config.mts",
-                    "vite.config.mjs",
-                ],
-                &["reporter"],
-            ),
-            Runner::Mocha => (
-                &[
-                    ".mocharc.js",
-                    ".mocharc.cjs",
-                    ".mocharc.json",
-                    ".mocharc.yaml",
-                    ".mocharc.yml",
-                    "package.json",
-                ],
-                &["reporter"],
-            ),
-            Runner::Rspec => (&[".rspec"], &["-f", "--format", "-o", "--out"]),
-            Runner::Nextest => (&[".config/nextest.toml"], &["final-status-level"]),
-            Runner::Phpunit => (&["phpunit.xml", "phpunit.xml.dist"], &["printerClass"]),
-            Runner::CargoTest => {
-                let manifests = self.project.all("Cargo.toml");
-                return manifests.iter().any(|(_, text)| sets(text, &["harness"]));
-            }
-            Runner::Unittest
-            | Runner::GoTest
-            | Runner::NodeTest
-            | Runner::Ctest
-            | Runner::Maven
-            | Runner::Gradle
-            | Runner::DotnetTest => return false,
-        };
+        if runner == Runner::CargoTest {
+            let manifests = self.project.all("Cargo.toml");
+            return manifests.iter().any(|(_, text)| sets(text, &["harness"]));
+        }
+        let (files, words) = quiet_configuration(runner);
         files.iter().filter_map(|file| self.file(place, file)).any(|text| sets(&text, words))
     }
-}
-
-/// Whether a configuration has one of these words, comments apart.
-fn sets(text: &str, words: &[&str]) -> bool {
-    let lines = text.lines().map(str::trim_start);
-    let mut lines = lines.filter(|line| !line.starts_with(['#', '/']));
-    lines.any(|line| words.iter().any(|word| line.contains(word)))
 }

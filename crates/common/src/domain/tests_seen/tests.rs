@@ -125,6 +125,60 @@ fn a_line_starts_runners_directly_and_by_recipes() {
 }
 
 #[test]
+fn a_runner_is_found_whatever_starts_it() {
+    for (line, expected) in [
+        ("python3 -munittest", "unittest"),
+        ("python3 -Bm unittest", "unittest"),
+        ("python3 -m trace --count --module unittest", "unittest"),
+        ("python3 -m cProfile app.py", ""),
+        ("coverage run --context x -m unittest discover", "unittest"),
+        ("python3 -m coverage run --data-file /tmp/c -m unittest", "unittest"),
+        ("PY=python3; $PY -m unittest", "unittest"),
+        ("$(which python3) -m unittest", "unittest"),
+        ("$PY -m http.server", ""),
+        ("echo a | xargs -n 1 python3 -m pytest", "pytest"),
+        ("find . -name 'test_*.py' -exec python3 -m pytest {} +", "pytest"),
+        ("find . -name '*.pyc' -delete", ""),
+        ("env -S 'python3 -m unittest'", "unittest"),
+        ("script -qec 'pytest -q' /dev/null", "pytest"),
+        ("python3 -c 'import pytest; pytest.main()'", "pytest?"),
+        ("python3 -c 'print(1)'", ""),
+    ] {
+        assert_eq!(named(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn a_makefile_may_compute_what_it_starts() {
+    for (text, line, expected) in [
+        ("PY := $(shell which python3)\ntest:\n\t$(PY) -m unittest\n", "make test", "unittest"),
+        ("PY := $(or $(P),python3)\ntest:\n\t$(PY) -m unittest\n", "make test", "unittest"),
+        (
+            "define RUN\n@python3 -m unittest $(1)\nendef\ntest:\n\t$(call RUN,a)\n",
+            "make",
+            "unittest",
+        ),
+        ("test: $(addprefix run-,a b)\nrun-%:\n\tpython3 -m unittest $*\n", "make", "unittest"),
+        ("T = a b\n$(T): %: %.py\n\tpytest $<\ntest: $(T:%=%)\n", "make test", "pytest"),
+        (".DEFAULT_GOAL := all\nhelp:\n\techo\nall: test\ntest:\n\tpytest\n", "make", "pytest"),
+        ("FLAGS = -q\nFLAGS += -x\ntest:\n\tpytest $(FLAGS)\n", "make", "pytest"),
+        ("%: %.c\n\tcc -o $@ $<\ntest: a\n\t./a\n", "make test", ""),
+    ] {
+        let files = Files(BTreeMap::from([("Makefile", text)]));
+        let runs = test_runs(line, &files);
+        let names: Vec<String> = runs.iter().map(TestRun::name).collect();
+        assert_eq!(names.join("; "), expected, "{text}");
+    }
+    let text = "T = $(wildcard t/*.py)\ntest: $(T:.py=.ok)\n%.ok: %.py\n\tpython3 $<\n";
+    let files = Files(BTreeMap::from([("Makefile", text)]));
+    let found = recipes_of("make test", &files);
+    assert_eq!(found.commands, [(String::new(), "'python3' 't/*.py'".to_owned())]);
+    assert!(found.implicit.is_empty() && !found.is_hidden);
+    let files = Files(BTreeMap::from([("Makefile", "include $(wildcard mk/*.mk)\n")]));
+    assert!(recipes_of("make test", &files).is_hidden);
+}
+
+#[test]
 fn a_recipe_that_needs_itself_and_a_line_without_end_are_read_once() {
     let text = "a: b\n\tpytest\nb: a\n\tmake a\n";
     let files = Files(BTreeMap::from([("Makefile", text)]));

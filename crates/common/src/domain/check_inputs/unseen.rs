@@ -1,0 +1,169 @@
+//! Commands that may load the product into a program of tests which no canary is made for.
+
+use super::imports::imported_files;
+use super::interpreter::{code_of, script_of};
+use super::language::language_of;
+use super::visits::{Visit, Visits, join};
+use super::words::has_word;
+use crate::domain::shell_line::{base_name, module_of_python};
+
+/// Tools that run tests, whatever they are asked for.
+const TOOLS: &[&str] = &[
+    "ava",
+    "bats",
+    "behave",
+    "busted",
+    "cypress",
+    "doctest",
+    "jasmine",
+    "karma",
+    "nose2",
+    "nosetests",
+    "nox",
+    "playwright",
+    "prove",
+    "qunit",
+    "robot",
+    "tap",
+    "tape",
+    "testcafe",
+    "tox",
+];
+/// Tools that run them where a word asks for tests.
+const ASKED: &[&str] = &[
+    "ant", "bazel", "bazelisk", "bun", "cabal", "cmake", "dart", "deno", "doit", "dune", "earthly",
+    "flutter", "gleam", "grunt", "gulp", "hatch", "inv", "invoke", "lein", "lerna", "meson",
+    "mise", "mix", "moon", "ninja", "nx", "pdm", "poe", "rake", "sbt", "stack", "swift", "task",
+    "turbo", "zig",
+];
+/// Arguments of an interpreter that only prints about itself.
+const ABOUT_ITSELF: &[&str] = &["--help", "--version", "-V", "-VV", "-h", "-v"];
+/// Languages whose sources interpreters start.
+const INTERPRETED: &[&str] = &["javascript", "perl", "php", "python", "ruby", "shell"];
+
+/// What a command in a folder, which ends with a slash unless it is the root, starts that may load the product into its
+/// own program and is neither a runner nor a script; none where there is no such thing. Files of the start are there.
+pub fn unseen_in(
+    folder: &str,
+    command: &str,
+    root: &str,
+    is_there: &dyn Fn(&str) -> bool,
+) -> Option<String> {
+    let visits = Visits::of(command, root);
+    visits.commands.iter().find_map(|visit| {
+        let words: Vec<&str> = visit.words.iter().map(String::as_str).collect();
+        let (program, arguments) = words.split_first()?;
+        let name = base_name(program).to_ascii_lowercase();
+        tool(&name, &words).or_else(|| {
+            let loads = loads(visit, (&name, arguments), (folder, command), is_there);
+            loads.or_else(|| program_of(program, arguments, (folder, visit, root), is_there))
+        })
+    })
+}
+
+/// A tool that runs tests.
+fn tool(name: &str, words: &[&str]) -> Option<String> {
+    let module = module_of_python(words).map(|(module, _)| module);
+    let name = module.unwrap_or(name);
+    let (_, arguments) = words.split_first()?;
+    let asks = arguments.iter().any(|word| !word.starts_with("--") && has_word(word, &["test"]));
+    let is_task = name == "cargo" && arguments.contains(&"xtask");
+    let is_one = TOOLS.contains(&name) || ASKED.contains(&name) && asks || is_task;
+    is_one.then(|| format!("none is known for {name}"))
+}
+
+/// Code on the line, or at the input of an interpreter, that loads a file.
+fn loads(
+    visit: &Visit,
+    (name, arguments): (&str, &[&str]),
+    (folder, command): (&str, &str),
+    is_there: &dyn Fn(&str) -> bool,
+) -> Option<String> {
+    let inside = |path: &str| match (folder, visit.folder.as_str()) {
+        (_, "") => format!("{folder}{path}"),
+        (_, own) => format!("{folder}{own}/{path}"),
+    };
+    let loads = |(extension, text): (&str, &str)| {
+        let text = text.replace(';', "\n");
+        imported_files(&inside(&format!("-.{extension}")), &text).iter().any(|it| is_there(it))
+    };
+    if let Some(code) = code_of(name, arguments) {
+        return loads(code).then(|| "code on the line loads the product".to_owned());
+    }
+    let reads_input = visit.input.is_none()
+        && script_of(name, arguments) == Some(None)
+        && !arguments.iter().any(|word| ABOUT_ITSELF.contains(word));
+    let extensions = ["py", "js", "rb"];
+    let is_one = reads_input && extensions.iter().any(|it| loads((it, command)));
+    is_one.then(|| format!("{name} reads code that loads the product"))
+}
+
+/// A program that is not known, or one of tests that is made.
+fn program_of(
+    program: &str,
+    arguments: &[&str],
+    (folder, visit, root): (&str, &Visit, &str),
+    is_there: &dyn Fn(&str) -> bool,
+) -> Option<String> {
+    if program.starts_with(['$', '-']) {
+        let is_script = |word: &&str| language_of(word).is_some_and(|it| INTERPRETED.contains(&it));
+        let is_one = arguments.iter().any(|word| *word == "-m" || is_script(word));
+        return is_one.then(|| format!("which program {program} is, is not known"));
+    }
+    let path = join(root, &visit.folder, program);
+    let is_made = program.contains('/')
+        && !path.is_empty()
+        && !path.split('/').any(|part| part == "node_modules")
+        && language_of(&path).is_none()
+        && has_word(&path, &["test", "spec"])
+        && !is_there(&format!("{folder}{path}"));
+    is_made.then(|| format!("the source of {program} is not known"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_load_the_product_and_has_no_canary_is_named() {
+        let is_there = |path: &str| {
+            ["calc.py", "lib/calc.js", "app.py", "tests/run.py", "tools/test"].contains(&path)
+        };
+        for (command, expected) in [
+            ("python3 -c 'import calc; assert calc.add(2, 3) == 5'", true),
+            ("python3 -c 'from calc import add\nassert add(2, 3) == 5'", true),
+            ("python3 -c 'import json, sys; json.load(sys.stdin)'", false),
+            ("node -e \"require('assert')(require('./lib/calc').add(2, 3) === 5)\"", true),
+            ("node -e \"console.log(1)\"", false),
+            ("python3 - <<'E'\nimport calc\nassert calc.add(2, 3) == 5\nE", true),
+            ("curl x | python3 -m json.tool", false),
+            ("python3 -V", false),
+            ("python3 app.py 2 3", false),
+            ("python3 -m app", false),
+            ("python3 -m doctest calc.py", true),
+            ("python3 -m tox", true),
+            ("bats tests", true),
+            ("npx ava", true),
+            ("mix test", true),
+            ("mix format --check-formatted", false),
+            ("bazel build //...", false),
+            ("bazel test //...", true),
+            ("cargo xtask ci", true),
+            ("cargo run -p xtask", true),
+            ("cargo run -- 2 3", false),
+            ("$PYTHON tests/run.py", true),
+            ("$CC -o a tests/a.c", false),
+            ("./build/test_calc", true),
+            ("./tools/test", false),
+            ("./build/calc 2 3", false),
+            ("node_modules/.bin/test-all", false),
+            ("grep -q fixed CHANGELOG.md", false),
+            ("test -f a && diff a b", false),
+            ("ruff check && mypy .", false),
+            ("make build", false),
+        ] {
+            assert_eq!(unseen_in("", command, "", &is_there).is_some(), expected, "{command}");
+        }
+        assert!(unseen_in("lib/", "node -e \"require('./calc')\"", "", &is_there).is_some());
+    }
+}
