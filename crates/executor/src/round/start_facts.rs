@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use surety_common::domain::check_inputs::{
-    GitState, Imports, InputRules, StartInputs, imports_wanted,
+    GitState, Imports, InputRules, StartInputs, imports_wanted, is_of_ci,
 };
 use surety_common::domain::manifest::{Kind, Manifest};
 
@@ -64,7 +64,7 @@ impl StartFacts {
         let scripts: Vec<String> =
             recipes.iter().flat_map(|(_, recipes)| recipes.scripts.clone()).collect();
         let wanted = imports_wanted(rules, start, root.as_os_str().as_bytes(), lines, &scripts);
-        let mut imports = imports(workspace, start, rules, &wanted, check)?;
+        let mut imports = imports(workspace, start, rules, (&wanted, &scripts), check)?;
         if let Some(command) = own_tests {
             imports.set_project_tests(command.line());
         }
@@ -111,7 +111,7 @@ fn imports(
     workspace: &Workspace,
     start: &Manifest,
     rules: &InputRules,
-    wanted: &BTreeSet<String>,
+    (wanted, scripts): (&BTreeSet<String>, &[String]),
     check: Check<'_>,
 ) -> Result<Imports, ToolError> {
     let mut imports = Imports::of(start);
@@ -127,7 +127,8 @@ fn imports(
         let place = RelPath::root().join(OsStr::from_bytes(&entry.path));
         // What cannot be read imports nothing.
         let Ok(text) = workspace.read(&place, SOURCE_LIMIT) else { continue };
-        let is_check_input = rules.kind_of(&entry.path).is_some();
+        let is_script = || scripts.iter().any(|script| *script == path);
+        let is_check_input = rules.kind_of(&entry.path).is_some() || is_of_ci(&path) || is_script();
         imports.add(&path, &String::from_utf8_lossy(&text), wanted, is_check_input);
     }
     Ok(imports)

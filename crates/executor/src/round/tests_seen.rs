@@ -13,7 +13,7 @@ use std::sync::Arc;
 use surety_common::domain::check::OverlayFiles;
 use surety_common::domain::check_inputs::{
     Imports, InputKind, InputRules, TestOperand, asks_for_output_of, asks_recipes_only,
-    convention_of, has_form, imported_files, is_all_tests, is_product, language_of,
+    compared_with, convention_of, has_form, imported_files, is_all_tests, is_product, language_of,
     other_scripts_of_recipe, scripts_of_recipe, test_operands,
 };
 use surety_common::domain::manifest::{Kind, Manifest};
@@ -117,7 +117,8 @@ impl Round {
 
 /// What the recipes of a line do at the start.
 pub(super) struct StartRecipes {
-    /// The scripts that they start and that are a part of the check: by their names, or because they start tests.
+    /// The scripts that they start and that are a part of the check: by their names, or because they start tests. And what
+    /// they compare with what the product does.
     pub(super) scripts: Vec<String>,
     /// The targets of make that they visit and that are no sources: what make finds there it does not make again.
     pub(super) targets: Vec<String>,
@@ -155,7 +156,12 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
         convention_of(path).is_none() && !is_product(path) && loads_another(path, start, &project)
     });
     StartRecipes {
-        scripts: commands.iter().flat_map(of_command).chain(given).collect(),
+        scripts: commands
+            .iter()
+            .flat_map(of_command)
+            .chain(given)
+            .chain(compared_with(&all, start))
+            .collect(),
         targets: targets
             .into_iter()
             .chain(implicit.into_iter().filter(is_new))

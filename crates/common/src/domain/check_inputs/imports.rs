@@ -1,6 +1,7 @@
 //! What the sources of the start import: scripts of checks, which are then products, and standard modules, whose
 //! place no added file may take.
 
+use super::beside::Beside;
 use super::fixtures::Fixtures;
 use super::language::{language_of, name_of};
 use super::shadow::is_standard_module;
@@ -60,18 +61,19 @@ pub struct Imports {
     modules: BTreeSet<String>,
     texts: Texts,
     fixtures: Fixtures,
+    beside: Beside,
 }
 
 impl Imports {
     /// What no source of this start has said yet.
     pub fn of(start: &Manifest) -> Self {
-        Self { fixtures: Fixtures::of(start), ..Self::default() }
+        Self { fixtures: Fixtures::of(start), beside: Beside::of(start), ..Self::default() }
     }
 
     /// Whether the text of a file can say anything about these files.
     pub fn reads(&self, path: &str, wanted: &BTreeSet<String>) -> bool {
         match language_of(path) {
-            _ if Texts::reads(path) || self.fixtures.reads(path) => true,
+            _ if Texts::reads(path) || self.fixtures.reads(path) || self.beside.reads(path) => true,
             Some(language) => wanted.iter().any(|it| language_of(it) == Some(language)),
             None => false,
         }
@@ -98,6 +100,7 @@ impl Imports {
         if language_of(path) == Some("shell") {
             found.extend(sourced(text).flat_map(|named| files_of_path(path, named)));
         }
+        self.beside.add(path, text, &found, is_check_input);
         for file in found.into_iter().filter(|file| file != path && wanted.contains(file)) {
             if !is_check_input {
                 self.by_products.insert(file.clone());
@@ -114,6 +117,11 @@ impl Imports {
     /// Whether a file imports it that is no check input.
     pub fn has_product(&self, path: &str) -> bool {
         self.by_products.contains(path)
+    }
+
+    /// Whether a source helps the tests beside it.
+    pub(super) fn helps(&self, path: &str) -> bool {
+        self.beside.holds(path)
     }
 
     /// Whether a file imports a standard module.
@@ -174,7 +182,9 @@ impl Imports {
         };
         let texts = self.texts.encode().into_iter().map(|(kind, name)| format!("{kind}{name}\0"));
         let fixtures = self.fixtures.encode().map(|(kind, name)| format!("{kind}{name}\0"));
-        kinds.into_iter().map(line).chain(texts).chain(fixtures).collect::<String>().into_bytes()
+        let beside = self.beside.encode().map(|(kind, name)| format!("{kind}{name}\0"));
+        let all = kinds.into_iter().map(line).chain(texts).chain(fixtures).chain(beside);
+        all.collect::<String>().into_bytes()
     }
 
     /// Reads the stored form; what does not read is left out.
@@ -182,7 +192,10 @@ impl Imports {
         let mut imports = Self::default();
         for line in String::from_utf8_lossy(bytes).split('\0') {
             let Some((kind, name)) = line.split_at_checked(1) else { continue };
-            if imports.texts.decode(kind, name) || imports.fixtures.decode(kind, name) {
+            if imports.texts.decode(kind, name)
+                || imports.fixtures.decode(kind, name)
+                || imports.beside.decode(kind, name)
+            {
                 continue;
             }
             let names = match kind {

@@ -12,6 +12,7 @@
 //! under test and never check inputs.
 
 mod assumed;
+mod beside;
 mod blocks;
 mod cargo_keys;
 mod cargo_origins;
@@ -39,6 +40,7 @@ mod operands;
 mod origins;
 mod overwritten;
 mod packages;
+mod paired;
 mod parts;
 mod python_keys;
 mod reading;
@@ -78,6 +80,7 @@ pub use makefile::{StartFiles, is_compiled_by_make, is_copied_by_make, is_makefi
 pub use operands::{TestOperand, has_form, is_all_tests, options_and_operands, test_operands};
 pub use overwritten::{facts_of_compared, facts_of_overwritten, overwrites, overwritten_in};
 pub use packages::{Origin, replaced_package};
+pub use paired::compared_with;
 pub use reading::reads_and_runs;
 pub use reftable::Tables;
 pub use ruling::{
@@ -86,6 +89,7 @@ pub use ruling::{
 pub use start::{Assumed, StartInputs, imports_wanted, other_scripts_of_recipe, scripts_of_recipe};
 pub use start_tests::StartTests;
 pub use unseen::unseen_in;
+pub use words::is_of_ci;
 
 use super::manifest::{Entry, Manifest};
 use super::problem::{Code, Problem};

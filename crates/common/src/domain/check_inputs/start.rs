@@ -10,7 +10,7 @@ use super::shadow::{
     python_place,
 };
 use super::texts::Texts;
-use super::words::{MAKING, has_word, is_of_checks};
+use super::words::{MAKING, has_word, is_of_checks, is_of_ci};
 use super::{Imports, InputKind, InputRules, Origin};
 use crate::domain::manifest::{Kind, Manifest};
 use std::borrow::Cow;
@@ -88,7 +88,8 @@ impl<'s> StartInputs<'s> {
                 let is_imported = self.imports.has(&path) && !self.imports.has_product(&path);
                 is_imported && helps_by_name(&path)
             };
-            (self.imports.is_fixture(&path) || helps()).then_some(InputKind::Test)
+            let is_one = self.imports.is_fixture(&path) || self.imports.helps(&path) || helps();
+            is_one.then_some(InputKind::Test)
         };
         let found = || {
             let found = linked().or_else(named).or_else(beside);
@@ -205,7 +206,7 @@ impl<'s> StartInputs<'s> {
                 let assumed = if script.is_product || is_product(&text) {
                     Assumed::Product
                 } else if script.role != Role::Configuration
-                    && (self.imports.has(&script.path) || self.imports.has(&text))
+                    && [&*script.path, &*text].into_iter().any(|path| self.is_imported(path))
                 {
                     Assumed::ImportedProduct
                 } else {
@@ -217,6 +218,11 @@ impl<'s> StartInputs<'s> {
             }
         }
         found
+    }
+
+    /// Whether a file is imported, by more than check inputs where it lies beside the scripts of continuous integration.
+    fn is_imported(&self, path: &str) -> bool {
+        self.imports.has_product(path) || self.imports.has(path) && !is_of_ci(path)
     }
 
     /// The paths that a view of this line has as they were at the start, because the line starts them.

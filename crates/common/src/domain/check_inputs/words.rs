@@ -1,5 +1,7 @@
 //! Words in the names of files and folders, which say what these are for.
 
+use super::language::language_of;
+
 /// Words in names of folders whose sources help tests.
 const HELPERS: &[&str] = &[
     "assert",
@@ -61,6 +63,13 @@ pub(super) fn is_of_checks(path: &str) -> bool {
     let in_folder = above.split('/').any(|folder| SCRIPT_FOLDERS.contains(&folder));
     let is_ci = name.split_once('.').map_or(name, |(stem, _)| stem).eq_ignore_ascii_case("ci");
     has_word(path, CHECKING) || is_ci || in_folder && !has_word(path, MAKING)
+}
+
+/// Whether a script of a shell lies in a folder of continuous integration. What only such scripts read into themselves
+/// is a part of the check.
+pub fn is_of_ci(path: &str) -> bool {
+    let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+    language_of(path) == Some("shell") && above.split('/').any(|it| matches!(it, "ci" | ".ci"))
 }
 
 /// Whether the name of a file has one of these words.

@@ -8,8 +8,10 @@ pub(super) type Variables = BTreeMap<String, String>;
 
 /// The deepest nesting of values that is followed.
 const MAX_DEPTH: usize = 8;
-/// The most values of one text.
-const MAX_VALUES: usize = 4_000;
+/// How much is read and copied for one text, in bytes.
+const MAX_WORK: usize = 1 << 20;
+/// What one value takes of it, beside its text.
+const OF_VALUE: usize = 64;
 /// The longest text, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 /// Variables that make sets by itself.
@@ -33,7 +35,7 @@ pub(super) fn own_variables() -> Variables {
 /// A text with the values of `$(NAME)` and `$(function ...)`. What is not set is empty, as make has it, and so is what
 /// only make can tell. A pattern of `wildcard` stands for its files.
 pub(super) fn expanded(text: &str, variables: &Variables) -> String {
-    Reader { variables, left: MAX_VALUES }.text(text, 0)
+    Reader { variables, left: MAX_WORK }.text(text, 0)
 }
 
 struct Reader<'v> {
@@ -69,7 +71,7 @@ impl Reader<'_> {
         if depth >= MAX_DEPTH || self.left == 0 {
             return String::new();
         }
-        self.left -= 1;
+        self.left = self.left.saturating_sub(OF_VALUE);
         if let Some((function, arguments)) = inside.split_once([' ', '\t']) {
             return self.function(function, arguments.trim_start(), depth + 1);
         }
@@ -88,7 +90,9 @@ impl Reader<'_> {
 
     fn variable(&mut self, name: &str, depth: usize) -> String {
         let variables = self.variables;
-        variables.get(name).map_or_else(String::new, |value| self.text(value, depth + 1))
+        let Some(value) = variables.get(name) else { return String::new() };
+        self.left = self.left.saturating_sub(value.len());
+        self.text(value, depth + 1)
     }
 
     fn function(&mut self, name: &str, arguments: &str, depth: usize) -> String {
@@ -167,7 +171,7 @@ impl Reader<'_> {
         let mut variables = self.variables.clone();
         let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         variables.extend(more);
-        self.left = self.left.saturating_sub(1);
+        self.left = self.left.saturating_sub(OF_VALUE * variables.len());
         let mut inner = Reader { variables: &variables, left: self.left };
         let found = inner.text(text, depth + 1);
         self.left = inner.left;
