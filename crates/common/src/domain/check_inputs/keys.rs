@@ -7,6 +7,7 @@ use super::json_text::plain;
 use super::keys_back::{KeysBack, Now, Paths, beside, put, with_all};
 use super::language::name_of;
 use super::node_origins::{composer_origins, merged_lock, name_maps, package_origins, read};
+use super::node_values::values_of_checks;
 use super::origins::{
     local_statements, merged_gem_lock, merged_gems, merged_pipfile, merged_requirements,
     renamed_module, renamed_project, yaml_overrides,
@@ -191,6 +192,7 @@ fn merged_text(
             let more = |start: &Value, now: &mut Value| {
                 merge_workspaces(path, start, now, paths);
                 package_origins(start, now, paths);
+                values_of_checks(start, now);
             };
             merged_json((start, now), "scripts", &keys, &more)
         }

@@ -36,6 +36,7 @@ mod linked;
 mod makefile;
 mod named_path;
 mod node_origins;
+mod node_values;
 mod operands;
 mod origins;
 mod overwritten;
