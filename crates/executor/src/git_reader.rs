@@ -1,7 +1,7 @@
 //! Runs git in the sandbox over the objects of a repository: no hook, filter, replaced object or configuration
 //! of the workspace has an effect.
 
-use crate::snapshot::WorkTree;
+use crate::snapshot::{WorkTree, WrittenObjects};
 use crate::tool::process::{self, CommandRequest, Finished};
 use crate::tool::{
     Environment, ErrorCode, Folder, RunServers, Sandbox, ToolContext, ToolError, WriteScope,
@@ -20,6 +20,10 @@ use uuid::Uuid;
 /// What the sandbox runs to find the order of two commits, and to read files of a commit.
 const ANCESTOR: &str = include_str!("ancestor.sh");
 const BLOBS: &str = include_str!("blobs.sh");
+/// What it runs to compare objects with their names.
+const OBJECTS: &str = include_str!("objects.sh");
+/// What it runs to take marks out of an index.
+const INDEX: &str = include_str!("index.sh");
 /// The longest time for one repository.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
@@ -92,6 +96,84 @@ impl Reader {
         let found = private.join("found");
         let bytes = fs::read(&found).map_err(|error| failed(&found, &error))?;
         Ok(read_batch(&bytes, paths.len()))
+    }
+
+    /// The objects and the indexes of packs whose content is not what their names say.
+    ///
+    /// # Errors
+    /// The sandbox could not be set up, or git failed.
+    pub(crate) async fn forged(
+        &self,
+        tree: &WorkTree,
+        written: &WrittenObjects,
+    ) -> Result<Vec<String>, ToolError> {
+        let failed = |path: &Path, error: &io::Error| ToolError::io(path.display(), error);
+        let common = tree.common.canonicalize().map_err(|error| failed(&tree.common, &error))?;
+        let private = self.folder.join("objects");
+        fs::create_dir_all(&private).map_err(|error| failed(&private, &error))?;
+        let names: Vec<String> = written.loose.iter().map(|path| path.replace('/', "")).collect();
+        let wanted: String = names.iter().map(|name| format!("{name}^{{object}}\n")).collect();
+        let packs = written.packs.iter().filter_map(|path| path.strip_prefix("pack/"));
+        let packs: String = packs.map(|name| format!("{name}\n")).collect();
+        for (name, text) in [("wanted", wanted), ("packs", packs)] {
+            let path = private.join(name);
+            fs::write(&path, text).map_err(|error| failed(&path, &error))?;
+        }
+        self.give_folder_to_owner_of(&tree.top)?;
+        give_to_owner_of(&private, &tree.top)?;
+        let mut argv = vec!["sh".to_owned(), "-c".to_owned(), OBJECTS.to_owned()];
+        let format = if tree.hash_length() == 32 { "sha256" } else { "sha1" };
+        argv.extend(["objects".to_owned(), text(&common)?, text(&private)?, format.to_owned()]);
+        let readable = std::iter::once(common).chain(tree.borrowed());
+        let finished = self.run(argv, readable.collect()).await?;
+        if finished.exit_code != 0 {
+            let said = String::from_utf8_lossy(&finished.stderr).trim().to_owned();
+            let message = format!("git could not compare its objects with their names: {said}");
+            return Err(ToolError::new(ErrorCode::IoFailed, message));
+        }
+        let read = |name: &str| {
+            let path = private.join(name);
+            fs::read_to_string(&path).map_err(|error| failed(&path, &error))
+        };
+        let found = read("found")?;
+        let answers = written.loose.iter().zip(found.lines());
+        let loose = answers.filter(|(_, said)| said.ends_with(" missing")).map(|(path, _)| path);
+        let broken = read("broken")?;
+        let broken = broken.lines().map(|name| format!("pack/{name}"));
+        Ok(loose.cloned().chain(broken).collect())
+    }
+
+    /// An index without the marks by which git overlooks these paths.
+    ///
+    /// # Errors
+    /// The sandbox could not be set up, or git failed.
+    pub(crate) async fn unmarked_index(
+        &self,
+        tree: &WorkTree,
+        paths: &[Vec<u8>],
+    ) -> Result<Vec<u8>, ToolError> {
+        let failed = |path: &Path, error: &io::Error| ToolError::io(path.display(), error);
+        let own = tree.git.canonicalize().map_err(|error| failed(&tree.git, &error))?;
+        let private = self.folder.join("index");
+        fs::create_dir_all(&private).map_err(|error| failed(&private, &error))?;
+        let list = private.join("paths");
+        let lines: Vec<u8> =
+            paths.iter().flat_map(|path| [path.as_slice(), b"\0"].concat()).collect();
+        fs::write(&list, lines).map_err(|error| failed(&list, &error))?;
+        self.give_folder_to_owner_of(&tree.top)?;
+        give_to_owner_of(&private, &tree.top)?;
+        let format = if tree.hash_length() == 32 { "sha256" } else { "sha1" };
+        let mut argv = vec!["sh".to_owned(), "-c".to_owned(), INDEX.to_owned()];
+        let index = text(&own.join("index"))?;
+        argv.extend(["index".to_owned(), index, text(&private)?, format.to_owned()]);
+        let finished = self.run(argv, vec![own]).await?;
+        if finished.exit_code != 0 {
+            let said = String::from_utf8_lossy(&finished.stderr).trim().to_owned();
+            let message = format!("git could not take marks out of its index: {said}");
+            return Err(ToolError::new(ErrorCode::IoFailed, message));
+        }
+        let made = private.join("index");
+        fs::read(&made).map_err(|error| failed(&made, &error))
     }
 
     /// The sandbox takes the account of the folder that git writes to: it must be one that can read the

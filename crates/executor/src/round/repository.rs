@@ -3,7 +3,7 @@
 use super::{Round, Start};
 use crate::blocking::blocking;
 use crate::git_reader::Reader;
-use crate::snapshot::{Repository, WorkTree};
+use crate::snapshot::{Repository, WorkTree, WrittenObjects};
 use crate::tool::ToolError;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use surety_common::domain::check_inputs::{GitChange, GitState, Moved};
-use surety_common::domain::manifest::Manifest;
+use surety_common::domain::manifest::{Aspect, Manifest};
 
 impl Round {
     /// What differs from the start, other than a branch of HEAD that moved to a descendant.
@@ -25,6 +25,7 @@ impl Round {
             return Ok(Vec::new());
         }
         let (place, manifest) = (root.to_owned(), Arc::clone(manifest));
+        let manifest_of_now = Arc::clone(&manifest);
         let now = blocking(move || Repository::around(&place, &manifest).state).await?;
         let mut changes = Vec::new();
         for (folder, before, now) in before.pairs(&now) {
@@ -33,8 +34,82 @@ impl Round {
             let place = root.join(OsStr::from_bytes(folder));
             let forward = self.forward(before, now, &place).await?;
             changes.extend(before.changes(now, &forward));
+            changes.extend(self.forged(before, now, &place).await?);
+            changes.extend(self.marked(&start.manifest, &manifest_of_now, (root, &place)).await?);
         }
         Ok(changes)
+    }
+
+    /// Objects that were written since the start, and whose content is not what their names say: git itself does not compare
+    /// them. What it keeps beside the objects, it does without.
+    async fn forged(
+        &self,
+        before: &GitState,
+        now: &GitState,
+        root: &Path,
+    ) -> Result<Vec<GitChange>, ToolError> {
+        let Some((tree, moment)) = WorkTree::around(root).zip(before.read_at()) else {
+            return Ok(Vec::new());
+        };
+        let (tree, written) = blocking(move || {
+            let written = WrittenObjects::since(&tree, moment);
+            (tree, written)
+        })
+        .await?;
+        let mut out = written.caches.clone();
+        if !written.loose.is_empty() || !written.packs.is_empty() {
+            match self.git_reader("forged")?.forged(&tree, &written).await {
+                Ok(forged) => out.extend(forged),
+                // What cannot be told is shown as a change.
+                Err(error) => {
+                    tracing::warn!(%error, "verify: git could not compare its objects with their names");
+                    out.extend(written.loose.iter().chain(&written.packs).cloned());
+                }
+            }
+        }
+        let change = |name: String| GitChange {
+            path: [now.folder.as_slice(), b"/objects/", name.as_bytes()].concat(),
+            aspect: Aspect::Added,
+            content: None,
+        };
+        Ok(out.into_iter().map(change).collect())
+    }
+
+    /// The index of a repository, where it tells git to overlook files that steps changed.
+    async fn marked(
+        &self,
+        start: &Manifest,
+        now: &Manifest,
+        (root, place): (&Path, &Path),
+    ) -> Result<Option<GitChange>, ToolError> {
+        let Some(tree) = WorkTree::at(place) else { return Ok(None) };
+        let Ok(folder) = tree.git.strip_prefix(root).map(Path::to_owned) else { return Ok(None) };
+        let (tree, overlooked) = blocking(move || {
+            let overlooked = tree.overlooked();
+            (tree, overlooked)
+        })
+        .await?;
+        let above = place.strip_prefix(root).unwrap_or(Path::new(""));
+        let is_changed = |path: &Vec<u8>| {
+            let path = above.join(OsStr::from_bytes(path)).into_os_string().into_encoded_bytes();
+            let known =
+                |it: &Manifest| it.get(&path).map(|it| (it.kind, it.mode, it.content.clone()));
+            known(start) != known(now)
+        };
+        let paths: Vec<Vec<u8>> = overlooked?.into_iter().filter(is_changed).collect();
+        if paths.is_empty() {
+            return Ok(None);
+        }
+        let content = match self.git_reader("marked")?.unmarked_index(&tree, &paths).await {
+            Ok(content) => Some(content),
+            // The check then runs with the index of the run, and its receipt says so.
+            Err(error) => {
+                tracing::warn!(%error, "verify: git could not take marks out of its index");
+                None
+            }
+        };
+        let path = folder.join("index").into_os_string().into_encoded_bytes();
+        Ok(Some(GitChange { path, aspect: Aspect::Content, content }))
     }
 
     /// Reads a repository in the sandbox, with a folder of this name for what it writes.

@@ -19,8 +19,11 @@ const MAX_DEPTH: u32 = 8;
 const HEADER: usize = 12;
 const MODE_AT: usize = 24;
 const HASH_AT: usize = 40;
-/// Bits of an entry's flags: whether further flags follow, and what kind of object it names.
+/// Bits of an entry's flags: whether further flags follow, those by which git overlooks its file, and what kind of object it
+/// names.
 const EXTENDED: u16 = 0x4000;
+const ASSUMED_UNCHANGED: u16 = 0x8000;
+const SKIPPED: u16 = 0x4000;
 const KIND: u32 = 0o170_000;
 const SUBMODULE: u32 = 0o160_000;
 const FOLDER: u32 = 0o040_000;
@@ -41,6 +44,8 @@ pub(crate) struct WorkTree {
 pub(super) struct Tracked {
     pub(super) mode: u32,
     pub(super) path: Vec<u8>,
+    /// Whether git is told to overlook what its file is.
+    pub(super) overlooked: bool,
 }
 
 impl WorkTree {
@@ -92,7 +97,7 @@ impl WorkTree {
     }
 
     fn gather(&self, paths: &mut Vec<Vec<u8>>, prefix: &[u8], depth: u32) -> Result<(), ToolError> {
-        for Tracked { mode, path } in self.index()? {
+        for Tracked { mode, path, .. } in self.index()? {
             let inner = joined(prefix, &path);
             if mode & KIND == SUBMODULE && depth < MAX_DEPTH {
                 let folder = self.top.join(std::ffi::OsStr::from_bytes(&path));
@@ -105,6 +110,15 @@ impl WorkTree {
             }
         }
         Ok(())
+    }
+
+    /// The paths of the index whose files git is told to overlook.
+    ///
+    /// # Errors
+    /// As [`Self::tracked`].
+    pub(crate) fn overlooked(&self) -> Result<Vec<Vec<u8>>, ToolError> {
+        let overlooked = self.index()?.into_iter().filter(|tracked| tracked.overlooked);
+        Ok(overlooked.map(|tracked| tracked.path).collect())
     }
 
     fn index(&self) -> Result<Vec<Tracked>, ToolError> {
@@ -126,7 +140,8 @@ impl WorkTree {
         Ok(tracked)
     }
 
-    fn hash_length(&self) -> usize {
+    /// The length of the names of objects, in bytes.
+    pub(crate) fn hash_length(&self) -> usize {
         let config = read_text(&self.common.join("config")).ok().flatten().unwrap_or_default();
         let says_so = |line: &str| {
             let line = line.trim().to_ascii_lowercase();
@@ -206,6 +221,9 @@ fn parse_entry<'a>(
     let mode = number(bytes.get(MODE_AT..MODE_AT + 4)?)?;
     let flags_at = HASH_AT + hash;
     let flags = u16::from_be_bytes(bytes.get(flags_at..flags_at + 2)?.try_into().ok()?);
+    let more = bytes.get(flags_at + 2..flags_at + 4).filter(|_| flags & EXTENDED != 0);
+    let more = more.and_then(|more| more.try_into().ok()).map_or(0, u16::from_be_bytes);
+    let overlooked = flags & ASSUMED_UNCHANGED != 0 || more & SKIPPED != 0;
     let mut path_at = flags_at + if flags & EXTENDED == 0 { 2 } else { 4 };
     let mut path = Vec::new();
     if version == 4 {
@@ -219,7 +237,7 @@ fn parse_entry<'a>(
     // Before version 4 entries are filled up to a multiple of 8 bytes, from their own start.
     let end = path_at + length;
     let next = if version == 4 { end + 1 } else { (end / 8 + 1) * 8 };
-    Some((Tracked { mode, path }, bytes.get(next..)?))
+    Some((Tracked { mode, path, overlooked }, bytes.get(next..)?))
 }
 
 fn number(bytes: &[u8]) -> Option<u32> {

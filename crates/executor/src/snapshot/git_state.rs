@@ -1,13 +1,16 @@
 //! What a repository says about how git behaves in a workspace, read from its files. No git is started.
 
 use super::git::{WorkTree, read};
-use std::collections::BTreeMap;
+use super::read::now_ns;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use surety_common::domain::check_inputs::{GitState, Tables, effective_configuration, read_packed};
+use surety_common::domain::check_inputs::{
+    GitState, Tables, effective_configuration, read_packed, short_names, upstreams,
+};
 use surety_common::domain::manifest::{Kind, Manifest};
 
 /// The largest file that is read, in bytes; packed references apart.
@@ -83,7 +86,29 @@ impl Repository {
         loose(&common, Path::new("refs"), &mut references);
         found.state.references = references;
         found.read_tables(&git, &common);
+        found.add_names_of_files(&git);
+        let configuration = read(&common.join("config"), FILE_LIMIT).ok().flatten();
+        let configuration = configuration.unwrap_or_default();
+        found.state.references.extend(upstreams(&String::from_utf8_lossy(&configuration)));
+        found.state.set_read_at(now_ns());
         found
+    }
+
+    /// Files of the repository's own folder that have the short name of a reference: git reads them first.
+    fn add_names_of_files(&mut self, git: &Path) {
+        let first = |name: &[u8]| {
+            let end = name.iter().position(|byte| *byte == b'/').unwrap_or(name.len());
+            OsStr::from_bytes(name.get(..end).unwrap_or_default()).to_owned()
+        };
+        let own: BTreeSet<_> = entries(git).into_iter().map(|entry| entry.file_name()).collect();
+        let names = short_names(&self.state.references).filter(|name| own.contains(&first(name)));
+        let files: Vec<_> = names
+            .map(|name| (name.to_vec(), git.join(OsStr::from_bytes(name))))
+            .filter(|(_, path)| path.is_file())
+            .map(|(name, path)| (name, small(&path).trim_ascii().to_vec()))
+            .filter(|(_, text)| text.starts_with(b"ref:") || is_object(text))
+            .collect();
+        self.state.references.extend(files);
     }
 
     /// The references in tables, where git keeps them so. HEAD is one of them, in a table of the work tree.
@@ -103,7 +128,7 @@ impl Repository {
 
     /// The files that decide how git behaves, those of submodules too.
     fn gather(&mut self, root: &Path, folder: &Path, depth: u32) {
-        for name in ["config", "config.worktree", "shallow"] {
+        for name in ["config", "config.worktree", "shallow", "objects/info/alternates"] {
             self.add(root, &folder.join(name));
         }
         for name in ["hooks", "info"] {
@@ -182,6 +207,11 @@ fn named(root: &Path, path: &Path) -> Vec<u8> {
 
 fn small(path: &Path) -> Vec<u8> {
     read(path, FILE_LIMIT).ok().flatten().unwrap_or_default()
+}
+
+/// Whether a text is the name of an object.
+fn is_object(text: &[u8]) -> bool {
+    matches!(text.len(), 40 | 64) && text.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// The entries of a folder, in the order of their names.

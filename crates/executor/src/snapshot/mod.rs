@@ -12,6 +12,7 @@
 //! are read once, at the first snapshot: what a run does to them later changes no judgement.
 
 mod git;
+mod git_objects;
 mod git_state;
 mod kept;
 mod net;
@@ -25,6 +26,7 @@ mod walk;
 mod written;
 
 pub(crate) use git::WorkTree;
+pub(crate) use git_objects::WrittenObjects;
 pub(crate) use git_state::Repository;
 pub use kept::{Which, altered, ignored_at_start, keep, resumed};
 pub use net::{NetChanges, net_changes};

@@ -2,18 +2,25 @@
 //!
 //! ```text
 //!   state at the start, state now --changes--> files and references that differ
-//!     the branch of HEAD may move forward, and references may be added
+//!     the branch of HEAD may move forward, and references may be added, unless git reads one for a name of the start
 //! ```
 
+use super::git_names::{is_note, shadowing};
 use super::reftable::Tables;
 use crate::domain::manifest::Aspect;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// References by which git reads another object than the one that is named.
 const REPLACED: &[u8] = b"refs/replace/";
-/// Sections of a configuration that name people and remote branches, and change nothing of what git does.
+/// Sections of a configuration that name people and remote branches, and change nothing of what git does. Of a branch that
+/// had an upstream this is compared by itself.
 const WITHOUT_EFFECT: &[&str] =
     &["author", "branch", "color", "committer", "credential", "gui", "user"];
+
+/// What stands before the name of a branch where its upstream is kept among the references, and the name of the time at
+/// which the repository was read. No reference has a space in its name.
+const UPSTREAM: &[u8] = b"upstream of ";
+const READ_AT: &[u8] = b"read at";
 
 /// A repository at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,7 +29,8 @@ pub struct GitState {
     pub files: BTreeMap<Vec<u8>, [u8; 32]>,
     /// The folder that references lie in, as a path like those of files.
     pub folder: Vec<u8>,
-    /// References, such as `refs/heads/main`, and the objects that they name.
+    /// References, such as `refs/heads/main`, and the objects that they name. Beside them, the upstreams of branches, and
+    /// when the repository was read.
     pub references: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The packed references, as git stores them.
     pub packed: Vec<u8>,
@@ -113,7 +121,7 @@ impl GitState {
             aspect: Aspect::Added,
             content: None,
         }));
-        for (name, object) in &self.references {
+        for (name, object) in self.references.iter().filter(|(name, _)| !is_note(name)) {
             let aspect = match now.references.get(name) {
                 Some(other) if other == object => continue,
                 Some(_) if forward.contains(name) => continue,
@@ -123,10 +131,12 @@ impl GitState {
             let content = Some([object.as_slice(), b"\n"].concat());
             changes.push(GitChange { path: self.file(name), aspect, content });
         }
-        self.add_replacements(now, &mut changes);
+        self.add_upstreams(now, &mut changes);
+        self.add_shadows(now, &mut changes);
         self.add_table(now, &mut changes);
         self.add_unread(now, &mut changes);
         changes.sort_by(|a, b| a.path.cmp(&b.path));
+        changes.dedup_by(|a, b| a.path == b.path);
         changes
     }
 
@@ -161,19 +171,43 @@ impl GitState {
         }));
     }
 
-    /// References that replace objects are taken out, whichever way git stores them.
-    fn add_replacements(&self, now: &Self, changes: &mut Vec<GitChange>) {
-        let is_new = |name: &&Vec<u8>| {
+    /// Keeps when the repository was read.
+    pub fn set_read_at(&mut self, nanoseconds: i64) {
+        self.references.insert(READ_AT.to_vec(), nanoseconds.to_string().into_bytes());
+    }
+
+    /// When the repository was read, in nanoseconds since 1970.
+    pub fn read_at(&self) -> Option<i64> {
+        std::str::from_utf8(self.references.get(READ_AT)?).ok()?.parse().ok()
+    }
+
+    /// The upstream of a branch decides what `@{upstream}` names. One that was not there may be set.
+    fn add_upstreams(&self, now: &Self, changes: &mut Vec<GitChange>) {
+        let mut upstreams = self.references.iter().filter(|(name, _)| name.starts_with(UPSTREAM));
+        if upstreams.any(|(name, upstream)| now.references.get(name) != Some(upstream)) {
+            let path = self.file(b"config");
+            changes.push(GitChange { path, aspect: Aspect::Content, content: None });
+        }
+    }
+
+    /// References that replace objects, and those that git reads in place of one of the start, are taken out, whichever way
+    /// git stores them.
+    fn add_shadows(&self, now: &Self, changes: &mut Vec<GitChange>) {
+        let is_replacing = |name: &&Vec<u8>| {
             name.starts_with(REPLACED) && !self.references.contains_key(name.as_slice())
         };
-        let mut any = false;
-        for name in now.references.keys().filter(is_new) {
-            any = true;
+        let mut out: BTreeSet<&[u8]> =
+            now.references.keys().filter(is_replacing).map(Vec::as_slice).collect();
+        out.extend(shadowing(&self.references, &now.references).into_iter().map(Vec::as_slice));
+        for name in &out {
             changes.push(GitChange { path: self.file(name), aspect: Aspect::Added, content: None });
         }
-        let is_one = |line: &&[u8]| line.windows(REPLACED.len()).any(|part| part == REPLACED);
+        let is_one = |line: &&[u8]| {
+            let name = line.splitn(2, |byte| *byte == b' ').nth(1).unwrap_or_default();
+            out.contains(name.trim_ascii())
+        };
         let lines = || now.packed.split_inclusive(|byte| *byte == b'\n');
-        if any && lines().any(|line| is_one(&line)) {
+        if lines().any(|line| is_one(&line)) {
             let content = Some(lines().filter(|line| !is_one(line)).collect::<Vec<_>>().concat());
             let path = self.file(b"packed-refs");
             changes.push(GitChange { path, aspect: Aspect::Content, content });
@@ -280,6 +314,28 @@ pub fn effective_configuration(text: &str) -> String {
     out
 }
 
+/// The upstreams of branches that a configuration names, as they are kept among the references.
+pub fn upstreams(text: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut found: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    let mut branch = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            let (name, rest) = section.split_once('"').unwrap_or((section, ""));
+            let is_branch = name.trim().eq_ignore_ascii_case("branch");
+            branch = rest.rsplit_once('"').map(|(name, _)| name).filter(|_| is_branch);
+            continue;
+        }
+        let (key, value) = line.split_once('=').unwrap_or((line, ""));
+        let is_upstream = |key: &str| matches!(key, "merge" | "pushremote" | "remote");
+        let key = key.trim().to_ascii_lowercase();
+        if let Some(branch) = branch.filter(|_| is_upstream(&key)) {
+            let known = found.entry([UPSTREAM, branch.as_bytes()].concat()).or_default();
+            known.extend(format!("{key}={}\n", value.trim()).into_bytes());
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,6 +381,33 @@ mod tests {
         Tables::default().read(&table, &mut references).unwrap();
         assert_eq!(references, start.references);
         assert_eq!(start.changes(&start.clone(), &BTreeSet::new()), []);
+    }
+
+    #[test]
+    fn a_changed_upstream_and_a_reference_in_the_place_of_another_are_changes() {
+        let mut start = state(&[("refs/heads/main", "1"), ("refs/remotes/origin/main", "1")], &[]);
+        let config = |merge: &str| {
+            format!(
+                "[core]\n\tbare = false\n[branch \"main\"]\n\tremote = origin\n\tmerge = {merge}\n"
+            )
+        };
+        start.references.extend(upstreams(&config("refs/heads/main")));
+        start.set_read_at(5);
+        assert_eq!(start.read_at(), Some(5));
+        let mut now = start.clone();
+        now.set_read_at(6);
+        assert_eq!(start.changes(&now, &BTreeSet::new()), []);
+        // A branch without an upstream may get one.
+        now.references.extend(upstreams("[branch \"work\"]\nremote = origin\n"));
+        assert_eq!(start.changes(&now, &BTreeSet::new()), []);
+        now.references.extend(upstreams(&config("refs/heads/work")));
+        now.references.insert(b"refs/tags/origin/main".to_vec(), b"2".to_vec());
+        now.packed = b"1 refs/heads/main\n2 refs/tags/origin/main\n".to_vec();
+        let changes = start.changes(&now, &BTreeSet::new());
+        let paths: Vec<_> = changes.iter().map(|it| String::from_utf8_lossy(&it.path)).collect();
+        assert_eq!(paths, [".git/config", ".git/packed-refs", ".git/refs/tags/origin/main"]);
+        let packed = changes.get(1).and_then(|it| it.content.as_deref());
+        assert_eq!(packed, Some(&b"1 refs/heads/main\n"[..]));
     }
 
     #[test]
