@@ -368,13 +368,13 @@ fn again(
     })
 }
 
-/// Whether an entry of a start is an ignored file that the policy protects, and small enough to be put back.
+/// Whether an entry of a start is an ignored file that is a check input, and small enough to be put back.
 #[must_use]
 pub fn is_protected(rules: &InputRules, entry: &Entry) -> bool {
     entry.ignored
         && entry.size <= MAX_ORIGINAL
         && matches!(entry.content, Content::File(_))
-        && rules.protects_ignored(&entry.path)
+        && rules.keeps_ignored(&entry.path)
 }
 
 /// Which files are check inputs.

@@ -81,7 +81,7 @@ impl Round {
         let rules = &self.setup.rules;
         let mergeable = mergeable(&inputs, &start.manifest, &now);
         let ignored =
-            if ignored_unknown { Vec::new() } else { ignored(rules, &start.manifest, &now) };
+            if ignored_unknown { Vec::new() } else { ignored(&inputs, &start.manifest, &now) };
         let dependencies = dependencies(&start.manifest, &now);
         Ok(Opening {
             mergeable,
@@ -118,7 +118,7 @@ impl Round {
             let kept = |path: &&PathBuf| !replaced.iter().any(|it| is_of(path, Path::new(it)));
             let kept: Vec<PathBuf> = ignored.iter().filter(kept).cloned().collect();
             let installed = installed(&kept, &added);
-            drop(round.originals.set(Given { originals, merged, added, installed }));
+            drop(round.originals.set(Given { originals, merged, added, named, installed }));
             Ok(())
         })
         .await?
@@ -209,6 +209,11 @@ impl Round {
         Ok((manifests, named))
     }
 
+    /// The dependencies that changed manifests name further.
+    pub(super) fn named_anew(&self) -> &[String] {
+        self.originals.get().map(|given| given.named.as_slice()).unwrap_or_default()
+    }
+
     /// Changed manifests that name further dependencies, and what was installed by them.
     pub(super) fn installed(&self) -> (&[String], &[PathBuf]) {
         let given = self.originals.get();
@@ -287,12 +292,11 @@ fn changed(start: &Manifest, now: &Manifest) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Ignored paths that are not as at the start; of a folder that was not there only the folder. Protected ones are check
-/// inputs.
-fn ignored(rules: &InputRules, start: &Manifest, now: &Manifest) -> Vec<PathBuf> {
+/// Ignored paths that are not as at the start; of a folder that was not there only the folder. Check inputs are none of
+/// them.
+fn ignored(inputs: &StartInputs<'_>, start: &Manifest, now: &Manifest) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
-    let is_one =
-        |change: &Change<'_>| change.is_ignored() && !rules.protects_ignored(change.path());
+    let is_one = |change: &Change<'_>| change.is_ignored() && !inputs.counts(change);
     for change in changes(start, now).filter(is_one) {
         let Some(after) = change.after else { continue };
         let name = String::from_utf8_lossy(change.path());

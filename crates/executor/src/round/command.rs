@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use surety_common::domain::check::Owner;
 use surety_common::domain::check_inputs::{
-    Notes, Role, StartInputs, facts_of_ignored, facts_of_overwritten, scripts_in,
+    Notes, Role, StartInputs, facts_of_ignored, facts_of_overwritten, is_named_anew, scripts_in,
+    source_of_byte_code,
 };
 use surety_common::domain::command::{Program, command_line, needs_shell, programs};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
@@ -171,12 +172,15 @@ impl Round {
         let workspace = self.setup.folder.workspace()?;
         let (rules, root) = (&self.setup.rules, workspace.root().as_os_str().as_bytes());
         let inputs = StartInputs::new(rules, &start.facts.imports, &start.manifest, root);
+        let named = self.named_anew();
         let own = written.iter().filter_map(|path| {
             // Nothing names the files of a hidden check.
             if prepared.covered.contains(path) {
                 return Some("a file of the hidden check".to_owned());
             }
-            let decides = inputs.decides(line, path.as_os_str().as_bytes());
+            let name = path.to_string_lossy();
+            let source = source_of_byte_code(&name).unwrap_or_else(|| name.into_owned());
+            let decides = inputs.decides(line, source.as_bytes()) && !is_named_anew(&source, named);
             decides.then(|| path.display().to_string())
         });
         Ok(facts_of_overwritten(own))

@@ -255,7 +255,10 @@ impl Round {
         ToolContext {
             folder: Arc::clone(folder),
             write_scope: Arc::new(WriteScope::whole()),
-            environment: Arc::clone(environment),
+            // Without it Python writes byte code beside the tests, and what a product writes there would look the same.
+            environment: Arc::new(
+                Environment::clone(environment).holding("PYTHONDONTWRITEBYTECODE", "1"),
+            ),
             sandbox: Arc::clone(sandbox),
             view: None,
             call_id,

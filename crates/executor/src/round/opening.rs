@@ -20,6 +20,8 @@ pub(super) struct Given {
     pub(super) merged: BTreeMap<Vec<u8>, Merged>,
     /// Changed manifests and lock files that name a dependency which they did not name at the start.
     pub(super) added: Vec<String>,
+    /// These dependencies.
+    pub(super) named: Vec<String>,
     /// What their package managers installed.
     pub(super) installed: Vec<PathBuf>,
 }

@@ -78,7 +78,7 @@ impl Originals {
         let scripts: BTreeSet<Vec<u8>> =
             lines.iter().flat_map(|line| inputs.scripts(line)).map(|(path, _)| path).collect();
         let wanted = |entry: &&Entry| {
-            (!entry.ignored || inputs.rules().protects_ignored(&entry.path))
+            (!entry.ignored || inputs.keeps_ignored(&entry.path))
                 && (inputs.kind_of(&entry.path).is_some()
                     || scripts.contains(entry.path.as_ref())
                     || inputs.is_document(&entry.path)

@@ -120,7 +120,7 @@ pub(super) struct StartRecipes {
     /// The scripts that they start and that are a part of the check: by their names, or because they start tests. And what
     /// they compare with what the product does.
     pub(super) scripts: Vec<String>,
-    /// The targets of make that they visit and that are no sources: what make finds there it does not make again.
+    /// The targets of make that they visit and that are no sources, ignored ones apart: what make finds there it does not make again.
     pub(super) targets: Vec<String>,
     /// Those without a rule that are not there.
     pub(super) sought: Vec<String>,
@@ -140,6 +140,8 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
             .and_then(|place| workspace.kind(&place))
             .is_ok_and(|kind| kind.is_none())
     };
+    // A source that git ignores is no source that a person writes.
+    let is_generated = |path: &str| start.get(path.as_bytes()).is_some_and(|entry| entry.ignored);
     let is_test = |path: &str| convention_of(path) == Some(InputKind::Test);
     let of_command = |(folder, command): &(String, String)| {
         let wraps = |path: &String| script_starts(path, &project, &is_test);
@@ -165,7 +167,7 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
         targets: targets
             .into_iter()
             .chain(implicit.into_iter().filter(is_new))
-            .filter(|target| language_of(target).is_none())
+            .filter(|target| language_of(target).is_none() || is_generated(target))
             .collect(),
         sought: by_own_rules.into_iter().filter(is_new).collect(),
         is_lacking: is_lacking

@@ -83,6 +83,7 @@ pub(super) struct Prepared {
     pub(super) covered: BTreeSet<PathBuf>,
     class: PathBuf,
     keeps_ignored: bool,
+    prepares: bool,
     /// Whether all that the command wrote goes away with it.
     dropped: bool,
     /// The copy that the command runs in, where the sandbox makes no views.
@@ -156,12 +157,13 @@ impl Round {
         let files = self.setup.additions.overlays.get(&order.overlay);
         let covered = files.into_iter().flat_map(|files| files.iter()).map(|(path, _)| path.into());
         let covered = covered.collect();
-        Ok(Prepared { context, changes, covered, class, keeps_ignored, dropped, copied })
+        let prepares = order.prepares;
+        Ok(Prepared { context, changes, covered, class, keeps_ignored, prepares, dropped, copied })
     }
 
     /// Sorts what a command wrote into its view; answers the files of the view that have another text now. It blocks.
     pub(super) fn collect(&self, prepared: &Prepared) -> Result<Vec<PathBuf>, ToolError> {
-        let Prepared { changes, class, keeps_ignored, copied, .. } = prepared;
+        let Prepared { changes, class, keeps_ignored, prepares, copied, .. } = prepared;
         let snapshots = self.start().ok().flatten().map(|start| Arc::clone(&start.snapshots));
         let workspace = self.setup.folder.workspace()?;
         let sorting = Sorting {
@@ -171,6 +173,7 @@ impl Round {
             changes,
             snapshots: snapshots.as_deref(),
             keeps_ignored: *keeps_ignored,
+            prepares: *prepares,
         };
         let failed = |error: io::Error| ToolError::io(class.display(), &error);
         if let Some(copied) = copied {
@@ -178,7 +181,7 @@ impl Round {
             remove(copied).map_err(failed)?;
         }
         let mut written = Vec::new();
-        sorting.folder(Path::new(""), &mut written).map_err(failed)?;
+        sorting.whole(&mut written).map_err(failed)?;
         if prepared.dropped {
             remove(class).map_err(failed)?;
         }

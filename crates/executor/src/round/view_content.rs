@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use surety_common::domain::check_inputs::{Exam, language_of};
+use surety_common::domain::check_inputs::{Exam, StartInputs, language_of};
 use surety_common::domain::manifest::{Kind, changes};
 use surety_common::domain::receipt::Inputs;
 
@@ -79,9 +79,11 @@ impl Round {
         let mut view = Changes::default();
         let (Some(start), Some(now)) = (self.start()?, &opening.now) else { return Ok(view) };
         let folder = self.views()?.join("start");
+        let root = self.setup.folder.workspace()?.root().as_os_str().as_bytes().to_vec();
+        let imports = &start.facts.imports;
+        let inputs = StartInputs::new(&self.setup.rules, imports, &start.manifest, &root);
         for change in changes(&start.manifest, now) {
-            let is_protected = self.setup.rules.protects_ignored(change.path());
-            if change.is_ignored() && !is_protected || !change.is_of_content() {
+            if !inputs.counts(&change) || !change.is_of_content() {
                 continue;
             }
             let path = Path::new(OsStr::from_bytes(change.path()));
@@ -100,6 +102,12 @@ impl Round {
                 Some(from) => {
                     clear_way(opening, path, &mut view);
                     view.replace.insert(path.to_owned(), from);
+                }
+                // What was too large to be kept is left out, as other ignored files of the steps are.
+                None if change.is_ignored()
+                    && !self.setup.rules.protects_ignored(change.path()) =>
+                {
+                    view.remove.insert(path.to_owned());
                 }
                 None if !change.is_ignored() && language_of(&path.to_string_lossy()).is_none() => {}
                 None => {

@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use surety_common::domain::check_inputs::{is_ignored_input, source_of_byte_code, vendored};
 use surety_sandbox::View;
 
 /// The file with the paths that a view changed itself.
@@ -105,27 +106,41 @@ pub(super) struct Sorting<'s> {
     pub(super) changes: &'s Changes,
     pub(super) snapshots: Option<&'s Snapshots>,
     pub(super) keeps_ignored: bool,
+    /// Whether the command is there to prepare the views of others, which then find what it wrote to ignored check inputs.
+    pub(super) prepares: bool,
 }
 
 impl Sorting<'_> {
     /// Answers whether the folder is empty now, and adds the files of the view that have another text, or are gone.
-    pub(super) fn folder(&self, folder: &Path, written: &mut Vec<PathBuf>) -> io::Result<bool> {
+    pub(super) fn whole(&self, written: &mut Vec<PathBuf>) -> io::Result<()> {
+        self.folder(Path::new(""), false, written).map(drop)
+    }
+
+    /// The same of one folder, which is ignored or not.
+    fn folder(&self, folder: &Path, ignored: bool, written: &mut Vec<PathBuf>) -> io::Result<bool> {
         let mut empty = true;
-        for entry in fs::read_dir(self.upper.join(folder))? {
+        let listing = match fs::read_dir(self.upper.join(folder)) {
+            // A command closed its own folder, which stays as it is.
+            Err(error) if ignored && error.kind() == io::ErrorKind::PermissionDenied => {
+                return Ok(false);
+            }
+            listing => listing?,
+        };
+        for entry in listing {
             let entry = entry?;
             let path = folder.join(entry.file_name());
             let kind = entry.file_type()?;
             let stays = if kind.is_dir() {
-                if self.is_ignored(&path, true) && self.keeps_ignored {
-                    true
-                } else if self.folder(&path, written)? {
+                let ignored = ignored || self.is_ignored(&path, true);
+                let is_empty = self.folder(&path, ignored, written)?;
+                if is_empty && !(ignored && self.keeps_ignored) {
                     fs::remove_dir(entry.path())?;
                     false
                 } else {
                     true
                 }
             } else {
-                self.file(&path, (&entry.path(), kind), written)?
+                self.file(&path, (&entry.path(), kind), ignored, written)?
             };
             empty &= !stays;
         }
@@ -137,6 +152,7 @@ impl Sorting<'_> {
         &self,
         path: &Path,
         (at, kind): (&Path, fs::FileType),
+        ignored: bool,
         written: &mut Vec<PathBuf>,
     ) -> io::Result<bool> {
         // What the overlay marks as removed has this kind.
@@ -145,11 +161,24 @@ impl Sorting<'_> {
             return Ok(true);
         }
         let is_placed = self.changes.replace.get(path).is_some_and(|from| same_content(at, from));
-        if is_placed || self.keeps_ignored && self.is_ignored(path, false) {
+        if is_placed {
             return Ok(true);
+        }
+        let name = path.to_string_lossy();
+        if kind.is_file() && source_of_byte_code(&name).is_some() {
+            // Python would take it for what the check itself compiled, here or in a later command.
+            written.push(path.to_owned());
+            if vendored(&name).is_empty() {
+                fs::remove_file(at)?;
+                return Ok(false);
+            }
         }
         let of_view = self.changes.replace.get(path).cloned();
         let of_view = of_view.unwrap_or_else(|| self.root.join(path));
+        if self.keeps_ignored && (ignored || self.is_ignored(path, false)) {
+            self.ignored_file((path, at), &of_view, written)?;
+            return Ok(true);
+        }
         // What is neither may not be read: it may never end.
         let is_plain = |kind: fs::FileType| kind.is_file() || kind.is_symlink();
         let is_other = fs::symlink_metadata(&of_view).is_ok_and(|found| {
@@ -169,6 +198,30 @@ impl Sorting<'_> {
         }
         fs::rename(at, to)?;
         Ok(false)
+    }
+
+    /// An ignored file that stays: of an installed package it may be a part of the tests, and a check input is what it was
+    /// before the command.
+    fn ignored_file(
+        &self,
+        (path, at): (&Path, &Path),
+        of_view: &Path,
+        written: &mut Vec<PathBuf>,
+    ) -> io::Result<()> {
+        let name = path.to_string_lossy();
+        let is_installed = !vendored(&name).is_empty();
+        if !is_installed && (self.prepares || !is_ignored_input(&name)) {
+            return Ok(());
+        }
+        let is_plain = |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| it.is_file());
+        if !is_plain(at) || !is_plain(of_view) || same_text(at, of_view) {
+            return Ok(());
+        }
+        if is_installed {
+            written.push(path.to_owned());
+            return Ok(());
+        }
+        fs::copy(of_view, at).map(drop)
     }
 
     fn is_ignored(&self, path: &Path, is_folder: bool) -> bool {

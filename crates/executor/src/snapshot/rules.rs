@@ -11,6 +11,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use surety_common::domain::check_inputs::is_ignored_input;
 use surety_common::domain::manifest::{Entry, IgnoreRules, RuleSource};
 
 /// The name of an ignore file.
@@ -69,6 +70,8 @@ pub(super) struct Standing {
     pub(super) ignored: bool,
     /// Its content counts although it is ignored.
     pub(super) counted: bool,
+    /// The same, where it is small: it is a check input by convention.
+    pub(super) kept: bool,
 }
 
 /// What was known before the first walk.
@@ -260,7 +263,9 @@ impl Judge {
         let tracked = ruled && if is_folder { self.tracks_in(path) } else { self.tracks(path) };
         let counts = |counted: &WriteScope| counted.allows(Path::new(OsStr::from_bytes(path)));
         let ignored = ruled && !tracked;
-        Standing { ruled, ignored, counted: ignored && self.counted.as_ref().is_some_and(counts) }
+        let counted = ignored && self.counted.as_ref().is_some_and(counts);
+        let kept = ignored && !is_folder && is_ignored_input(&String::from_utf8_lossy(path));
+        Standing { ruled, ignored, counted, kept }
     }
 
     fn is_ruled(&self, chain: Option<&Arc<Chain>>, path: &[u8], is_folder: bool) -> bool {

@@ -25,6 +25,8 @@ use surety_common::domain::manifest::{Content, Entry, Kind, Manifest, RuleSource
 const BATCH: usize = 128;
 /// The largest ignore file that is read, in bytes.
 const RULES_LIMIT: u64 = 1 << 20;
+/// The largest ignored check input that is read, in bytes.
+const KEPT_LIMIT: u64 = 8 << 20;
 /// The folder that git keeps for itself, wherever it stands.
 const GIT: &str = ".git";
 
@@ -348,7 +350,8 @@ impl<'a> Worker<'a> {
             self.walked.exempt.push(path.clone());
         }
         let began = read::now_ns();
-        if standing.ignored && !standing.counted {
+        let counts = standing.counted || standing.kept && read::size_of(&stat) <= KEPT_LIMIT;
+        if standing.ignored && !counts {
             let steady = self.is_trusted(&stat) && read::is_past(&stat, began);
             self.push(path, &stat, true, (Content::None, steady));
             return Ok(());

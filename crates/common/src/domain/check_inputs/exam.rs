@@ -48,10 +48,7 @@ impl Exam {
         let mut exam = Self { only_reads, ..Self::default() };
         let mut tests = None;
         let protected = inputs.protected_scripts(line);
-        let counts = |change: &Change<'_>| {
-            !change.is_ignored() || inputs.rules().protects_ignored(change.path())
-        };
-        let content = |change: &Change<'_>| change.is_of_content() && counts(change);
+        let content = |change: &Change<'_>| change.is_of_content() && inputs.counts(change);
         let is_added_product = |change: &Change<'_>| {
             change.before.is_none() && inputs.kind_of_added(change.path()).is_none()
         };

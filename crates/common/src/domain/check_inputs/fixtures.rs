@@ -217,7 +217,7 @@ pub(super) fn is_expected(path: &str) -> bool {
 }
 
 /// Whether a file is what a suite writes about its run: its name says so, and not that tests expect it.
-fn is_report(path: &str) -> bool {
+pub(super) fn is_report(path: &str) -> bool {
     let lower = name_of(path).to_ascii_lowercase();
     let words: Vec<&str> = lower.split(|letter: char| !letter.is_alphanumeric()).collect();
     let is_expected = |word: &&str| WORDS.contains(word) && !OF_TESTS.contains(word);

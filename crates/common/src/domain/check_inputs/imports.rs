@@ -3,6 +3,7 @@
 
 use super::beside::Beside;
 use super::fixtures::Fixtures;
+use super::ignored::Local;
 use super::language::{language_of, name_of};
 use super::shadow::is_standard_module;
 use super::texts::Texts;
@@ -62,18 +63,26 @@ pub struct Imports {
     texts: Texts,
     fixtures: Fixtures,
     beside: Beside,
+    local: Local,
 }
 
 impl Imports {
     /// What no source of this start has said yet.
     pub fn of(start: &Manifest) -> Self {
-        Self { fixtures: Fixtures::of(start), beside: Beside::of(start), ..Self::default() }
+        Self {
+            fixtures: Fixtures::of(start),
+            beside: Beside::of(start),
+            local: Local::of(start),
+            ..Self::default()
+        }
     }
 
     /// Whether the text of a file can say anything about these files.
     pub fn reads(&self, path: &str, wanted: &BTreeSet<String>) -> bool {
         match language_of(path) {
-            _ if Texts::reads(path) || self.fixtures.reads(path) || self.beside.reads(path) => true,
+            _ if Texts::reads(path) => true,
+            _ if self.fixtures.reads(path) || self.beside.reads(path) => true,
+            _ if self.local.reads(path) => true,
             Some(language) => wanted.iter().any(|it| language_of(it) == Some(language)),
             None => false,
         }
@@ -84,6 +93,7 @@ impl Imports {
         let mut found = Vec::new();
         self.texts.add(path, text);
         self.fixtures.add(path, text, is_check_input);
+        self.local.add(text, is_check_input);
         if language_of(path) == Some("python") {
             let mut modules = Vec::new();
             for module in python(text) {
@@ -134,6 +144,11 @@ impl Imports {
         self.fixtures.holds(path)
     }
 
+    /// Whether an ignored path is one that tests alone name.
+    pub(super) fn is_local(&self, path: &str) -> bool {
+        self.local.holds(path)
+    }
+
     /// What else the texts say.
     pub(super) const fn texts(&self) -> &Texts {
         &self.texts
@@ -181,10 +196,9 @@ impl Imports {
             names.iter().map(|name| format!("{kind}{name}\0")).collect::<String>()
         };
         let texts = self.texts.encode().into_iter().map(|(kind, name)| format!("{kind}{name}\0"));
-        let fixtures = self.fixtures.encode().map(|(kind, name)| format!("{kind}{name}\0"));
-        let beside = self.beside.encode().map(|(kind, name)| format!("{kind}{name}\0"));
-        let all = kinds.into_iter().map(line).chain(texts).chain(fixtures).chain(beside);
-        all.collect::<String>().into_bytes()
+        let named = self.fixtures.encode().chain(self.beside.encode()).chain(self.local.encode());
+        let named = named.map(|(kind, name)| format!("{kind}{name}\0"));
+        kinds.into_iter().map(line).chain(texts).chain(named).collect::<String>().into_bytes()
     }
 
     /// Reads the stored form; what does not read is left out.
@@ -195,6 +209,7 @@ impl Imports {
             if imports.texts.decode(kind, name)
                 || imports.fixtures.decode(kind, name)
                 || imports.beside.decode(kind, name)
+                || imports.local.decode(kind, name)
             {
                 continue;
             }

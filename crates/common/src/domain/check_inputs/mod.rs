@@ -26,6 +26,7 @@ mod fixtures;
 mod git;
 mod git_names;
 mod helpers;
+mod ignored;
 mod imports;
 mod interpreter;
 mod json_text;
@@ -71,6 +72,7 @@ pub use ecosystem::{ecosystem_of, installs, is_installed, is_mixed};
 pub use exam::{Difference, Exam};
 pub use git::{GitChange, GitState, Moved, effective_configuration, read_packed, upstreams};
 pub use git_names::short_names;
+pub use ignored::is_ignored_input;
 pub use imports::{Imports, imported_files};
 pub use keys::{is_merged, merged, merged_added};
 pub use keys_back::{KeysBack, Now, Paths};
@@ -82,13 +84,14 @@ pub use line::{
 pub use makefile::{StartFiles, is_compiled_by_make, is_copied_by_make, is_makefile, only_adds};
 pub use operands::{TestOperand, has_form, is_all_tests, options_and_operands, test_operands};
 pub use overwritten::{facts_of_compared, facts_of_overwritten, overwrites, overwritten_in};
-pub use packages::{Origin, replaced_package};
+pub use packages::{Origin, is_named_anew, replaced_package, vendored};
 pub use paired::compared_with;
 pub use reading::reads_and_runs;
 pub use reftable::Tables;
 pub use ruling::{
     CheckRun, Failure, Notes, ORIGINALS_NOT_RUN, Ruling, facts_of_ignored, names_ignored, rule,
 };
+pub use shadow::source_of_byte_code;
 pub use start::{Assumed, StartInputs, imports_wanted, other_scripts_of_recipe, scripts_of_recipe};
 pub use start_tests::StartTests;
 pub use unseen::unseen_in;
@@ -224,6 +227,12 @@ impl InputRules {
         let text = String::from_utf8_lossy(path);
         let is_made = text.split('/').any(|part| MADE.contains(&part)) || is_installed(&text);
         !is_made || self.spelled.contains(text.as_ref())
+    }
+
+    /// Whether a path that is ignored is a check input all the same, where it was there at the start.
+    pub fn keeps_ignored(&self, path: &[u8]) -> bool {
+        self.protects_ignored(path)
+            || !self.may_change(path) && is_ignored_input(&String::from_utf8_lossy(path))
     }
 
     /// The first protected glob that names nothing at the start.

@@ -182,20 +182,28 @@ pub fn replaced_package(
     let (_, name) = found.into_iter().find(|(ecosystem, name)| is_of_tests(ecosystem, name))?;
     let folder = format!("node_modules/{name}");
     let end = path.rfind(&folder)? + folder.len();
+    (!names_package(named, &name)).then(|| path.get(..end).map(str::to_owned)).flatten()
+}
+
+/// Whether a manifest names the package anew that an installed file belongs to.
+pub fn is_named_anew(path: &str, named: &[String]) -> bool {
+    vendored(path).iter().any(|(_, name)| names_package(named, name))
+}
+
+fn names_package(named: &[String], name: &str) -> bool {
     let is_part = |letter: char| letter.is_alphanumeric() || "-_.@".contains(letter);
     let names = |text: &String| {
-        text.match_indices(name.as_str()).any(|(at, _)| {
+        text.match_indices(name).any(|(at, _)| {
             let before = text.get(..at).and_then(|it| it.chars().next_back());
             let after = text.get(at + name.len()..).and_then(|it| it.chars().next());
             !before.is_some_and(is_part) && !after.is_some_and(is_part)
         })
     };
-    let is_named = named.iter().any(names);
-    (!is_named).then(|| path.get(..end).map(str::to_owned)).flatten()
+    named.iter().any(names)
 }
 
 /// The package managers, and the names of the package in each, that may have made a path.
-pub(super) fn vendored(path: &str) -> Vec<(&'static str, String)> {
+pub fn vendored(path: &str) -> Vec<(&'static str, String)> {
     const FOLDERS: &[&str] = &["node_modules/", "site-packages/", "gems/", "vendor/"];
     if !FOLDERS.iter().any(|folder| path.contains(folder)) {
         return Vec::new();

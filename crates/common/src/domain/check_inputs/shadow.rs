@@ -74,6 +74,14 @@ pub(super) fn made_from(path: &str) -> Option<&'static [&'static str]> {
     MADE.iter().find(is_one).map(|(_, languages)| *languages)
 }
 
+/// The source that a file below `__pycache__` is the byte code of; none for any other file.
+pub fn source_of_byte_code(path: &str) -> Option<String> {
+    let (folder, name) = path.rsplit_once("__pycache__/")?;
+    let is_one = !name.contains('/') && (name.ends_with(".pyc") || name.ends_with(".pyo"));
+    let (module, _) = name.split_once('.').filter(|_| is_one)?;
+    Some(format!("{folder}{module}.py"))
+}
+
 /// Whether an added file is a compiled module that Python takes before the source of that name: byte code beside the
 /// sources, and a library where the start has the source.
 pub(super) fn is_before_source(path: &str, was_there: impl Fn(&str) -> bool) -> bool {

@@ -2,9 +2,11 @@
 
 use super::fixtures::is_expected;
 use super::helpers::{helper_sources, helps_by_name};
+use super::ignored::may_be_named;
 use super::language::language_of;
 use super::line::{Role, Script, is_product, scripts, scripts_in};
 use super::linked::{Linked, follow, linked_sources};
+use super::packages::vendored;
 use super::shadow::{
     is_before_source, is_inside_package, is_own_module, library_place, module_in_place,
     python_place,
@@ -12,7 +14,7 @@ use super::shadow::{
 use super::texts::Texts;
 use super::words::{MAKING, has_word, is_of_checks, is_of_ci};
 use super::{Imports, InputKind, InputRules, Origin};
-use crate::domain::manifest::{Kind, Manifest};
+use crate::domain::manifest::{Change, Kind, Manifest};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,11 +93,35 @@ impl<'s> StartInputs<'s> {
             let is_one = self.imports.is_fixture(&path) || self.imports.helps(&path) || helps();
             is_one.then_some(InputKind::Test)
         };
+        let local = || {
+            let is_one = self.imports.is_local(&String::from_utf8_lossy(path));
+            is_one.then_some(InputKind::Configuration)
+        };
         let found = || {
-            let found = linked().or_else(named).or_else(beside);
+            let found = linked().or_else(named).or_else(beside).or_else(local);
             found.filter(|_| !self.rules.may_change(path))
         };
         self.rules.kind_of(path).or_else(found)
+    }
+
+    /// Whether a path that is ignored is a check input all the same, where it was there at the start.
+    pub fn keeps_ignored(&self, path: &[u8]) -> bool {
+        let is_named = || {
+            let text = String::from_utf8_lossy(path);
+            let is_named = || self.texts().kind_of(&text) == Some(InputKind::Configuration);
+            may_be_named(&text) && (is_named() || self.imports.is_local(&text))
+        };
+        self.rules.keeps_ignored(path) || !self.rules.may_change(path) && is_named()
+    }
+
+    /// Whether a change may be one of check inputs. Of what is ignored only files of the start are any, and what the
+    /// policy protects: everything else steps made.
+    pub fn counts(&self, change: &Change<'_>) -> bool {
+        let was_there = change.before.is_some_and(|it| matches!(it.kind, Kind::File | Kind::Link));
+        let path = change.path();
+        !change.is_ignored()
+            || self.rules.protects_ignored(path)
+            || was_there && self.keeps_ignored(path)
     }
 
     /// Why a path of the start is a check input of every check that steps may not change.
@@ -170,6 +196,10 @@ impl<'s> StartInputs<'s> {
     /// themselves. A folder does where a file in it does.
     pub fn decides(&self, line: &str, path: &[u8]) -> bool {
         let Some(entry) = self.start.get(path) else { return false };
+        if entry.ignored && !self.keeps_ignored(path) {
+            let text = String::from_utf8_lossy(path);
+            return vendored(&text).iter().any(|(eco, name)| self.origin_of(eco, name).is_some());
+        }
         if entry.kind == Kind::Folder {
             let whole = [path, b"/"].concat();
             let inside = self.start.entries().iter().filter(|it| it.path.starts_with(&whole));
