@@ -14,7 +14,7 @@ use surety_common::domain::check::OverlayFiles;
 use surety_common::domain::check_inputs::{
     Imports, InputKind, InputRules, TestOperand, asks_for_output_of, asks_recipes_only,
     compared_with, convention_of, has_form, imported_files, is_all_tests, is_product, language_of,
-    other_scripts_of_recipe, scripts_of_recipe, test_operands,
+    other_scripts_of_recipe, scripts, scripts_of_recipe, test_operands,
 };
 use surety_common::domain::manifest::{Kind, Manifest};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
@@ -157,13 +157,13 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
     let given = given.filter(|path| {
         convention_of(path).is_none() && !is_product(path) && loads_another(path, start, &project)
     });
+    let mut found: Vec<String> = commands.iter().flat_map(of_command).chain(given).collect();
+    let of_line = scripts(line).into_iter().map(|script| script.path);
+    let started: Vec<String> = of_line.chain(found.iter().cloned()).collect();
+    found.extend(started.iter().filter_map(|path| own_interpreter(path, &project)));
+    found.extend(compared_with(&all, start));
     StartRecipes {
-        scripts: commands
-            .iter()
-            .flat_map(of_command)
-            .chain(given)
-            .chain(compared_with(&all, start))
-            .collect(),
+        scripts: found,
         targets: targets
             .into_iter()
             .chain(implicit.into_iter().filter(is_new))
@@ -175,6 +175,14 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
             && asks_recipes_only(line)
             && test_runs(line, &project).is_empty(),
     }
+}
+
+/// The program of the workspace that a script names in its first line.
+fn own_interpreter(path: &str, project: &AsItIs<'_>) -> Option<String> {
+    let text = project.read(path)?;
+    let named = text.lines().next()?.strip_prefix("#!")?.split_whitespace().next()?;
+    let is_own = named.contains('/') && !named.starts_with('/') && !named.contains("..");
+    is_own.then(|| named.trim_start_matches("./").to_owned())
 }
 
 /// The files of the start that a runner of tests is given.

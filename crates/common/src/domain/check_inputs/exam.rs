@@ -5,7 +5,7 @@ use super::language::language_of;
 use super::line::{Role, Script, scripts_in};
 use super::makefile::{is_compiled_by_make, is_copied_by_make};
 use super::reading::Reading;
-use super::shadow::made_from;
+use super::shadow::{is_system_program, made_from};
 use super::start_tests::{StartTests, is_counterpart, stem};
 use super::{InputKind, StartInputs};
 use crate::domain::manifest::{Aspect, Change, Entry, Kind, Manifest, changes};
@@ -174,7 +174,13 @@ impl<'a> Made<'a> {
         let is_script = || self.named.contains(path.as_ref()).then_some(InputKind::Script);
         let takes_place = || self.has(change).then_some(InputKind::Shadow);
         let kind = self.inputs.kind_of_added(change.path());
-        let kind = kind.or_else(takes_place).or_else(is_script);
+        let is_program = || {
+            let is_one = change.after.is_some_and(Entry::is_executable)
+                && is_system_program(&path)
+                && !self.inputs.rules().may_change(change.path());
+            is_one.then_some(InputKind::Shadow)
+        };
+        let kind = kind.or_else(takes_place).or_else(is_script).or_else(is_program);
         // The line itself asks for this file, and not for a program of its name.
         let is_asked = kind == Some(InputKind::Shadow) && self.started.contains(path.as_ref());
         if is_asked && !self.has(change) { Some(InputKind::Script) } else { kind }

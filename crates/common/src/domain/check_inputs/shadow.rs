@@ -40,6 +40,10 @@ const MADE: &[(&[&str], &[&str])] = &[
 const PROGRAMS: &str = "bash bun cargo cat cmake ctest deno diff dotnet env git go gradle grep jest just make mocha mvn \
      ninja node npm npx nox phpunit pnpm pytest python python3 rake rspec ruby rustc sh test tox tsc uv \
      vitest yarn";
+/// Programs of the system that scripts of checks call by their bare names, and that are no names of a project's own tools.
+const SYSTEM_PROGRAMS: &str = "awk basename bash cat cmp comm curl cut diff dirname egrep env expr fgrep find gawk git grep \
+     head jq ls make mktemp node npm npx perl php printf python python3 readlink realpath ruby sed seq sha1sum sha256sum \
+     sh sort stat tail tee timeout tr uniq wc wget xargs";
 /// Folders, beside the root, that are put in front of Python's own: those of products without a package.
 const PYTHON_ROOTS: &[&str] = &["", "src", "lib", "python"];
 
@@ -64,6 +68,11 @@ pub(super) fn shadows(folders: &str, lower: &str) -> bool {
         || folders.ends_with("META-INF/services") && is_library_of_java(lower)
         || (matches!(folders, "" | "bin" | "vendor/bin") || folders.ends_with("node_modules/.bin"))
             && has(PROGRAMS, lower)
+}
+
+/// Whether an added program has the name of one of the system, wherever it lies: a script may put its folder in front.
+pub(super) fn is_system_program(path: &str) -> bool {
+    has(SYSTEM_PROGRAMS, path.rsplit('/').next().unwrap_or(path))
 }
 
 /// The languages of the sources from which such a file is made, and in whose place it is taken: from them it is made
