@@ -122,6 +122,25 @@ fn ignored_files_are_no_change_and_enter_as_they_are() {
 }
 
 #[test]
+fn a_recipe_that_only_the_own_list_of_the_repository_ignores_is_an_added_one() {
+    let files = [
+        (".surety/checks.yaml", "verify: [make test]\n"),
+        ("Makefile", "test:\n\tgrep -q fixed a.txt\n"),
+        ("a.txt", "a\n"),
+    ];
+    let home = Home::with(&files);
+    // Other files in that list stay ignored.
+    fs::write(home.workspace.join(".git/info/exclude"), "GNUmakefile\nnotes\n").unwrap();
+    home.put("notes/a.txt", "own\n");
+    home.put("GNUmakefile", "test:\n\techo ok\n");
+    home.verify(&[]).is(2, "check_inputs_changed");
+    assert_eq!(changed_paths(&home), ["GNUmakefile"]);
+    home.put("a.txt", "fixed\n");
+    home.verify(&[]).is(0, "accepted");
+    assert_eq!(changed_paths(&home), ["GNUmakefile", "a.txt"]);
+}
+
+#[test]
 fn a_protected_file_that_is_ignored_is_the_one_before_the_command() {
     let checks = "policy: {protect: [cases.db]}\nverify: [sh test.sh]\n";
     let test = "[ ! -e cases.db ] || grep -q broken cases.db\n";

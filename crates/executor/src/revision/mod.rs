@@ -17,7 +17,9 @@ pub use checkout::RevisionError;
 
 use crate::blocking::blocking;
 use crate::round::Start;
-use crate::snapshot::{Reach, Snapshots, WorkTree, ignored_at_start, of_revision};
+use crate::snapshot::{
+    Reach, Snapshots, WorkTree, ignored_at_start, ignored_by_exclude, of_revision,
+};
 use crate::tool::{ToolError, Workspace};
 use checkout::Checkout;
 use std::os::unix::ffi::OsStrExt;
@@ -113,9 +115,21 @@ impl Revision {
     ) -> Result<Start, ToolError> {
         let check = || if cancel.is_cancelled() { Err(ToolError::called_off()) } else { Ok(()) };
         let (checkout, files) = (&self.checkout, self.files.as_path());
-        let rules = rules(workspace, checkout, counted);
-        let snapshots = Snapshots::resume(&rules)?;
-        let now = snapshots.take(workspace, None, Reach::Everything, &check)?;
+        let mut rules = rules(workspace, checkout, counted);
+        let mut snapshots = Snapshots::resume(&rules)?;
+        let mut now = snapshots.take(workspace, None, Reach::Everything, &check)?;
+        let excluded = match opened {
+            None => ignored_by_exclude(&checkout.tree, &rules, &now)?,
+            Some(_) => Vec::new(),
+        };
+        if !excluded.is_empty() {
+            // What is as if tracked is never ignored, and the revision does not have it.
+            let own = Arc::make_mut(&mut rules);
+            own.tracked.extend(excluded);
+            own.tracked.sort_unstable();
+            snapshots = Snapshots::resume(&rules)?;
+            now = snapshots.take(workspace, None, Reach::Everything, &check)?;
+        }
         // The rules ignore nothing that the revision holds.
         let revision = Snapshots::resume(&Arc::new(IgnoreRules::default()))?;
         let revision = revision.take(&Workspace::open(files)?, None, Reach::Everything, &check)?;

@@ -1,6 +1,8 @@
 //! A copy of a workspace, or of some of its paths: what a start was, where no repository keeps it.
 
+use super::git::WorkTree;
 use super::reach::{Check, Reach};
+use super::rules::without_exclude;
 use super::{Manifest, Snapshots};
 use crate::tool::{ErrorCode, RelPath, ToolError, Workspace};
 use std::ffi::OsStr;
@@ -10,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use surety_common::domain::check_inputs::is_unmade_input;
 use surety_common::domain::manifest::{Content, Entry, IgnoreRules, Kind, Place};
 
 /// Which paths of a manifest are kept.
@@ -117,6 +120,27 @@ pub fn ignored_at_start(start: &Manifest, now: &Manifest) -> Vec<Entry> {
         !is_here && !was_read(entry) && !start.get(&entry.path).is_some_and(was_read)
     });
     of_start.chain(of_now).filter(|entry| entry.ignored).cloned().collect()
+}
+
+/// The ignored paths that nothing but the repository's own list ignores and that are check inputs: a revision does not have
+/// that list, and a run can write it.
+///
+/// # Errors
+/// The rules do not read.
+pub(crate) fn ignored_by_exclude(
+    tree: &WorkTree,
+    rules: &IgnoreRules,
+    now: &Manifest,
+) -> Result<Vec<Vec<u8>>, ToolError> {
+    let Some(exclude) = tree.exclude() else { return Ok(Vec::new()) };
+    let others = Snapshots::resume(&Arc::new(without_exclude(rules, &exclude)))?;
+    let is_one = |entry: &&Entry| {
+        entry.ignored
+            && entry.kind != Kind::Folder
+            && is_unmade_input(&String::from_utf8_lossy(&entry.path))
+            && !others.is_ignored(&entry.path, false)
+    };
+    Ok(now.entries().iter().filter(is_one).map(|entry| entry.path.to_vec()).collect())
 }
 
 fn counted(manifest: &Manifest) -> impl Iterator<Item = &Entry> {

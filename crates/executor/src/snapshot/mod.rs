@@ -28,6 +28,7 @@ mod written;
 pub(crate) use git::WorkTree;
 pub(crate) use git_objects::WrittenObjects;
 pub(crate) use git_state::Repository;
+pub(crate) use kept::ignored_by_exclude;
 pub use kept::{Which, altered, ignored_at_start, keep, resumed};
 pub use net::{NetChanges, net_changes};
 pub use reach::{Check, Reach};

@@ -164,6 +164,14 @@ pub(crate) fn of_revision(
     rules
 }
 
+/// The same rules without the repository's own list of ignored files.
+pub(super) fn without_exclude(rules: &IgnoreRules, exclude: &str) -> IgnoreRules {
+    let mut others = IgnoreRules::clone(rules);
+    others.sources.retain(|source| !(source.base.is_empty() && source.text == exclude));
+    others.defaults = others.sources.iter().all(|source| matcher(source).is_none());
+    others
+}
+
 /// A workspace in a folder that its work tree ignores, and of which git tracks nothing, is no part of
 /// that work tree: by its rules all would be ignored.
 fn is_ignored_itself(rules: &IgnoreRules) -> bool {

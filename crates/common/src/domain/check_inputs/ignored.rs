@@ -98,6 +98,11 @@ pub fn is_ignored_input(path: &str) -> bool {
     }
 }
 
+/// Whether a path is a check input by convention that no tool makes, of any kind.
+pub fn is_unmade_input(path: &str) -> bool {
+    !is_written(path) && convention_of(path).is_some()
+}
+
 /// Whether an ignored file that a recipe or a test names may be a check input.
 pub(super) fn may_be_named(path: &str) -> bool {
     let name = name_of(path);
