@@ -99,7 +99,7 @@ impl Beside {
             let is_of_tests = held.has_tests || is_helpers(folder);
             let is_place = !folder.is_empty() && !is_product(&format!("{folder}/-"));
             // Where a test is named after the folder, that is what it is about.
-            let is_tested = tested.contains(&name_of(folder).to_ascii_lowercase());
+            let is_tested = tested.contains(&subject(folder));
             if is_of_tests && is_place && !held.has_product && !is_tested {
                 found.candidates.extend(held.plain.into_iter().map(str::to_owned));
             }
