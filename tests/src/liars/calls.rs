@@ -242,8 +242,6 @@ fn limits(case: &Case) -> Result<v1::Limits> {
         match name.as_str() {
             "max_repairs" => limits.max_repairs = Some(*value),
             "max_replans" => limits.max_replans = Some(*value),
-            "token_budget" => limits.token_budget = Some((*value).into()),
-            "max_turn_tokens" => limits.max_turn_tokens = Some((*value).into()),
             "step_deadline_s" => {
                 let seconds = i64::from(*value);
                 limits.step_deadline = Some(prost_types::Duration { seconds, nanos: 0 });

@@ -80,7 +80,6 @@ impl Driven<'_> {
             "agent_approves" => self.agent_approves(text).await,
             "second_role_answers" => self.second_role_answers(text).await,
             "second_role_approves" => self.second_role_approves(text).await,
-            "second_role_extends" => self.second_role_extends(value).await,
             "agent_plans" => self.agent_plans(value).await,
             "agent_cancels" => self.agent_cancels().await,
             _ => bail!("nothing reads as {action}"),
@@ -234,14 +233,6 @@ impl Driven<'_> {
             ..Default::default()
         };
         let answer = self.second_role()?.resolve_confirmation(request).await;
-        self.note(answer)
-    }
-
-    async fn second_role_extends(&mut self, tokens: &Value) -> Result<()> {
-        self.wait_id().await?;
-        let (run_id, add_tokens) = (self.run_id.to_owned(), tokens.as_u64().unwrap_or_default());
-        let request = v1::ExtendBudgetRequest { run_id, add_tokens, ..Default::default() };
-        let answer = self.second_role()?.extend_budget(request).await;
         self.note(answer)
     }
 
