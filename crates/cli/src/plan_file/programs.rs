@@ -32,7 +32,11 @@ pub(super) fn name_commands_of(plan: &mut [(String, Value)], workspace: &Path) {
             ("steps", Value::Array(steps)) => {
                 let members = steps.iter_mut().filter_map(|step| match step {
                     Value::Object(members) => Some(members),
-                    _ => None,
+                    Value::Null
+                    | Value::Bool(_)
+                    | Value::Number(_)
+                    | Value::String(_)
+                    | Value::Array(_) => None,
                 });
                 for (_, checks) in members.flatten().filter(|(key, _)| key == "verify") {
                     name_commands(checks, &is_program);

@@ -240,7 +240,7 @@ impl Search<'_> {
         let inside = folder_of_wrapper(words).map(|folder| place.inside(folder));
         let place = inside.as_ref().unwrap_or(place);
         let is_wrapped = unwrapped(words).len() < words.len();
-        for text in is_wrapped.then(|| texts(words)).unwrap_or_default() {
+        for text in if is_wrapped { texts(words) } else { Vec::new() } {
             self.inner(&text, place);
         }
         let words = without_wrappers(words);
