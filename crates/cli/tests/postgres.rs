@@ -265,7 +265,7 @@ fn an_ordinary_user_needs_no_other_user() {
     let copied = Command::new("cp").arg(this).arg(&binary).status().expect("cp");
     assert!(copied.success(), "cp: {copied}");
     let output = Command::new(&binary)
-        .args(["--exact", "each_test_can_have_a_database_of_its_own"])
+        .args(["--exact", "a_data_folder_with_blanks_and_a_long_path_works"])
         .uid(other.uid.as_raw())
         .gid(other.gid.as_raw())
         .current_dir("/")

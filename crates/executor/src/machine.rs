@@ -20,10 +20,12 @@ pub(crate) async fn confine(
 ) -> Result<(tool::Sandbox, Reserved), ServeError> {
     let config = setup.executor.sandbox.clone();
     let data_dir = setup.executor.executor_data_dir.clone();
-    let mut hidden = key_files;
-    hidden.extend(setup.hidden.clone());
+    let mut hidden = setup.hidden.clone();
     hidden.extend(setup.common.token_file.clone());
     hidden.extend(setup.executor.executor_key_file.clone());
+    hidden.extend(setup.common.tls.client.tls_key_file.clone());
+    let reserved = reserved(hidden.iter().cloned().chain([data_dir.clone()]));
+    hidden.extend(key_files);
     let listed = setup.executor.executor_secrets.iter().flat_map(|secrets| &secrets.0);
     hidden.extend(listed.filter_map(tool::secret_file));
     let servers = setup.executor.mcp_servers()?;
@@ -32,10 +34,8 @@ pub(crate) async fn confine(
     let forges = setup.common.forges()?;
     hidden.extend(forges.secret_files().map(Path::to_owned));
     hidden.extend(setup.common.forges_file.clone());
-    hidden.extend(setup.common.tls.client.tls_key_file.clone());
     let models = &setup.models.models;
     hidden.extend(models.model_profiles_file.clone());
-    let reserved = reserved(hidden.iter().cloned().chain([data_dir.clone()]));
     hidden.extend(setup.database_url.as_deref().and_then(socket_folder));
     let probing =
         tokio::task::spawn_blocking(move || tool::Sandbox::probe(&config, &data_dir, hidden));
@@ -112,7 +112,8 @@ pub(crate) fn warn_of_open_files(slots: u32) {
 }
 
 /// The folders that no run may work in: by their real paths, and as they are named. `data` are the folders and the files that
-/// the service keeps for itself: what a tool of this process reads, no sandbox hides.
+/// the service keeps for itself: what a tool of this process reads, no sandbox hides. Keys of models and secrets of tools are
+/// taken out of what tools read.
 fn reserved(data: impl Iterator<Item = PathBuf>) -> Reserved {
     let both = |path: PathBuf| {
         let real = path.canonicalize().ok();

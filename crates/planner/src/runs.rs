@@ -119,7 +119,8 @@ impl Planner {
     /// Resumes a paused run.
     ///
     /// # Errors
-    /// `run_not_found`, `run_terminal`, `run_not_paused`, `database_unavailable`.
+    /// `run_not_found`, `run_terminal`, `run_not_paused`, `permission_denied` for a driver of the run,
+    /// `database_unavailable`.
     pub(crate) async fn resume(
         &self,
         run_id: Uuid,
@@ -127,7 +128,9 @@ impl Planner {
         reason: &str,
     ) -> Result<v1::Run, Fault> {
         let cause = said("resumed", reason, call.by());
+        let person = Person::of(self, run_id, call).await?;
         let resumed = self.change_once(run_id, call, |record, draft| {
+            person.check(record)?;
             if record.execution.state.is_terminal() {
                 return Err(terminal(record));
             }

@@ -251,9 +251,12 @@ pub async fn holds_decision(
     pool: &PgPool,
     run_id: Uuid,
     identity: &str,
+    now: DateTime<Utc>,
 ) -> Result<bool, StoreError> {
-    let found =
-        sqlx::query_scalar(include_str!("sql/holds_decision.sql")).bind(run_id).bind(identity);
+    let found = sqlx::query_scalar(include_str!("sql/holds_decision.sql"))
+        .bind(run_id)
+        .bind(identity)
+        .bind(now);
     within(async { Ok(found.fetch_one(pool).await?) }).await
 }
 

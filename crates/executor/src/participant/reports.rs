@@ -121,6 +121,11 @@ impl Participants {
         self.may_report(caller)?;
         loop {
             let record = self.find(caller, report.run_id).await?;
+            if record.execution.counters.drivers.iter().any(|driver| driver == caller.name()) {
+                let name = caller.name();
+                let why = format!("{name:?} is a driver of this run, which records no receipts");
+                return Err(Fault::new(FaultCode::PermissionDenied, why));
+            }
             if let Some(first) = self.answered(caller, &report).await? {
                 return Ok(first);
             }

@@ -8,7 +8,9 @@ use crate::blocking::blocking;
 use crate::tool::builtin::run_command::outcome;
 use crate::tool::process::{self, CommandRequest};
 use crate::tool::project::TestCommand;
-use crate::tool::{Environment, ErrorCode, RelPath, ToolContext, ToolError, ToolOutcome};
+use crate::tool::{
+    Environment, ErrorCode, RelPath, ToolContext, ToolError, ToolOutcome, missing_program,
+};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -258,12 +260,35 @@ pub(super) async fn start(
                 return run_argv(context, line, argv, environment).await;
             }
             // All parts of a line are one command: a later part finds what an earlier one made or left running.
-            Err(_) if may_use_shell(owner) => line.to_owned(),
-            Err(programs) => chain(&programs),
+            Err(programs) => {
+                ensure_chain(context, line, &programs)?;
+                if may_use_shell(owner) { line.to_owned() } else { chain(&programs) }
+            }
         },
     };
     let argv = vec!["sh".to_owned(), "-c".to_owned(), text];
     run_argv(context, line, argv, Environment::clone(&context.environment)).await
+}
+
+/// Refuses a chain with a program that is not there, or that a shell or `env` would take for something else, and one whose
+/// assignments no command may have.
+fn ensure_chain(context: &ToolContext, line: &str, programs: &[Program]) -> Result<(), ToolError> {
+    if let Some(program) = missing_program(line, &context.environment, |_| true) {
+        let message = format!(
+            "there is no program {program:?}: it is neither in the folder nor in the PATH; name one that is installed"
+        );
+        return Err(ToolError::new(ErrorCode::ProgramNotFound, message));
+    }
+    for Program { argv, environment } in programs {
+        let added: BTreeMap<String, String> = environment.iter().cloned().collect();
+        context.environment.with(&added)?;
+        let name = argv.first().map_or("", String::as_str);
+        if name.starts_with('-') || name.contains('=') {
+            let message = format!("{line:?} has no program before {name:?}; name one");
+            return Err(ToolError::new(ErrorCode::ProgramNotFound, message));
+        }
+    }
+    Ok(())
 }
 
 /// A line in which a shell starts these programs one after another while each succeeds, and does nothing itself: each word is

@@ -32,6 +32,18 @@ enum Side {
     Hidden(String),
 }
 
+/// Why a file that git ignores is not shown.
+const SECRETS: &str = "is ignored and may hold secrets";
+
+/// Whether a file of this name usually holds tokens or passwords where git ignores it.
+fn may_hold_secrets(path: &[u8]) -> bool {
+    let path = String::from_utf8_lossy(path).to_ascii_lowercase();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let known =
+        [".netrc", ".npmrc", ".pypirc", ".yarnrc", ".yarnrc.yml", "nuget.config", "pip.conf"];
+    name.starts_with(".env") || name.ends_with(".env") || known.contains(&name)
+}
+
 /// The text so far.
 #[derive(Default)]
 struct Shown {
@@ -62,8 +74,13 @@ impl Round {
                     shown.repository(&path);
                     continue;
                 }
-                let old = old_side(&originals, start.manifest.get(&path));
-                let new = new_side(&workspace, now.get(&path));
+                let (before, after) = (start.manifest.get(&path), now.get(&path));
+                let is_ignored = before.or(after).is_some_and(|entry| entry.ignored);
+                let sides = match is_ignored && may_hold_secrets(&path) {
+                    true => [Side::Hidden(SECRETS.to_owned()), Side::Hidden(SECRETS.to_owned())],
+                    false => [old_side(&originals, before), new_side(&workspace, after)],
+                };
+                let [old, new] = sides;
                 shown.file(&path, &why, old, new);
             }
             if with_ignored {

@@ -86,13 +86,13 @@ impl Originals {
                     || entry.size <= MAX_LOCK
                         && ecosystem_of(&String::from_utf8_lossy(&entry.path)).is_some())
         };
-        // What decides by its text comes before data, and what is small before what is large.
+        // What decides by its text comes before data, tracked files before ignored ones, and what is small before what is large.
         let mut found: Vec<&Entry> = start.entries().iter().filter(wanted).collect();
         let is_data = |entry: &Entry| {
             let path = String::from_utf8_lossy(&entry.path);
             language_of(&path).is_none() && inputs.kind_of(&entry.path) == Some(InputKind::Test)
         };
-        found.sort_by_cached_key(|entry| (is_data(entry), entry.size));
+        found.sort_by_cached_key(|entry| (is_data(entry), entry.ignored, entry.size));
         let data = found.split_off(found.partition_point(|entry| !is_data(entry)));
         let mut originals = Self::default();
         let mut left = MAX_ALL;

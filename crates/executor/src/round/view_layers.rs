@@ -1,11 +1,12 @@
 //! The layers below the overlay of a view: what the view placed there itself, and what a command left in them.
 
+use super::copy::own_as;
 use super::view_changes::{Changes, same_content, same_text};
 use crate::scratch::{make, remove};
 use crate::snapshot::Snapshots;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File, FileTimes};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -221,7 +222,12 @@ impl Sorting<'_> {
             written.push(path.to_owned());
             return Ok(());
         }
-        fs::copy(of_view, at).map(drop)
+        // With its time: what it is made of may be newer, and is then made anew.
+        let modified = fs::metadata(of_view)?.modified()?;
+        fs::remove_file(at)?;
+        fs::copy(of_view, at)?;
+        File::open(at)?.set_times(FileTimes::new().set_modified(modified))?;
+        own_as(at, of_view)
     }
 
     fn is_ignored(&self, path: &Path, is_folder: bool) -> bool {

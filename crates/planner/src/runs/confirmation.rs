@@ -99,6 +99,10 @@ fn give_call_answer(
         let message = format!("the time for this confirmation passed at {at}");
         return Err(Fault::new(FaultCode::ConfirmationExpired, message));
     }
+    if asked.asked_by == by {
+        let message = format!("{by:?} is the driver that asks for the call, and never approves it");
+        return Err(Fault::new(FaultCode::PermissionDenied, message));
+    }
     check_digest(&asked.digest, &answer.digest, CALL)?;
     check_shown(&asked.digest, digest_of_call(record, asked), CALL)?;
     let grant = answer.grant.as_ref();

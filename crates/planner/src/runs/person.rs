@@ -2,6 +2,7 @@
 
 use crate::call::Call;
 use crate::planner::Planner;
+use surety_common::clock;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::run::RunRecord;
 use surety_common::store;
@@ -14,13 +15,23 @@ pub(super) struct Person<'c> {
     holds: bool,
 }
 
+impl Planner {
+    /// Whether a call comes from an identity that decides about the run, whatever role its token has.
+    ///
+    /// # Errors
+    /// `database_unavailable`
+    pub(crate) async fn drives(&self, record: &RunRecord, call: &Call) -> Result<bool, Fault> {
+        Ok(Person::of(self, record.spec.id, call).await?.check(record).is_err())
+    }
+}
+
 impl<'c> Person<'c> {
     /// The identity of a call.
     ///
     /// # Errors
     /// `database_unavailable`
     pub(super) async fn of(planner: &Planner, run_id: Uuid, call: &'c Call) -> Result<Self, Fault> {
-        let holds = store::holds_decision(&planner.pool, run_id, call.by()).await?;
+        let holds = store::holds_decision(&planner.pool, run_id, call.by(), clock::now()).await?;
         Ok(Self { by: call.by(), holds })
     }
 

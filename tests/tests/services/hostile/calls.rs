@@ -121,8 +121,8 @@ pub(super) fn cases() -> Vec<Case> {
             },
         },
         Case {
-            name: "a wait below zero is no wait",
-            code: "",
+            name: "a wait below zero",
+            code: "limit_out_of_range",
             act: |scene, _| {
                 async move {
                     let wait = Some(prost_types::Duration { seconds: i64::MIN, nanos: i32::MIN });

@@ -305,6 +305,12 @@ pub fn effective_configuration(text: &str) -> String {
             let end = section.find(|letter: char| !(letter.is_alphanumeric() || letter == '-'));
             let name = section.get(..end.unwrap_or(section.len())).unwrap_or_default();
             counts = !WITHOUT_EFFECT.contains(&name.to_ascii_lowercase().as_str());
+            // git takes a key behind a section, and a branch without quotes: neither is read as an upstream here.
+            let is_plain = end.is_some_and(|end| {
+                let rest = section.get(end..).unwrap_or_default().trim();
+                rest.starts_with('"') && rest.ends_with("\"]") && rest.matches('"').count() == 2
+            });
+            counts |= name.eq_ignore_ascii_case("branch") && !is_plain;
         }
         if counts && !line.is_empty() && !line.starts_with(['#', ';']) {
             out.push_str(line);
@@ -476,7 +482,12 @@ mod tests {
         let start = "[core]\n\tbare = false\n";
         let named = "[core]\n\tbare = false\n[user]\n\tname = A\n[branch \"x\"]\n\tremote = o\n";
         assert_eq!(effective_configuration(start), effective_configuration(named));
-        for hooks in ["\thooksPath = x\n", "\tx = \\\n[user]\n\thooksPath = x\n"] {
+        for hooks in [
+            "\thooksPath = x\n",
+            "\tx = \\\n[user]\n\thooksPath = x\n",
+            "[branch \"main\"] remote = .\n",
+            "[branch.main]\n\tremote = .\n",
+        ] {
             let changed = format!("{start}{hooks}");
             assert_ne!(effective_configuration(start), effective_configuration(&changed));
         }

@@ -242,7 +242,9 @@ impl Known<'_> {
 
     /// A target of which no file is made: to name it so makes no recipe run that did not run before, and keeps none from it.
     fn may_be_phony(&self, name: &str) -> bool {
-        self.is_new_target(name) || self.targets.contains(name) && !self.files.has_stem(name)
+        // make looks for no pattern rule for a phony target.
+        let is_known = self.targets.contains(name) && !self.makes.may_make(name);
+        self.is_new_target(name) || is_known && !self.files.has_stem(name)
     }
 }
 

@@ -8,6 +8,8 @@ pub(super) type Variables = BTreeMap<String, String>;
 
 /// The deepest nesting of values that is followed.
 const MAX_DEPTH: usize = 8;
+/// How much is read and copied for all texts of a makefile, in bytes.
+pub(super) const MAX_ALL: usize = 64 << 20;
 /// How much is read and copied for one text, in bytes.
 const MAX_WORK: usize = 1 << 20;
 /// What one value takes of it, beside its text.
@@ -34,8 +36,14 @@ pub(super) fn own_variables() -> Variables {
 
 /// A text with the values of `$(NAME)` and `$(function ...)`. What is not set is empty, as make has it, and so is what
 /// only make can tell. A pattern of `wildcard` stands for its files.
-pub(super) fn expanded(text: &str, variables: &Variables) -> String {
-    Reader { variables, left: MAX_WORK }.text(text, 0)
+/// `left` is what is left for all texts of a makefile, in bytes.
+pub(super) fn expanded(text: &str, variables: &Variables, left: &mut usize) -> String {
+    let given = MAX_WORK.min(*left);
+    let mut reader = Reader { variables, left: given };
+    let found = reader.text(text, 0);
+    let used = (given - reader.left).max(found.len());
+    *left = left.saturating_sub(used);
+    found
 }
 
 struct Reader<'v> {
@@ -57,10 +65,18 @@ impl Reader<'_> {
             let Some((inside, behind)) = in_brackets(after) else {
                 out.push('$');
                 rest = after;
+                if after.starts_with(['(', '{']) {
+                    // A bracket that is not closed, as are all that follow in it.
+                    break;
+                }
                 continue;
             };
             out.push_str(&self.value(inside, depth));
             rest = behind;
+            if out.len() > MAX_BYTES {
+                rest = "";
+                break;
+            }
         }
         out.push_str(rest);
         out.truncate(out.floor_char_boundary(MAX_BYTES));
@@ -83,7 +99,8 @@ impl Reader<'_> {
             let words = self.variable(name, depth);
             let whole =
                 |end: &str| if from.contains('%') { end.to_owned() } else { format!("%{end}") };
-            return of_words(&words, |word| replaced(word, &whole(from), &whole(to)));
+            let (from, to) = (whole(from), whole(to));
+            return self.of_words(&words, to.len(), |word| replaced(word, &from, &to));
         }
         self.variable(&name, depth)
     }
@@ -120,23 +137,55 @@ impl Reader<'_> {
             "abspath" | "realpath" | "sort" | "strip" | "wildcard" => whole(),
             "firstword" => whole().split_whitespace().next().unwrap_or_default().to_owned(),
             "lastword" => whole().split_whitespace().next_back().unwrap_or_default().to_owned(),
-            "addprefix" => of_words(part(1), |word| format!("{}{word}", part(0))),
-            "addsuffix" => of_words(part(1), |word| format!("{word}{}", part(0))),
-            "notdir" => {
-                of_words(&whole(), |word| word.rsplit('/').next().unwrap_or(word).to_owned())
+            "addprefix" => {
+                self.of_words(part(1), part(0).len(), |word| format!("{}{word}", part(0)))
             }
-            "basename" => of_words(&whole(), |word| {
+            "addsuffix" => {
+                self.of_words(part(1), part(0).len(), |word| format!("{word}{}", part(0)))
+            }
+            "notdir" => self
+                .of_words(&whole(), 0, |word| word.rsplit('/').next().unwrap_or(word).to_owned()),
+            "basename" => self.of_words(&whole(), 0, |word| {
                 word.rsplit_once('.').map_or(word, |(stem, _)| stem).to_owned()
             }),
-            "patsubst" => of_words(part(2), |word| replaced(word, part(0), part(1))),
-            "subst" if !part(0).is_empty() => part(2).replace(part(0), part(1)),
+            "patsubst" => {
+                self.of_words(part(2), part(1).len(), |word| replaced(word, part(0), part(1)))
+            }
+            "subst" if !part(0).is_empty() => {
+                let grown = part(2).matches(part(0)).count().saturating_mul(part(1).len());
+                if self.affords(part(2).len().saturating_add(grown)) {
+                    part(2).replace(part(0), part(1))
+                } else {
+                    String::new()
+                }
+            }
             "filter" | "filter-out" => {
+                let all = |at: usize| part(at).split_whitespace().count();
+                if !self.affords(all(0).saturating_mul(all(1))) {
+                    return String::new();
+                }
                 let words = part(1).split_whitespace();
                 let found = words.filter(|word| is_listed(word) == (name == "filter"));
                 found.collect::<Vec<_>>().join(" ")
             }
             _ => String::new(),
         }
+    }
+
+    /// Takes so many bytes from what is left; false where there are not so many, and then nothing is left.
+    fn affords(&mut self, bytes: usize) -> bool {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.unwrap_or_default();
+        left.is_some()
+    }
+
+    /// Words that are changed one by one, each by at most so many bytes.
+    fn of_words(&mut self, words: &str, more: usize, change: impl Fn(&str) -> String) -> String {
+        let grown = words.split_whitespace().count().saturating_mul(more);
+        if !self.affords(words.len().saturating_add(grown)) {
+            return String::new();
+        }
+        words.split_whitespace().map(change).collect::<Vec<_>>().join(" ")
     }
 
     fn for_each(&mut self, name: &str, words: &str, text: &str, depth: usize) -> String {
@@ -171,7 +220,8 @@ impl Reader<'_> {
         let mut variables = self.variables.clone();
         let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         variables.extend(more);
-        self.left = self.left.saturating_sub(OF_VALUE * variables.len());
+        let bytes: usize = variables.values().map(String::len).sum();
+        self.left = self.left.saturating_sub(bytes + OF_VALUE * variables.len());
         let mut inner = Reader { variables: &variables, left: self.left };
         let found = inner.text(text, depth + 1);
         self.left = inner.left;
@@ -207,10 +257,6 @@ fn at_commas(text: &str) -> Vec<&str> {
         letter == ',' && depth == 0
     })
     .collect()
-}
-
-fn of_words(words: &str, change: impl Fn(&str) -> String) -> String {
-    words.split_whitespace().map(change).collect::<Vec<_>>().join(" ")
 }
 
 /// What `%` stands for where a word has the form of a pattern; nothing for a pattern without it.
@@ -279,8 +325,30 @@ mod tests {
             ("$(CC) $(CFLAGS) -o a", "cc  -o a"),
             ("$@ $(", "$@ $("),
         ] {
-            assert_eq!(expanded(text, &variables), expected, "{text}");
+            assert_eq!(expanded(text, &variables, &mut MAX_ALL.clone()), expected, "{text}");
         }
-        assert!(expanded("$(LOOP)", &variables).len() < 100);
+        assert!(expanded("$(LOOP)", &variables, &mut MAX_ALL.clone()).len() < 100);
+    }
+
+    #[test]
+    fn a_text_that_would_grow_without_bound_is_empty() {
+        let pairs = [("V", "a".repeat(400_000)), ("W", "a ".repeat(100_000))];
+        let variables: Variables =
+            pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
+        let of = |text: &str| expanded(text, &variables, &mut MAX_ALL.clone());
+        for text in [
+            "$(subst a,$(V),$(V))",
+            "$(addprefix $(V),$(W))",
+            "$(patsubst %,$(V),$(W))",
+            "$(W:%=%$(V))",
+            "$(filter $(W),$(W))",
+        ] {
+            assert_eq!(of(text), "", "{text}");
+        }
+        let open = "$(".repeat(200_000);
+        assert!(of(&open).len() <= open.len());
+        let mut left = 1000;
+        expanded("$(V)", &variables, &mut left);
+        assert_eq!((left, expanded("$(V)", &variables, &mut left)), (0, String::new()));
     }
 }

@@ -1,10 +1,12 @@
 //! What recipes of make and just, and scripts of npm, start: the lines of a target with those of the
 //! targets that it needs.
 
-use super::make_text::{Variables, expanded, own_variables, stem};
+use super::make_text::{MAX_ALL, Variables, expanded, own_variables, stem};
 use crate::domain::json::{self, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What a copy of a text takes beside its bytes.
+const OF_COPY: usize = 32;
 /// The longest file that is read, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 /// How a makefile includes others.
@@ -86,16 +88,18 @@ struct Makefile {
     variables: Variables,
     /// The target that it makes where none is named.
     first: Option<String>,
+    /// What is left for its texts, and for the copies of them that its targets get, in bytes.
+    left: usize,
 }
 
 impl Makefile {
     fn of(text: &str) -> Self {
-        let mut found = Self { variables: own_variables(), ..Self::default() };
+        let mut found = Self { variables: own_variables(), left: MAX_ALL, ..Self::default() };
         let mut named: Vec<String> = Vec::new();
         let mut lines = text.lines();
         while let Some(line) = lines.next() {
             if let Some(recipe) = line.strip_prefix('\t') {
-                add_line(&mut found.rules, &named, recipe);
+                found.add_line(&named, recipe);
                 continue;
             }
             let line = line.split('#').next().unwrap_or_default().trim();
@@ -131,17 +135,19 @@ impl Makefile {
 
     /// Adds a rule, and answers its targets.
     fn add_rule(&mut self, (names, needs): (&str, &str)) -> Vec<String> {
-        let names = expanded(names, &self.variables);
+        let names = expanded(names, &self.variables, &mut self.left);
         let (needs, recipe) = match needs.split_once(';') {
             Some((needs, recipe)) => (needs, Some(recipe)),
             None => (needs, None),
         };
-        let needs = expanded(needs.trim_start_matches(':'), &self.variables);
+        let needs = needs.trim_start_matches(':');
+        let needs = expanded(needs, &self.variables, &mut self.left);
         let (pattern, needs) = match needs.split_once(':') {
             Some((pattern, needs)) if pattern.contains('%') => (pattern.trim(), needs),
             Some(_) | None => ("", needs.as_str()),
         };
         let named: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
+        let needs = if self.affords(named.len(), needs) { needs } else { "" };
         for name in &named {
             if self.first.is_none() && !name.starts_with('.') && !name.contains('%') {
                 self.first = Some(name.clone());
@@ -154,9 +160,28 @@ impl Makefile {
             rule.needs.extend(needs.split_whitespace().filter(|need| *need != "|").map(need));
         }
         if let Some(recipe) = recipe {
-            add_line(&mut self.rules, &named, recipe);
+            self.add_line(&named, recipe);
         }
         named
+    }
+
+    fn add_line(&mut self, names: &[String], recipe: &str) {
+        let recipe = recipe.trim_start().trim_start_matches(BEFORE);
+        if !self.affords(names.len(), recipe) {
+            return;
+        }
+        for name in names {
+            if let Some(rule) = self.rules.get_mut(name) {
+                rule.lines.push(recipe.to_owned());
+            }
+        }
+    }
+
+    /// Whether so many targets may get a copy of a text.
+    fn affords(&mut self, targets: usize, text: &str) -> bool {
+        let left = self.left.checked_sub(targets.saturating_mul(text.len() + OF_COPY));
+        self.left = left.unwrap_or_default();
+        left.is_some()
     }
 }
 
@@ -180,7 +205,7 @@ pub(super) fn make(text: &str, targets: &[&str]) -> Made {
         return Made::default();
     }
     let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
-    let Makefile { rules, variables, first } = Makefile::of(&text);
+    let Makefile { rules, variables, first, mut left } = Makefile::of(&text);
     let targets = match (targets.is_empty(), first) {
         (true, Some(first)) => vec![first],
         (_, _) => targets.iter().map(|target| (*target).to_owned()).collect(),
@@ -200,11 +225,11 @@ pub(super) fn make(text: &str, targets: &[&str]) -> Made {
         // A pattern of names is no name.
         names.retain(|name| !is_phony(name) && !name.contains('*'));
     }
-    let whole = |line: &String| -> Vec<String> {
-        let line = expanded(line, &variables).replace("$$", "$");
+    let mut whole = |line: &String| -> Vec<String> {
+        let line = expanded(line, &variables, &mut left).replace("$$", "$");
         line.lines().map(|line| line.trim_start().trim_start_matches(BEFORE).to_owned()).collect()
     };
-    found.lines = found.lines.iter().flat_map(whole).collect();
+    found.lines = found.lines.iter().flat_map(&mut whole).collect();
     found
 }
 
@@ -236,7 +261,7 @@ pub fn has_search_path(text: &str) -> bool {
 fn of_rule(line: &str, name: &str, needs: &[String], own: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut letters = line.chars().peekable();
-    while let Some(letter) = letters.next() {
+    while let Some(letter) = letters.next().filter(|_| out.len() <= MAX_BYTES) {
         let next = letters.peek().copied();
         match (letter, next) {
             ('$', Some('@')) => out.push_str(name),
@@ -254,15 +279,6 @@ fn of_rule(line: &str, name: &str, needs: &[String], own: &str) -> String {
     out
 }
 
-fn add_line(rules: &mut BTreeMap<String, Rule>, names: &[String], recipe: &str) {
-    let recipe = recipe.trim_start().trim_start_matches(BEFORE);
-    for name in names {
-        if let Some(rule) = rules.get_mut(name) {
-            rule.lines.push(recipe.to_owned());
-        }
-    }
-}
-
 /// What comes next.
 enum Next {
     /// A target, reached by these patterns.
@@ -278,6 +294,8 @@ fn made(
     of_rule: impl Fn(&str, &str, &[String], &str) -> String,
 ) -> Made {
     let mut found = Made::default();
+    let patterns = rules.keys().map(String::as_str).filter(|rule| rule.contains('%'));
+    let patterns: Vec<&str> = patterns.collect();
     let mut open: Vec<Next> =
         targets.into_iter().rev().map(|name| Next::Target(name, Vec::new())).collect();
     while let Some(next) = open.pop() {
@@ -292,9 +310,13 @@ fn made(
                 continue;
             }
         };
+        let Made { targets, implicit, by_own_rules, .. } = &found;
+        if [targets, implicit, by_own_rules].iter().any(|names| names.contains(&name)) {
+            continue;
+        }
         let own = rules.get(&name);
         let is_open = own.is_none_or(|rule| rule.lines.is_empty());
-        let pattern = by_pattern(rules, &name, &[]).filter(|_| is_open);
+        let pattern = by_pattern(&patterns, &name, &[]).filter(|_| is_open);
         let is_new = match own {
             Some(_) => found.targets.insert(name.clone()),
             None if pattern.is_some() => found.implicit.insert(name.clone()),
@@ -314,7 +336,7 @@ fn made(
             lines.extend(rule.lines.iter().map(|it| of_rule(it, &name, &rule.needs, &rule.stem)));
         }
         // make uses no pattern again for what that pattern needs.
-        if let Some((pattern, stem)) = by_pattern(rules, &name, &used).filter(|_| is_open)
+        if let Some((pattern, stem)) = by_pattern(&patterns, &name, &used).filter(|_| is_open)
             && let Some(rule) = rules.get(pattern)
         {
             let of_pattern = rule.needs.iter().map(|need| need.replacen('%', stem, 1));
@@ -331,12 +353,12 @@ fn made(
 
 /// The pattern of a rule that makes a name, apart from these, and what `%` stands for: the shortest counts.
 fn by_pattern<'r, 'n>(
-    rules: &'r BTreeMap<String, Rule>,
+    patterns: &[&'r str],
     name: &'n str,
     used: &[String],
 ) -> Option<(&'r str, &'n str)> {
-    let patterns = rules.keys().filter(|rule| rule.contains('%') && !used.contains(rule));
-    let found = patterns.filter_map(|rule| Some((rule.as_str(), stem(name, rule)?)));
+    let patterns = patterns.iter().filter(|rule| !used.iter().any(|known| known == *rule));
+    let found = patterns.filter_map(|rule| Some((*rule, stem(name, rule)?)));
     found.filter(|(_, stem)| !stem.is_empty()).min_by_key(|(_, stem)| stem.len())
 }
 

@@ -119,7 +119,13 @@ pub(in crate::service) fn read_new_plan(
         }
     }
     if let Some(old) = record.plan.as_deref().filter(|_| read.new.of_driver) {
+        let written = read.new.plan.clone();
         keep_step_rules(old, &mut read.new.plan, &record.execution.counters.planned_steps)?;
+        if read.new.plan == *old && written != *old {
+            let message = "what the plan changes is a rule of a step of a user or an operator, which stays; change \
+                           something else";
+            return Err(Problem::new(Code::PatchIsNoop, message).into());
+        }
     }
     check_plan_texts(&read.new.plan)?;
     overlays::check(&read.new.plan, record.plan.as_deref(), &record.spec.policy)?;

@@ -86,6 +86,12 @@ fn a_target_that_a_pattern_or_an_included_rule_makes_is_not_new() {
         let start = format!("{START}{rules}");
         only_adds(&start, &format!("{start}\n{target}:\n\ttrue\n"), &Files)
     };
+    let phony = |rules: &str| {
+        let start = format!("{START}{rules}");
+        only_adds(&start, &start.replace(".PHONY: test\n", ".PHONY: test check-a\n"), &Files)
+    };
+    assert!(phony("check-a: data\n\tsh a.sh\n"));
+    assert!(!phony("check-a: data\ncheck-%:\n\tsh $*.sh\n"), "its recipe is that of the pattern");
     for rules in [
         "",
         "%.o: %.c\n\tcc -c $<\n",
