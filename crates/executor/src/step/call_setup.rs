@@ -45,7 +45,7 @@ pub(super) struct Done {
     pub(super) source: Option<EvidenceSource>,
     /// The worker whose words it is; empty for what the runner saw.
     pub(super) reporter: String,
-    /// What it wrote outside the scope of its step, in words, which fails the step whoever drives it; empty where nothing.
+    /// What it wrote outside the scope of its step, in words, which fails the step for every driver; empty where nothing.
     pub(super) violation: String,
 }
 
