@@ -80,7 +80,8 @@ impl Driven<'_> {
             "agent_approves" => self.agent_approves(text).await,
             "second_role_answers" => self.second_role_answers(text).await,
             "second_role_approves" => self.second_role_approves(text).await,
-            "agent_plans" => self.agent_plans(value).await,
+            "agent_plans" => self.plans(value, AGENT).await,
+            "second_role_plans" => self.plans(value, SECOND_ROLE).await,
             "agent_cancels" => self.agent_cancels().await,
             _ => bail!("nothing reads as {action}"),
         }
@@ -154,9 +155,9 @@ impl Driven<'_> {
         self.note(answer)
     }
 
-    /// A channel to the planner that shows the agent's token.
-    fn planner(&self) -> Result<ServiceChannel> {
-        let token = Token::new(&secret(AGENT))?;
+    /// A channel to the planner that shows the token of an identity.
+    fn planner(&self, identity: &str) -> Result<ServiceChannel> {
+        let token = Token::new(&secret(identity))?;
         Ok(channel(&self.deployment.planner.url(), Some(&token))?)
     }
 
@@ -190,7 +191,7 @@ impl Driven<'_> {
     async fn agent_answers(&mut self, text: &str) -> Result<()> {
         let (wait_id, answer) = (self.wait_id().await?, text.to_owned());
         let request = v1::AnswerQuestionRequest { wait_id, answer, ..Default::default() };
-        let answer = RunServiceClient::new(self.planner()?).answer_question(request).await;
+        let answer = RunServiceClient::new(self.planner(AGENT)?).answer_question(request).await;
         self.note(answer)
     }
 
@@ -201,20 +202,16 @@ impl Driven<'_> {
             comment: comment.to_owned(),
             ..Default::default()
         };
-        let answer = RunServiceClient::new(self.planner()?).resolve_confirmation(request).await;
+        let answer =
+            RunServiceClient::new(self.planner(AGENT)?).resolve_confirmation(request).await;
         self.note(answer)
-    }
-
-    /// The runs, to a caller that shows a token of the agent's identity with other roles.
-    fn second_role(&self) -> Result<RunServiceClient<ServiceChannel>> {
-        let token = Token::new(&secret(SECOND_ROLE))?;
-        Ok(RunServiceClient::new(channel(&self.deployment.planner.url(), Some(&token))?))
     }
 
     async fn second_role_answers(&mut self, text: &str) -> Result<()> {
         let (wait_id, answer) = (self.wait_id().await?, text.to_owned());
         let request = v1::AnswerQuestionRequest { wait_id, answer, ..Default::default() };
-        let answer = self.second_role()?.answer_question(request).await;
+        let answer =
+            RunServiceClient::new(self.planner(SECOND_ROLE)?).answer_question(request).await;
         self.note(answer)
     }
 
@@ -232,17 +229,19 @@ impl Driven<'_> {
             comment: comment.to_owned(),
             ..Default::default()
         };
-        let answer = self.second_role()?.resolve_confirmation(request).await;
+        let answer =
+            RunServiceClient::new(self.planner(SECOND_ROLE)?).resolve_confirmation(request).await;
         self.note(answer)
     }
 
-    async fn agent_plans(&mut self, plan: &Value) -> Result<()> {
+    /// Leases the plan as the agent, and submits one with the token of an identity.
+    async fn plans(&mut self, plan: &Value, submitter: &str) -> Result<()> {
         use v1::submit_plan_request::PlanSource;
         let source = match plan["type"].as_str() {
             Some("PlanPatch") => PlanSource::PatchText(plan.to_string()),
             _ => PlanSource::PlanText(plan.to_string()),
         };
-        let mut plans = PlannerServiceClient::new(self.planner()?);
+        let mut plans = PlannerServiceClient::new(self.planner(AGENT)?);
         let lease = v1::LeasePlanRequest {
             planner_id: "agent".to_owned(),
             run_id: self.run_id.to_owned(),
@@ -260,6 +259,7 @@ impl Driven<'_> {
             lease_epoch,
             ..Default::default()
         };
+        let mut plans = PlannerServiceClient::new(self.planner(submitter)?);
         let answer = plans.submit_plan(request).await;
         self.note(answer)
     }
@@ -267,7 +267,7 @@ impl Driven<'_> {
     async fn agent_cancels(&mut self) -> Result<()> {
         let run_id = self.run_id.to_owned();
         let request = v1::CancelRunRequest { run_id, ..Default::default() };
-        let answer = RunServiceClient::new(self.planner()?).cancel_run(request).await;
+        let answer = RunServiceClient::new(self.planner(AGENT)?).cancel_run(request).await;
         self.note(answer)
     }
 }

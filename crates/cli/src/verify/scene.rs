@@ -299,12 +299,12 @@ impl Scene {
     /// # Errors
     /// The task failed.
     pub async fn set_aside(&self, absent: &[PathBuf]) -> Result<bool, Failure> {
-        let (absent, data) = (absent.to_vec(), self.data.clone());
+        let Some(data) = self.data.clone() else {
+            return Ok(absent.iter().any(|path| path.symlink_metadata().is_ok()));
+        };
+        let absent = absent.to_vec();
         let name = clock::now().format("%Y%m%dT%H%M%S%.6f").to_string();
-        let moving = spawn_blocking(move || match data {
-            Some(data) => set_aside(&absent, &data, &name),
-            None => set_aside(&absent, &std::env::temp_dir().join("surety"), &name),
-        });
+        let moving = spawn_blocking(move || set_aside(&absent, &data, &name));
         let found = moving.await.map_err(defect)?;
         for (from, to) in &found.moved {
             note(&format!(

@@ -30,12 +30,12 @@ pub(super) async fn submit(
         return Ok(first);
     }
     let record = planner.find(id).await?;
-    // A driver of the run plans as one, whatever other role its token has.
-    let is_driver = role == Role::Driver || planner.drives(&record, call).await?;
-    if is_driver && request.lease_epoch == 0 {
+    // A driver of the run plans as one, under a lease, whatever role this token has.
+    let drives = role != Role::Driver && planner.drives(&record, call).await?;
+    if drives && request.lease_epoch == 0 {
         return Err(leases::not_leased(id));
     }
-    let role = if is_driver { Role::Driver } else { role };
+    let role = if drives { Role::Driver } else { role };
     let policy = planner.policies.find(&record.spec.namespace).await?;
     let sender = Sender::new(call.by(), role, policy);
     intake::wanted(&record, request.expected_revision)?;
