@@ -15,4 +15,5 @@ pub mod relay;
 pub mod script;
 pub mod skips;
 pub mod timestamp_authority;
+pub mod toolchain;
 pub mod worker;

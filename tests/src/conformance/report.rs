@@ -80,9 +80,13 @@ pub async fn ask_all(clients: &[StatelessClient<'_>]) -> Result<Report, String> 
         StatelessClient::Live(services) => Some(*services),
         StatelessClient::InProcess => None,
     });
+    let live = toolchain::Live::default();
     for row in some_rows(TOOLCHAIN)? {
-        let checked = toolchain::check(&row, services).await;
+        let checked = toolchain::check(&row, services, &live).await;
         report.count(TOOLCHAIN, &row, checked);
+    }
+    if let Err(error) = live.finish().await {
+        report.failed.push(format!("{TOOLCHAIN}: the runs of its rows: {error:#}"));
     }
     Ok(report)
 }

@@ -2,7 +2,6 @@
 
 use super::rewritten_evidence::{refused, rewrite, signatures, verified};
 use super::signed_evidence::{Files, start};
-use super::toolchain::{LOGIN, issue};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use surety_common::wire::v1::toolchain_service_client::ToolchainServiceClient;
 use surety_e2e::agent::AGENT;
 use surety_e2e::harness::{Deployment, PATIENCE, token};
 use surety_e2e::timestamp_authority::TimestampAuthority;
+use surety_e2e::toolchain::{LOGIN, issue};
 
 const RESTORED: &str = "update task_entry set body = replace(body, ' Or not.', '')
                         where run_id = $1 and number = 1";

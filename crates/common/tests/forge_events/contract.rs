@@ -110,7 +110,10 @@ fn each_row_about_a_failure_holds() {
         let is_linked = row["given"].get("linked").is_none_or(|linked| !linked.is_null());
         let class = failure.class(u32::try_from(consecutive).unwrap());
         let class = class.of_subject(is_linked.then_some(1));
-        assert_eq!(class.as_str(), row["expect"]["class"], "{row}");
+        // What cannot be written on a forge that is away falls through to another class.
+        let expected = row["expect"]["class"].as_str().unwrap();
+        let expected = expected.split(" then ").next();
+        assert_eq!(Some(class.as_str()), expected, "{row}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::post::{Postbox, to};
 use super::threads::code;
-use crate::toolchain_intake::sender::{OLD, SECRETS, Sent, assigned, exchange, new_id};
+use crate::toolchain_intake::sender::assigned;
 use anyhow::{Context, Result, ensure};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use surety_common::wire::v1::toolchain_service_client::ToolchainServiceClient;
 use surety_common::wire::v1::{self, MailState};
 use surety_e2e::agent::{AGENT, OTHER, PERSON, secret, token_file};
 use surety_e2e::harness::{Cluster, Database, Deployment, PATIENCE, Process, Service};
+use surety_e2e::toolchain::delivery::{OLD, SECRETS, Sent, exchange, new_id};
 
 /// A file that names the databases of both namespaces.
 fn databases(mail: &str, toolchain: &str) -> Result<tempfile::NamedTempFile> {

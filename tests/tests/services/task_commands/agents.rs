@@ -1,9 +1,9 @@
 //! `surety agents put|list|remove`
 
 use super::{Shell, row};
-use crate::toolchain::Stage;
 use anyhow::{Result, ensure};
 use surety_e2e::agent::{AGENT, FOREIGN, OTHER, PERSON};
+use surety_e2e::toolchain::Stage;
 
 #[tokio::test]
 async fn agents_are_registered_listed_replaced_and_removed_by_commands() -> Result<()> {

@@ -3,8 +3,6 @@
 
 use super::Shell;
 use crate::client_example::root;
-use crate::toolchain::{LOGIN, Stage};
-use crate::toolchain_intake::sender::{Sent, exchange, new_id, signature};
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,6 +13,8 @@ use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, PERSON};
 use surety_e2e::forge::{ForgeDouble, Hook};
 use surety_e2e::harness::{PATIENCE, wait_until};
+use surety_e2e::toolchain::delivery::{Sent, exchange, new_id, signature};
+use surety_e2e::toolchain::{LOGIN, Stage};
 use tokio::process::Command;
 
 const REPO: &str = "team/app";

@@ -1,12 +1,12 @@
 //! `surety mail send|inbox|read|reply`
 
 use super::{Shell, row};
-use crate::toolchain::Stage;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::time::Instant;
 use surety_e2e::agent::{AGENT, FOREIGN, OTHER, PERSON};
 use surety_e2e::harness::PATIENCE;
+use surety_e2e::toolchain::Stage;
 
 const UNKNOWN: &str = "0199c0de-0000-7000-8000-000000000000";
 

@@ -7,13 +7,13 @@ mod mail;
 mod tasks;
 mod webhooks;
 
-use crate::toolchain::Stage;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::io::Write;
 use std::process::Stdio;
 use surety_e2e::agent::secret;
 use surety_e2e::harness::{PATIENCE, binary};
+use surety_e2e::toolchain::Stage;
 use tempfile::{NamedTempFile, TempDir};
 use tokio::process::Command;
 use tokio::time::timeout;

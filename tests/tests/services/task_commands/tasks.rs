@@ -1,12 +1,12 @@
 //! `surety task list|show|report|note|submit`, and attachments of entries.
 
 use super::{Shell, row};
-use crate::toolchain::{LOGIN, Stage, issue, pull};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::io::Write;
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, OTHER, PERSON};
+use surety_e2e::toolchain::{LOGIN, Stage, issue, pull};
 use tempfile::NamedTempFile;
 
 const UNKNOWN: &str = "0199c0de-0000-7000-8000-000000000000";

@@ -1,13 +1,13 @@
 //! `surety webhooks put|hooks|list|show|replay|remove`
 
 use super::{Shell, row};
-use crate::toolchain::{LOGIN, Stage, issue};
-use crate::toolchain_intake::sender::{Answer, OLD, SECRETS, Sent, exchange, new_id};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::time::Instant;
 use surety_e2e::agent::{AGENT, PERSON};
 use surety_e2e::harness::PATIENCE;
+use surety_e2e::toolchain::delivery::{Answer, OLD, SECRETS, Sent, exchange, new_id};
+use surety_e2e::toolchain::{LOGIN, Stage, issue};
 
 const UNKNOWN: &str = "0199c0de-0000-7000-8000-000000000000";
 

@@ -1,12 +1,11 @@
 //! The forge is asked about every account of an assignee: that of the registry and that of the forges file. What it cannot be
 //! asked is shown.
 
-use super::forge::{OnForge, REPO};
-use super::{LOGIN, Stage};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, OTHER};
+use surety_e2e::toolchain::{LOGIN, OnForge, REPO, Stage};
 
 async fn verdict(stage: &Stage, run_id: &str) -> Result<v1::Verdict> {
     stage.deployment.run(run_id).await?.verdict.context("no verdict")

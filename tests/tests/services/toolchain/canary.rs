@@ -1,7 +1,5 @@
 //! The credentials of forges reach the forges, and nothing that is stored, logged or answered, however a forge fails.
 
-use super::LOGIN;
-use super::forge::{OnForge, REPO};
 use crate::git_workspace::served;
 use crate::secrets::tables;
 use anyhow::{Context, Result, ensure};
@@ -13,6 +11,7 @@ use std::time::{Duration, Instant};
 use surety_e2e::agent::{AGENT, Work, call};
 use surety_e2e::forge::{Failure, ForgeDouble};
 use surety_e2e::harness::PATIENCE;
+use surety_e2e::toolchain::{LOGIN, OnForge, REPO};
 use uuid::Uuid;
 
 /// A token that the forge does not know.

@@ -1,9 +1,9 @@
 //! The clock of the report, by the database's time.
 
-use super::{LOGIN, Stage};
 use anyhow::{Result, ensure};
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, OTHER, PERSON};
+use surety_e2e::toolchain::{LOGIN, Stage, reason};
 
 /// Sets the database's clock on, for the processes that come after it.
 pub(super) async fn set_clock(stage: &mut Stage, hours: i32) -> Result<()> {
@@ -41,7 +41,7 @@ async fn a_task_is_handed_again_twice_and_then_fails_unless_its_assignee_waits_f
         waiting_for: waiting_for.to_owned(),
         ..v1::AddTaskEntryRequest::default()
     };
-    let denied = super::reason(stage.tasks(OTHER)?.add_task_entry(note(OTHER, "CI")).await)?;
+    let denied = reason(stage.tasks(OTHER)?.add_task_entry(note(OTHER, "CI")).await)?;
     ensure!(denied == "permission_denied", "{denied}");
     stage.tasks(AGENT)?.add_task_entry(note(AGENT, "CI")).await?;
     let held = stage.task(&waits).await?;
@@ -65,7 +65,7 @@ async fn a_task_is_handed_again_twice_and_then_fails_unless_its_assignee_waits_f
     }
     // The silent holder of the lease lost it, so that the task was offered again.
     let lost = stage.agent(AGENT)?.submit(&work, r#"{"action":"done","goal_check":"x"}"#).await;
-    ensure!(super::reason(lost)? == "lease_lost");
+    ensure!(reason(lost)? == "lease_lost");
     let waited = stage.task(&without).await?;
     ensure!(waited.reminders == 0 && waited.outcome.is_empty(), "{waited:#?}");
     stage.put(OTHER, &[("gitea", "dora")], &["coordinator", "infra"]).await?;

@@ -1,10 +1,10 @@
 //! Planners that end between a task's row and what follows from it.
 
-use super::{LOGIN, Stage, issue};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, OTHER, PERSON};
+use surety_e2e::toolchain::{LOGIN, Stage, issue};
 use tonic::Code;
 
 /// A planner that ends at a point, in place of the running one.

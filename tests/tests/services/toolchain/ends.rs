@@ -1,9 +1,10 @@
 //! Tasks that end by a report, without one, or because nothing is left to do.
 
-use super::{LOGIN, NONE_IN_S, Stage, issue, pull, reason};
+use super::NONE_IN_S;
 use anyhow::{Context, Result, ensure};
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, OTHER, PERSON};
+use surety_e2e::toolchain::{LOGIN, Stage, issue, pull, reason};
 
 #[tokio::test]
 async fn a_task_is_offered_to_its_assignee_and_ends_with_its_report() -> Result<()> {

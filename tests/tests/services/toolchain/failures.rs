@@ -1,19 +1,10 @@
 //! What follows from tasks that fail: the same task, the coordinator, the infrastructure, and the bounds of a chain.
 
-use super::{LOGIN, Stage};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, OTHER, PERSON};
-
-/// The agent says that it is done, and submits no report.
-pub(super) async fn done_without_a_report(stage: &Stage, run_id: &str) -> Result<v1::Task> {
-    let agent = stage.agent(AGENT)?;
-    let work = agent.work(run_id).await?;
-    let done = json!({"action": "done", "goal_check": "I looked at the notice."}).to_string();
-    agent.submit(&work, &done).await?;
-    stage.ended(run_id).await
-}
+use surety_e2e::toolchain::{LOGIN, Stage};
 
 /// What happens on the toolchain is told on the forge and by tasks: never by mail.
 pub(super) async fn no_mail(stage: &Stage) -> Result<()> {
@@ -31,7 +22,7 @@ async fn a_task_without_a_report_comes_back_and_the_third_failure_is_the_coordin
     let mut run_id = stage.assigned(21, LOGIN).await?;
     let chain = run_id.clone();
     for depth in 2..=3 {
-        let failed = done_without_a_report(&stage, &run_id).await?;
+        let failed = stage.done_without_a_report(&run_id).await?;
         let why = (failed.outcome.as_str(), failed.failure.as_str(), failed.failure_class.as_str());
         ensure!(why == ("failed", "no_action", "business"), "{failed:#?}");
         // No forge is configured: no comment can be written, so the coordinator is told, and no issue, so the
@@ -50,7 +41,7 @@ async fn a_task_without_a_report_comes_back_and_the_third_failure_is_the_coordin
         ensure!(handed.instructions.contains(&again.run_id), "{handed:#?}");
         run_id.clone_from(&again.run_id);
     }
-    let third = done_without_a_report(&stage, &run_id).await?;
+    let third = stage.done_without_a_report(&run_id).await?;
     ensure!(third.failure_class == "system", "{third:#?}");
     let caused = stage.caused_by(&run_id, 2).await?;
     let coordinator = caused.iter().find(|task| task.action_type == "task_failed");

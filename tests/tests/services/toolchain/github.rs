@@ -1,10 +1,6 @@
 //! GitHub: a signed delivery over HTTP becomes a task whose calls are GitHub's, and GitHub itself decides about it. The
 //! counters show each of it.
 
-use super::LOGIN;
-use super::failures::done_without_a_report;
-use super::forge::{OnForge, REPO};
-use crate::toolchain_intake::sender::{SECRETS, Sent, exchange, new_id};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -13,6 +9,8 @@ use surety_common::wire::v1::{self, DeliveryState};
 use surety_e2e::agent::{AGENT, call};
 use surety_e2e::forge::{Delivered, ForgeDouble, PullState, State};
 use surety_e2e::harness::PATIENCE;
+use surety_e2e::toolchain::delivery::{SECRETS, Sent, exchange, new_id};
+use surety_e2e::toolchain::{LOGIN, OnForge, REPO};
 
 /// What the forge leaves of its limit after each call.
 const LEFT: f64 = 4999.0;
@@ -95,7 +93,7 @@ async fn one_fails_and_each_is_counted(on: &OnForge) -> Result<()> {
     let number = asks_for_review(on, "alice/more")?;
     let (_, stored) = requested(on, number).await?;
     let ignored = stored.run_ids.first().context("a task")?;
-    let failed = done_without_a_report(&on.stage, ignored).await?;
+    let failed = on.stage.done_without_a_report(ignored).await?;
     ensure!(failed.failure_class == "business", "{failed:#?}");
     let again = on.stage.caused_by(ignored, 1).await?;
     let [again] = again.as_slice() else { anyhow::bail!("{again:#?}") };

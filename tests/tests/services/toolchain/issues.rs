@@ -1,9 +1,6 @@
 //! The issue for the coordinator: opened once, for the account of the coordinator, and no event of it becomes a task.
 
-use super::LOGIN;
-use super::failures::{done_without_a_report, no_mail};
-use super::forge::{OnForge, REPO};
-use crate::toolchain_intake::sender::SECRETS;
+use super::failures::no_mail;
 use anyhow::{Context, Result, ensure};
 use std::time::{Duration, Instant};
 use surety_common::domain::toolchain::Forge;
@@ -11,6 +8,8 @@ use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, OTHER, PERSON};
 use surety_e2e::forge::{Failure, IssueState};
 use surety_e2e::harness::{PATIENCE, wait_until};
+use surety_e2e::toolchain::delivery::SECRETS;
+use surety_e2e::toolchain::{LOGIN, OnForge, REPO};
 
 /// The account of the coordinator.
 const LEAD: &str = "lead";
@@ -40,12 +39,12 @@ async fn the_third_failure_opens_one_issue_for_the_coordinators_account() -> Res
     on.double.fail("create_issue", Failure::CutAfterWrite, (0, 1));
     let mut run_id = first.run_id.clone();
     for _ in 0..2 {
-        done_without_a_report(&on.stage, &run_id).await?;
+        on.stage.done_without_a_report(&run_id).await?;
         let caused = on.stage.caused_by(&run_id, 1).await?;
         let [again] = caused.as_slice() else { anyhow::bail!("{caused:#?}") };
         run_id.clone_from(&again.run_id);
     }
-    let third = done_without_a_report(&on.stage, &run_id).await?;
+    let third = on.stage.done_without_a_report(&run_id).await?;
     ensure!(third.failure_class == "system", "{third:#?}");
     let opened = || -> Vec<IssueState> {
         on.double.change(|state| {

@@ -1,14 +1,13 @@
 //! Comments on lines alone, as Gitea and Forgejo deliver them: one review without a text.
 
-use super::LOGIN;
-use super::forge::{OnForge, REPO};
 use super::issues::all_tasks;
-use crate::toolchain_intake::sender::SECRETS;
 use anyhow::{Context, Result, ensure};
 use surety_common::domain::toolchain::Forge;
 use surety_common::wire::v1::{self, DeliveryState};
 use surety_e2e::agent::AGENT;
 use surety_e2e::forge::ForgeDouble;
+use surety_e2e::toolchain::delivery::SECRETS;
+use surety_e2e::toolchain::{LOGIN, OnForge, REPO};
 
 #[tokio::test]
 async fn comments_on_lines_alone_are_a_task_that_ends_with_a_reply() -> Result<()> {

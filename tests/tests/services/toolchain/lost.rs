@@ -1,13 +1,12 @@
 //! Processes that are killed between a text on the forge and its receipt: it is there once.
 
-use super::LOGIN;
-use super::forge::{OnForge, REPO};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use sqlx::PgPool;
 use std::time::{Duration, Instant};
 use surety_e2e::agent::{AGENT, call};
 use surety_e2e::harness::PATIENCE;
+use surety_e2e::toolchain::{LOGIN, OnForge, REPO};
 use uuid::Uuid;
 
 /// After the planner took it, once it is written, and once its receipt is stored.

@@ -1,11 +1,7 @@
 //! The file with the operator's rules, as a planner takes it, on events that are delivered to it.
 
 use super::clock::set_clock;
-use super::failures::done_without_a_report;
-use super::forge::{OnForge, REPO};
 use super::issues::all_tasks;
-use super::{LOGIN, reason};
-use crate::toolchain_intake::sender::SECRETS;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -14,6 +10,8 @@ use surety_common::wire::v1;
 use surety_e2e::agent::{AGENT, PERSON};
 use surety_e2e::forge::ForgeDouble;
 use surety_e2e::harness::PATIENCE;
+use surety_e2e::toolchain::delivery::SECRETS;
+use surety_e2e::toolchain::{LOGIN, OnForge, REPO, reason};
 
 const RULES: &str = r#"
 templates_dir = "templates"
@@ -41,20 +39,18 @@ en = "Run the integration tests: make integration."
 
 const HOUR_S: i64 = 3600;
 
-impl OnForge {
-    /// The number of a new issue of the account of the agent.
-    fn issue(&self, labels: &[&str]) -> Result<u64> {
-        let labels = labels.iter().map(ToString::to_string).collect();
-        let assigned = (vec![LOGIN.to_owned()], labels);
-        let texts = ("The list is slow", "It takes a minute.");
-        let opened = self.double.change(|state| state.open_issue(REPO, "alice", texts, assigned));
-        opened.context("an issue")
-    }
+/// The number of a new issue of the account of the agent.
+fn issue(on: &OnForge, labels: &[&str]) -> Result<u64> {
+    let labels = labels.iter().map(ToString::to_string).collect();
+    let assigned = (vec![LOGIN.to_owned()], labels);
+    let texts = ("The list is slow", "It takes a minute.");
+    let opened = on.double.change(|state| state.open_issue(REPO, "alice", texts, assigned));
+    opened.context("an issue")
+}
 
-    async fn task_of(&self, number: u64) -> Result<v1::Task> {
-        let found = all_tasks(self).await?.into_iter().find(|task| task.number == Some(number));
-        found.context("no task")
-    }
+async fn task_of(on: &OnForge, number: u64) -> Result<v1::Task> {
+    let found = all_tasks(on).await?.into_iter().find(|task| task.number == Some(number));
+    found.context("no task")
 }
 
 /// The hours after its creation at which a task is handed again.
@@ -96,19 +92,19 @@ async fn the_rules_of_the_operator_hold_for_what_a_forge_delivers() -> Result<()
     let double = ForgeDouble::start().await?;
     let mut on = OnForge::start_on(double, "probe = \"off\"", &environment).await?;
     on.connect(Forge::Gitea).await?;
-    let (bug, other) = (on.issue(&["bug"])?, on.issue(&["docs"])?);
+    let (bug, other) = (issue(&on, &["bug"])?, issue(&on, &["docs"])?);
     let pull = on.opened("alice", "alice/list")?;
     on.processed(5).await?;
 
-    let task = on.task_of(bug).await?;
+    let task = task_of(&on, bug).await?;
     let handed = on.stage.handed(&task.run_id).await?.instructions;
     ensure!(handed.starts_with("Our own hint of issue_assigned.\n"), "{handed}");
     let steps = "Steps:\n1. Write the code of team/app.\n2. Push it.\n3. Run the integration tests: make \
                  integration.\n4. Submit the action report.\n";
     ensure!(handed.contains(steps), "{handed}");
     ensure!(hours(&task)? == 100, "{task:#?}");
-    ensure!(on.task_of(other).await?.steps.len() == 3, "a step of another label");
-    let review = on.task_of(pull).await?;
+    ensure!(task_of(&on, other).await?.steps.len() == 3, "a step of another label");
+    let review = task_of(&on, pull).await?;
     let context: serde_json::Value = serde_json::from_str(&review.context_json)?;
     ensure!(context["risk_level"] == "high", "{context:#}");
     ensure!(hours(&review)? == 9, "{review:#?}");
@@ -122,11 +118,11 @@ async fn the_rules_of_the_operator_hold_for_what_a_forge_delivers() -> Result<()
         ..v1::AddTaskEntryRequest::default()
     };
     on.stage.tasks(AGENT)?.add_task_entry(note).await?;
-    let ended = done_without_a_report(&on.stage, &task.run_id).await?;
+    let ended = on.stage.done_without_a_report(&task.run_id).await?;
     ensure!(ended.outcome == "accepted", "{ended:#?}");
     // Two days later it is deleted, and what is open is kept.
     set_clock(&mut on.stage, 48).await?;
     is_forgotten(&on, &task.run_id).await?;
-    ensure!(on.task_of(other).await?.outcome.is_empty(), "an open task ended");
+    ensure!(task_of(&on, other).await?.outcome.is_empty(), "an open task ended");
     on.stage.deployment.finish().await
 }

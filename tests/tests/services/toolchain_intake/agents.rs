@@ -1,11 +1,9 @@
 //! Agents do what signed deliveries ask for: a model by the forge tools, a program by git, each with its own credential;
 //! and the clone of the event's branch is the workspace of what changes code.
 
-use super::sender::{OLD, SECRETS};
 use crate::client_example::{generated, root};
 use crate::git_workspace::served;
 use crate::model::stage::{MODEL, next_plan, tool};
-use crate::toolchain::{LOGIN, Stage};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use std::io::Write;
@@ -17,6 +15,8 @@ use surety_e2e::agent::{AGENT, OTHER, PERSON, call, secret};
 use surety_e2e::forge::{Bare, ForgeDouble, Hook, PullState, State};
 use surety_e2e::harness::{PATIENCE, wait_until};
 use surety_e2e::model_server::{Asked, ModelServer, Reply, Script, Settings};
+use surety_e2e::toolchain::delivery::{OLD, SECRETS};
+use surety_e2e::toolchain::{LOGIN, Stage};
 use tempfile::{NamedTempFile, TempDir};
 use tokio::process::Command;
 
@@ -111,13 +111,7 @@ impl Work {
             ("SURETY_MODEL_NAME", MODEL),
         ];
         let stage = Stage::start_with(&[&SECRETS[..], &own].concat()).await?;
-        let hook = v1::Hook {
-            name: "main".to_owned(),
-            forge: v1::Forge::Gitea.into(),
-            secrets: vec!["old".to_owned()],
-            ..v1::Hook::default()
-        };
-        stage.tasks(PERSON)?.put_hook(v1::PutHookRequest { hook: Some(hook) }).await?;
+        stage.put_hook(Forge::Gitea).await?;
         let url = format!("{}/webhooks/gitea/main", stage.deployment.planner.url());
         double.hook(Hook { kind: Forge::Gitea, url, secret: OLD.to_owned() });
         // Agents act by their own accounts: the forge refuses the service's.
@@ -132,16 +126,9 @@ impl Work {
 
     /// Registers the agent that the model drives.
     async fn register_the_robot(&self) -> Result<()> {
-        let account = v1::ForgeAccount { forge: "gitea".to_owned(), login: REVIEWER.to_owned() };
-        let robot = v1::Agent {
-            id: ROBOT.to_owned(),
-            accounts: vec![account],
-            driver: "model".to_owned(),
-            ..v1::Agent::default()
-        };
-        let request = v1::PutAgentRequest { agent: Some(robot) };
-        let stored = self.stage.tasks(PERSON)?.put_agent(request).await?.into_inner().agent;
-        ensure!(stored.is_some_and(|agent| agent.driver == "model"));
+        let accounts = [("gitea", REVIEWER)];
+        let stored = self.stage.put_driven(ROBOT, &accounts, (&[], "model")).await?;
+        ensure!(stored.driver == "model", "{stored:#?}");
         Ok(())
     }
 

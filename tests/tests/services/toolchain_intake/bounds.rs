@@ -1,10 +1,11 @@
 //! The bounds of the port: idle and slow connections keep neither deliveries nor health checks from it.
 
-use super::sender::{Intake, OLD, Sent, answer_of, exchange, new_id};
+use super::sender::Intake;
 use anyhow::{Context, Result, ensure};
 use std::time::{Duration, Instant};
 use surety_common::wire::v1;
 use surety_e2e::harness::{Database, PATIENCE};
+use surety_e2e::toolchain::delivery::{OLD, Sent, answer_of, exchange, new_id};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -1,13 +1,14 @@
 //! Deliveries of GitHub and Forgejo over HTTP, from the recorded ones: each is stored under its id and event, becomes its
 //! tasks, and is none when it is sent again.
 
-use super::sender::{Intake, OLD, Sent, new_id, signature};
+use super::sender::Intake;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use surety_common::domain::toolchain::{Delivery, Forge, Reading, Rules, ToolchainEvent};
 use surety_common::wire::v1::{self, DeliveryState};
 use surety_e2e::harness::Database;
+use surety_e2e::toolchain::delivery::{OLD, Sent, new_id, signature};
 
 const RECORDED: [(Forge, &str); 2] = [
     (

@@ -1,10 +1,11 @@
 //! A planner that dies at any place between the arrival of a delivery and its end: nothing is lost, nothing is made
 //! twice.
 
-use super::sender::{Intake, OLD, Sent, assigned, new_id};
+use super::sender::{Intake, assigned};
 use anyhow::{Context, Result, ensure};
 use surety_common::wire::v1::{self, DeliveryState};
 use surety_e2e::harness::Database;
+use surety_e2e::toolchain::delivery::{OLD, Sent, new_id};
 
 const POINTS: [&str; 5] = [
     "planner.before_delivery",

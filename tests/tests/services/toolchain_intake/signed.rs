@@ -1,12 +1,15 @@
 //! Signatures, kinds of bodies, repetitions, and what becomes of each delivery.
 
-use super::sender::{Answer, Intake, NEW, OLD, Sent, assigned, exchange, new_id, signature};
+use super::sender::{Intake, assigned};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use surety_common::domain::toolchain::MAX_DELIVERY;
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1::{self, DeliveryState};
 use surety_e2e::harness::Database;
+use surety_e2e::toolchain::delivery::{
+    Answer, NEW, OLD, Sent, answer_of, exchange, new_id, signature,
+};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -101,7 +104,7 @@ async fn send_chunked(address: &str, sent: &Sent<'_>) -> Result<Answer> {
         }
     }
     stream.write_all(b"0\r\n\r\n").await.ok();
-    super::sender::answer_of(&mut stream).await
+    answer_of(&mut stream).await
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
 //! What no secret of a hook signed costs the database nothing.
 
-use super::sender::{Answer, Intake, OLD, Sent, assigned, new_id};
+use super::sender::{Intake, assigned};
 use anyhow::{Context, Result, ensure};
 use sqlx::{AssertSqlSafe, PgPool};
 use surety_common::wire::v1;
 use surety_e2e::harness::{Database, wait_for_yes};
+use surety_e2e::toolchain::delivery::{Answer, OLD, Sent, new_id};
 
 /// Takes every table from all others until the transaction ends. A statement on any of them waits.
 async fn lock_everything(pool: &PgPool) -> Result<sqlx::Transaction<'static, sqlx::Postgres>> {

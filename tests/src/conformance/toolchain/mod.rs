@@ -1,4 +1,11 @@
-//! Rows about events of forges, their tasks, and what decides them, by the functions that the services call.
+//! Rows about events of forges, their tasks, and what decides them: by the functions that the services call, and by calls
+//! to services where the outcome is what they store.
+
+mod event;
+mod live;
+mod outage;
+
+pub use live::Live;
 
 use super::Row;
 use super::runtime::Checked;
@@ -6,45 +13,45 @@ use super::text_of;
 use crate::harness::Deployment;
 use chrono::DateTime;
 use serde_json::Value;
-use std::path::Path;
 use surety_common::domain::fault::FaultCode;
 use surety_common::domain::identity::{Role as Identity, rule_of};
 use surety_common::domain::machine::run::{RunEvent, RunState, decide};
 use surety_common::domain::mail::MailKind;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::toolchain::{
-    ActionType, Agent, AgentDriver, Assignee, Compatibility, Delivery, EntryKind, EventType,
-    FailureClass, Forge, INFRASTRUCTURE_ROLE, Language, Reading, ReportResult, Rules, TaskEntry,
-    TaskFacts, TaskFailure, TaskPayload, ToolchainEvent, is_task_namespace, judge,
+    Agent, AgentDriver, Assignee, Compatibility, EntryKind, EventType, FailureClass, Forge,
+    Language, ReportResult, TaskEntry, TaskFacts, TaskFailure, TaskPayload, judge,
 };
 use surety_common::store::{self, Admission, LeftOut};
 use surety_planner::task::{
-    HandedTask, OPTIONAL_WORDS, TASK_TYPES, TaskType, Templates, Toolchain, find_task_type,
+    HandedTask, OPTIONAL_WORDS, TaskType, Templates, Toolchain, find_task_type,
 };
 use uuid::Uuid;
 
 /// The agent that must act, where a row names none.
 const ASSIGNEE: &str = "dev";
 
-/// Checks a row. The registry of agents is that of a live deployment.
-pub async fn check(row: &Row, services: Option<&Deployment>) -> Checked {
+/// Checks a row. The registry of agents is that of a live deployment; rows about what is stored have services of their own.
+pub async fn check(row: &Row, services: Option<&Deployment>, live: &Live) -> Checked {
     let Ok(value) = serde_json::from_str::<Value>(&row.value.to_compact()) else {
         return Checked::Fails("the row is no JSON".to_owned());
     };
     let (given, expect) = (&value["given"], &value["expect"]);
     let held = match text_of(row.value.get("given").unwrap_or(&row.value), "kind") {
-        "event" => event(given, expect),
+        "event" => event::check(given, expect),
+        "verify" if given["db_error"] == Value::Bool(true) => outage::verify(live, expect).await,
         "verify" => verify(given, expect),
+        "on_failure" if is_away(given) => outage::on_failure(live, given, expect).await,
         "on_failure" => on_failure(given, expect),
         "send" if given["to"].is_string() => match services {
             Some(services) => send_to(given, expect, services).await,
             None => Err("no deployment has a registry of agents".to_owned()),
         },
-        "send" => send(given, expect),
+        "send" => said(live::send(live, given, expect).await),
         "payload" => payload(given, expect),
         "render" => render(given, expect),
         "constraints_text" => constraints(expect),
-        "isolation" => isolation(given, expect),
+        "isolation" => said(live::isolation(live, given, expect).await),
         "legacy_task" => legacy(given, expect),
         "comment_type" => {
             let known = EntryKind::from_text(text(given, "value")).is_some();
@@ -68,134 +75,9 @@ fn same<T: Into<Value>>(what: &str, expected: &Value, found: T) -> Result<(), St
     Err(format!("{what}: expected {expected}, found {found}"))
 }
 
-/// An event and the payload of the delivery that it was read from.
-type Recorded = (ToolchainEvent, Value);
-
-/// The events of the recorded deliveries.
-fn recorded() -> Result<Vec<Recorded>, String> {
-    let folder =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/common/tests/forge_events/fixtures");
-    let mut events = Vec::new();
-    for forge in Forge::ALL {
-        let path = folder.join(format!("{forge}.jsonl"));
-        let rows = std::fs::read_to_string(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        for line in rows.lines().filter(|line| !line.trim().is_empty()) {
-            let row: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
-            let body = row["payload"].to_string();
-            let delivery = Delivery { forge: *forge, event: text(&row, "event"), body: &body };
-            if let Ok(Reading::Tasks(tasks)) = delivery.read(&Rules::default()) {
-                events.extend(tasks.into_iter().map(|task| (task, row["payload"].clone())));
-            }
-        }
-    }
-    Ok(events)
-}
-
-fn event(given: &Value, expect: &Value) -> Result<(), String> {
-    if text(given, "event") == ActionType::InfrastructureFailure.as_str() {
-        let payload = TaskPayload::of_infrastructure(Language::En, Default::default());
-        return one_event(&payload, &[INFRASTRUCTURE_ROLE.as_str()], expect);
-    }
-    recorded_like(given)?.iter().try_for_each(|(event, delivery)| {
-        let words: Vec<&str> = match &event.assignee {
-            Assignee::Account(login) => accounts_words(event.event_type)
-                .into_iter()
-                .filter(|word| is_account_of(word, login, delivery))
-                .collect(),
-            Assignee::Role(role) => vec![role.as_str()],
-        };
-        one_event(&event.payload(Language::En), &words, expect)
-    })
-}
-
-/// What the account that must act on an event is to it.
-fn accounts_words(event: EventType) -> Vec<&'static str> {
-    match event {
-        EventType::ReviewRequested | EventType::CommitsPushed => vec!["reviewer"],
-        EventType::IssueAssigned => vec!["developer", "assignee"],
-        EventType::Mention => vec!["mentioned"],
-        EventType::ReviewApproved
-        | EventType::ChangesRequested
-        | EventType::ReviewComment
-        | EventType::CiFailed
-        | EventType::PullRequestMerged => vec!["pr_author"],
-        EventType::DeploymentFailed | EventType::InfrastructureFailure => Vec::new(),
-    }
-}
-
-/// Whether a delivery names an account as what a word says; a delivery that names none agrees.
-fn is_account_of(word: &str, login: &str, delivery: &Value) -> bool {
-    let places: &[&str] = match word {
-        "pr_author" => &["/pull_request/user/login", "/issue/user/login"],
-        "developer" | "assignee" => {
-            &["/issue/assignees", "/issue/assignee/login", "/assignee/login"]
-        }
-        "reviewer" => &["/pull_request/requested_reviewers", "/requested_reviewer/login"],
-        _ => {
-            return delivery
-                .to_string()
-                .to_lowercase()
-                .contains(&format!("@{}", login.to_lowercase()));
-        }
-    };
-    let found = places.iter().filter_map(|place| delivery.pointer(place));
-    let logins = found.flat_map(|found| match found.as_array() {
-        Some(accounts) => accounts.iter().filter_map(|account| account["login"].as_str()).collect(),
-        None => found.as_str().into_iter().collect::<Vec<_>>(),
-    });
-    let mut logins = logins.peekable();
-    logins.peek().is_none() || logins.any(|found| found.eq_ignore_ascii_case(login))
-}
-
-/// The recorded events that a row is about.
-fn recorded_like(given: &Value) -> Result<Vec<Recorded>, String> {
-    let fits = |(event, _): &Recorded| {
-        let result = &given["result"];
-        let found = event.context.get("result").unwrap_or(&Value::Null);
-        event.action_type().as_str() == text(given, "event")
-            && (result.is_null() || result == found)
-    };
-    let events: Vec<_> = recorded()?.into_iter().filter(fits).collect();
-    if events.is_empty() {
-        return Err("no recorded delivery is such an event".to_owned());
-    }
-    Ok(events)
-}
-
-/// Checks the task of an event; `words` name who must act.
-fn one_event(payload: &TaskPayload, words: &[&str], expect: &Value) -> Result<(), String> {
-    same("action_type", &expect["action_type"], payload.action_type.as_str())?;
-    same("task_type", &expect["task_type"], Toolchain.name())?;
-    same("project", &expect["project"], Toolchain.namespace())?;
-    same("steps", &expect["steps"], payload.steps.len())?;
-    let last = payload.steps.last().map(|step| match step.as_str() {
-        "Submit the action report." => "submit action report".to_owned(),
-        other => other.to_owned(),
-    });
-    let is_stated = expect.get("last_step").is_some();
-    if is_stated && last != expect["last_step"].as_str().map(str::to_owned) {
-        return Err(format!("last_step: expected {}, found {last:?}", expect["last_step"]));
-    }
-    let role = text(expect, "assignee_role");
-    if !role.is_empty() && !words.contains(&role) {
-        return Err(format!("assignee_role: expected {role}, found {words:?}"));
-    }
-    same("from", &expect["from"], payload.from.as_str())?;
-    for key in expect["context_keys"].as_array().into_iter().flatten() {
-        let key = key.as_str().unwrap_or_default();
-        if !payload.context.contains_key(key) {
-            return Err(format!("the context lacks {key}"));
-        }
-    }
-    let judged = judged(&payload.action_type, &[], 0, Compatibility::default());
-    match text(expect, "verify") {
-        "" => Ok(()),
-        "action_report required" if judged == ReportResult::NoAction => Ok(()),
-        "action_report required" => Err(format!("verify: {judged}")),
-        said if said.contains("passes") && judged.passed() => Ok(()),
-        said => Err(format!("verify: expected {said:?}, found {judged}")),
-    }
+/// The outcome of a row whose calls may fail.
+fn said(held: anyhow::Result<()>) -> Result<(), String> {
+    held.map_err(|error| format!("{error:#}"))
 }
 
 fn judged(
@@ -217,13 +99,6 @@ fn judged_for(
 }
 
 fn verify(given: &Value, expect: &Value) -> Result<(), String> {
-    if given["db_error"] == Value::Bool(true) {
-        let failure = TaskFailure::of_end(StopReason::AcceptCheckFailed, ["verify_error"]);
-        // Without a verdict no task passes.
-        same("passed", &expect["passed"], false)?;
-        same("reason", &expect["reason"], failure.as_str())?;
-        return same("class", &expect["class"], failure.class(1).as_str());
-    }
     let entry = |comment: &Value| {
         let author = text(comment, "author").to_owned();
         let kind = match EntryKind::from_text(text(comment, "type")) {
@@ -256,18 +131,44 @@ fn verify(given: &Value, expect: &Value) -> Result<(), String> {
     same("reason", &expect["reason"], reason.as_str())
 }
 
+/// Whether the forge of a row cannot be reached.
+fn is_away(given: &Value) -> bool {
+    text(given, "forge") == "down"
+}
+
+/// A failed task, as a row states it.
+#[derive(Clone, Copy)]
+struct Failed {
+    failure: TaskFailure,
+    /// The failures of its chain, this one included.
+    consecutive: u32,
+    /// Whether it is about a pull request or an issue.
+    is_linked: bool,
+}
+
+impl Failed {
+    fn of(given: &Value) -> Result<Self, String> {
+        let failure = match text(given, "reason") {
+            "timeout" => TaskFailure::of_end(StopReason::DeadlineExceeded, []),
+            word => TaskFailure::from_text(word).ok_or_else(|| format!("no failure {word:?}"))?,
+        };
+        let consecutive = given["consecutive"].as_u64().unwrap_or(1);
+        let consecutive = u32::try_from(consecutive).unwrap_or(u32::MAX);
+        // A row that says nothing is about a pull request or an issue.
+        let linked = ["linked", "pr_number", "issue_number"].iter().find_map(|key| given.get(key));
+        let is_linked = linked.is_none_or(|linked| !linked.is_null());
+        Ok(Self { failure, consecutive, is_linked })
+    }
+}
+
 fn on_failure(given: &Value, expect: &Value) -> Result<(), String> {
-    let failure = match text(given, "reason") {
-        "timeout" => TaskFailure::of_end(StopReason::DeadlineExceeded, []),
-        word => TaskFailure::from_text(word).ok_or_else(|| format!("no failure {word:?}"))?,
-    };
-    let consecutive = given["consecutive"].as_u64().unwrap_or(1);
-    let class = Toolchain.class_of(failure, u32::try_from(consecutive).unwrap_or(u32::MAX));
-    // A row that says nothing is about a pull request or an issue.
-    let linked = ["linked", "pr_number", "issue_number"].iter().find_map(|key| given.get(key));
-    let is_linked = linked.is_none_or(|linked| !linked.is_null());
-    let class = class.of_subject(is_linked.then_some(1));
-    let is_away = text(given, "forge") == "down";
+    let Failed { failure, consecutive, is_linked } = Failed::of(given)?;
+    let class = Toolchain.class_of(failure, consecutive).of_subject(is_linked.then_some(1));
+    compare_class(class, is_away(given), expect)
+}
+
+/// Compares the class that a failure is acted on by.
+fn compare_class(class: FailureClass, is_away: bool, expect: &Value) -> Result<(), String> {
     let (word, action) = match class {
         // What is written on a forge that is away falls through to the infrastructure.
         FailureClass::Business | FailureClass::System if is_away => {
@@ -319,18 +220,6 @@ async fn send_to(given: &Value, expect: &Value, services: &Deployment) -> Result
         None if expect["refused"].as_str() == refused => Ok(()),
         None => Err(format!("refused: expected {}, found {refused:?}", expect["refused"])),
     }
-}
-
-fn send(given: &Value, expect: &Value) -> Result<(), String> {
-    let count = given["count_same_ms"].as_u64().unwrap_or_default();
-    let mut ids: Vec<Uuid> = (0..count).map(|_| Uuid::now_v7()).collect();
-    let version = ids.iter().all(|id| id.get_version_num() == 7);
-    let made = ids.len();
-    ids.dedup();
-    if version && ids.len() == made && text(expect, "ids") == "UUIDv7" {
-        return Ok(());
-    }
-    Err(format!("ids: {ids:?}"))
 }
 
 fn payload(given: &Value, expect: &Value) -> Result<(), String> {
@@ -425,18 +314,6 @@ fn constraints(expect: &Value) -> Result<(), String> {
     }
     same("no_manual_done", &expect["no_manual_done"], shown.contains("status"))?;
     same("no_mail", &expect["no_mail"], shown.contains("mail"))
-}
-
-fn isolation(given: &Value, expect: &Value) -> Result<(), String> {
-    if text(given, "event") != ActionType::InfrastructureFailure.as_str() {
-        recorded_like(given)?;
-    }
-    same("written_to", &expect["written_to"], format!("{} store", Toolchain.namespace()))?;
-    let namespaces: std::collections::BTreeSet<_> =
-        TASK_TYPES.iter().map(|kind| kind.namespace()).collect();
-    let apart = namespaces.len() == TASK_TYPES.len()
-        && namespaces.iter().all(|name| is_task_namespace(name));
-    same("mail_store_unchanged", &expect["mail_store_unchanged"], apart)
 }
 
 fn legacy(given: &Value, expect: &Value) -> Result<(), String> {
