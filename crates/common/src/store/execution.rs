@@ -103,12 +103,11 @@ struct FinishedStep(usize, u32, i64, i64);
 
 impl FinishedStep {
     fn of(epoch: DateTime<Utc>, index: usize, step: &StepProgress) -> Option<Self> {
-        let StepProgress { state, attempt, started_at, finished_at, .. } = *step;
-        let kept =
-            StepProgress { state, attempt, started_at, finished_at, ..StepProgress::default() };
+        let StepProgress { attempt, started_at, finished_at, .. } = *step;
         let since = |at: DateTime<Utc>| (at - epoch).num_microseconds();
         let (started, finished) = (since(started_at?)?, since(finished_at?)?);
-        (kept == *step).then_some(Self(index, attempt, started, finished.checked_sub(started)?))
+        let took = finished.checked_sub(started)?;
+        step.has_only_times().then_some(Self(index, attempt, started, took))
     }
 
     fn restore(self, epoch: DateTime<Utc>) -> Option<StepProgress> {
@@ -136,6 +135,7 @@ impl ExecutionRow {
     pub(super) fn into_execution(self) -> Result<Execution, StoreError> {
         let what = |column: &str| format!("execution {} column {column}", self.run_id);
         let state = read_state(self.run_id, &self.state, self.blocked_from.as_deref())?;
+        let pending = Arc::new(StepProgress::default());
         let mut details = self.progress.0.steps;
         for finished in self.progress.0.finished {
             let step = finished.restore(time_of(self.run_id));
@@ -154,7 +154,11 @@ impl ExecutionRow {
             .map(|(index, letter)| {
                 let state = from_letter(letter)
                     .ok_or_else(|| StoreError::corrupt(what("step_states"), letter))?;
-                Ok(Arc::new(StepProgress { state, ..details.remove(&index).unwrap_or_default() }))
+                Ok(match details.remove(&index) {
+                    // Steps that nothing happened to share one value until they change.
+                    None if state == StepState::Pending => Arc::clone(&pending),
+                    progress => Arc::new(StepProgress { state, ..progress.unwrap_or_default() }),
+                })
             })
             .collect::<Result<Vec<_>, StoreError>>()?;
         let exact = |column: &'static str, time: StoredTime| time.exact(|| what(column));
@@ -196,7 +200,7 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
     for (index, step) in execution.steps.iter().enumerate() {
         if let Some(short) = FinishedStep::of(epoch, index, step) {
             finished.push(short);
-        } else if **step != (StepProgress { state: step.state, ..Default::default() }) {
+        } else if !step.has_only_a_state() {
             steps.insert(index, &**step);
         }
     }

@@ -218,12 +218,13 @@ fn spec(
 }
 
 pub(crate) fn first_revision(plan: &Plan, now: DateTime<Utc>) -> StoredPlan {
+    let stored = plan.to_json();
     StoredPlan {
         revision: 1,
-        digest: plan.digest(),
+        digest: stored.digest(),
         parent_digest: String::new(),
         reason: FIRST_REASON.to_owned(),
-        body: plan.to_json().to_compact(),
+        body: stored.to_compact(),
         created_at: now,
     }
 }

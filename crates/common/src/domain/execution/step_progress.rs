@@ -109,6 +109,70 @@ pub struct StepProgress {
 }
 
 impl StepProgress {
+    /// Whether nothing but the state, the attempt and its times is set. Each change of a run asks this of all its steps,
+    /// so it compares with no other value.
+    pub(crate) fn has_only_times(&self) -> bool {
+        let Self {
+            state: _,
+            attempt: _,
+            started_at: _,
+            finished_at: _,
+            rounds,
+            tool_calls,
+            script_position,
+            proofs,
+            corrections,
+            missing_completions,
+            thinking_only,
+            notice,
+            hint,
+            reply,
+            reserved,
+            answered_wait,
+            answered_by_model,
+            called,
+            reason,
+            open_call,
+            sleep,
+            worker_call,
+            wait,
+            answer,
+            answered_by,
+            approved,
+            fuses,
+        } = self;
+        let counts = [
+            rounds,
+            tool_calls,
+            script_position,
+            proofs,
+            corrections,
+            missing_completions,
+            thinking_only,
+        ];
+        let texts = [notice, hint, reason, answered_by];
+        counts.into_iter().all(|count| *count == 0)
+            && texts.into_iter().all(String::is_empty)
+            && reply.is_none()
+            && reserved.is_zero()
+            && answered_wait.is_none()
+            && !*answered_by_model
+            && called.is_empty()
+            && open_call.is_none()
+            && sleep.is_none()
+            && worker_call.is_none()
+            && wait.is_none()
+            && answer.is_none()
+            && approved.is_none()
+            && fuses.is_null()
+    }
+
+    /// Whether nothing but the state is set.
+    pub(crate) fn has_only_a_state(&self) -> bool {
+        let times = (self.attempt, self.started_at, self.finished_at);
+        times == (0, None, None) && self.has_only_times()
+    }
+
     /// Whether a call of it waits for its confirmation, or is confirmed and not begun.
     pub fn is_confirming(&self) -> bool {
         self.approved.is_some()

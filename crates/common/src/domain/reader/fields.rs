@@ -21,6 +21,14 @@ impl<'a> Fields<'a> {
         names: &[&'a str],
         warnings: &mut Vec<Warning>,
     ) -> Self {
+        // Most messages spell each key as it is known.
+        if members.iter().all(|(key, _)| names.contains(&key.as_str())) {
+            let found = names.iter().filter_map(|name| {
+                let (_, value) = members.iter().find(|(key, _)| key == name)?;
+                Some((*name, value))
+            });
+            return Self { known: found.collect(), unknown: Vec::new() };
+        }
         let mut known = Vec::new();
         for name in names {
             let mut spellings = members.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));

@@ -1,6 +1,6 @@
 //! The texts of plans that are to be stored.
 
-use surety_common::domain::fields::item_path;
+use surety_common::domain::fields::{item_path, join};
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::problem::{Code, Problem};
@@ -8,12 +8,30 @@ use surety_common::domain::problem::{Code, Problem};
 /// The arguments of scripted calls: what they hold is for the tool to judge.
 const ARGUMENTS: &str = "arguments";
 
+/// A place in a plan. Its path is written for a refusal only: most plans have none.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Root,
+    Member(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl Place<'_> {
+    fn path(self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Member(object, key) => join(&object.path(), key),
+            Self::Item(list, at) => item_path(&list.path(), at),
+        }
+    }
+}
+
 /// Refuses a plan with a text that cannot be stored, and one with a write scope in which no path of the workspace can lie.
 ///
 /// # Errors
 /// `type_mismatch` with the path of the text.
 pub(super) fn check_plan_texts(plan: &Plan) -> Result<(), Problem> {
-    check(&plan.to_json(), "")?;
+    check(&plan.to_json(), Place::Root)?;
     for (at, step) in plan.steps.iter().enumerate() {
         for (glob_at, glob) in step.write_scope.iter().enumerate() {
             let leaves = glob.starts_with('/') || glob.split('/').any(|part| part == "..");
@@ -29,33 +47,30 @@ pub(super) fn check_plan_texts(plan: &Plan) -> Result<(), Problem> {
     Ok(())
 }
 
-fn check(value: &Value, path: &str) -> Result<(), Problem> {
+fn check(value: &Value, place: Place<'_>) -> Result<(), Problem> {
     match value {
-        Value::String(text) => check_text(text, path),
+        Value::String(text) => check_text(text, place),
         Value::Array(items) => {
             let mut items = items.iter().enumerate();
-            items.try_for_each(|(at, item)| check(item, &item_path(path, at)))
+            items.try_for_each(|(at, item)| check(item, Place::Item(&place, at)))
         }
         Value::Object(members) => {
             let mut members = members.iter().filter(|(key, _)| key != ARGUMENTS);
             members.try_for_each(|(key, member)| {
-                check_text(key, path)?;
-                match path {
-                    "" => check(member, key),
-                    path => check(member, &format!("{path}.{key}")),
-                }
+                check_text(key, place)?;
+                check(member, Place::Member(&place, key))
             })
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
     }
 }
 
-fn check_text(text: &str, path: &str) -> Result<(), Problem> {
+fn check_text(text: &str, place: Place<'_>) -> Result<(), Problem> {
     if !text.contains('\0') {
         return Ok(());
     }
     let message = "contains the character U+0000, which cannot be stored; remove it";
-    Err(Problem::at(Code::TypeMismatch, path, message))
+    Err(Problem::at(Code::TypeMismatch, place.path(), message))
 }
 
 #[cfg(test)]
