@@ -139,7 +139,7 @@ impl Gate {
         match self.bundles.find(run_id, ends_a_step).await {
             Ok(found) => found.ok_or_else(|| not_found(run_id)),
             Err(error) => {
-                self.check_reach(caller, run_id).await?;
+                Box::pin(self.check_reach(caller, run_id)).await?;
                 Err(error.into())
             }
         }
@@ -164,7 +164,7 @@ impl Gate {
         }
         let given = match execution.counters.verdict_sequence {
             0 => None,
-            sequence => store::verdict(&self.pool, record.spec.id, sequence).await?,
+            sequence => Box::pin(store::verdict(&self.pool, record.spec.id, sequence)).await?,
         };
         given.map(Some).ok_or_else(|| {
             Fault::new(

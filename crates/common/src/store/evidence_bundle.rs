@@ -221,7 +221,8 @@ impl EvidenceBundles {
             false => PlansAndVerdicts::default(),
         };
         let mut check = keys.as_deref().map(|keys| row.verifier(keys, revision, beside, columns()));
-        let mut evidence = Evidence::default();
+        let mut evidence =
+            if check.is_some() { Evidence::with_steps() } else { Evidence::default() };
         let mut signatures = row.signatures.iter();
         let bytes = evidence.read_on(row.rows(), wanted, |stored, extent, receipts| {
             let signature = signatures.next().and_then(Option::as_deref);
@@ -249,7 +250,8 @@ impl EvidenceBundles {
                 let execution = &bundle.run.execution;
                 let plan = bundle.run.plan.iter().flat_map(|plan| &plan.steps);
                 let ids = plan.map(|step| step.id.as_str());
-                check.steps(ids.zip(execution.step_states()), &bundle.evidence.steps);
+                let journaled = bundle.evidence.steps.take().unwrap_or_default();
+                check.steps(ids.zip(execution.step_states()), &journaled);
                 let after = signed_state(execution)?;
                 let state = StoredState {
                     state: after.state.as_str().to_owned(),

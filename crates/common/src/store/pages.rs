@@ -47,7 +47,9 @@ impl Pages {
             .bind(self.until)
             .bind(count(PAGE_ROWS))
             .bind(count(PAGE_BYTES));
-        let rows: Vec<JournalRow> = within(async { Ok(page.fetch_all(&self.pool).await?) }).await?;
+        // On the heap: most journals are read as a whole before, and their futures stay small.
+        let reading = Box::pin(within(async { Ok(page.fetch_all(&self.pool).await?) }));
+        let rows: Vec<JournalRow> = reading.await?;
         self.after = match rows.last() {
             Some(last) if is_full(&rows) => last.sequence,
             Some(_) | None => self.until,

@@ -34,7 +34,7 @@ pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
         // What cannot be looked for is said by the round.
         let found = blocking(move || missing(&named, &environment, &workspace)).await;
         if let Ok(Some(why)) = found {
-            refuse(run, FaultCode::ProgramMissing, &why).await?;
+            Box::pin(refuse(run, FaultCode::ProgramMissing, &why)).await?;
             return Ok(false);
         }
     }

@@ -53,7 +53,8 @@ impl Accepted {
 /// Opens the clone, unless this process has it. Answers whether the work may go on; else the run ended.
 pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
     let Some(clone) = run.clone_folder().filter(|clone| !clone.is_open()) else { return Ok(true) };
-    Ok(settled(run, open(run, clone).await).await?.is_some())
+    let opening = async { settled(run, open(run, clone).await).await };
+    Ok(Box::pin(opening).await?.is_some())
 }
 
 /// Pushes the work of a step that is about to be done. None when that ended the run.

@@ -17,6 +17,6 @@ pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
         "the executor's operator lists no secret {name:?} for the namespace {namespace:?}; add it to \
          SURETY_EXECUTOR_SECRETS, or take it out of policy.secrets"
     );
-    refuse(run, FaultCode::SecretUnavailable, &why).await?;
+    Box::pin(refuse(run, FaultCode::SecretUnavailable, &why)).await?;
     Ok(false)
 }

@@ -9,6 +9,7 @@ use super::{programs, repository, secrets, shown_failures, turn, verify, workspa
 use futures::FutureExt;
 use futures::future::Either;
 use futures::stream::{FuturesUnordered, StreamExt};
+use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use surety_common::domain::execution::draft::{Draft, Ending};
@@ -219,23 +220,26 @@ const fn may_go_on(ended: &Result<(), Ended>) -> bool {
 
 /// Works on one step. Returns the steps that its end started.
 async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize>, Ended> {
-    let span = run.step_span(index);
     let begun = Instant::now();
-    let working = caught(run, turn::work_step(run, index)).instrument(span);
+    let working = caught(run, turn::work_step(run, index)).instrument(run.step_span(index));
     let worked = working.await.and_then(|worked| worked);
     telemetry::record_step_duration(run.step_state(index).await.as_str(), begun.elapsed());
     worked
 }
 
 /// Converts a panic into an error: the run stops instead of waiting for ever under a lease without
-/// work.
-async fn caught<T>(run: &LeasedRun, work: impl Future<Output = T>) -> Result<T, Ended> {
-    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
+/// work. Not an async function, which would hold the work twice.
+fn caught<'r, T>(
+    run: &'r LeasedRun,
+    work: impl Future<Output = T> + 'r,
+) -> impl Future<Output = Result<T, Ended>> + 'r {
+    let report = |panic: Box<dyn Any + Send>| {
         let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
         let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
         tracing::error!(run_id = %run.spec.id, panic = said, "executor: the work on a run panicked; the run ends with internal_error, please report it");
         Ended::Panicked
-    })
+    };
+    AssertUnwindSafe(work).catch_unwind().map(move |worked| worked.map_err(report))
 }
 
 /// No work of the run is in progress here: it is BLOCKED, unless the pause was ended.

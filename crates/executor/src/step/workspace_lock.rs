@@ -27,6 +27,11 @@ pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
         run.workspace_ready.get_or_init(|| ());
         return Ok(true);
     }
+    // On the heap: each phase of each run asks, and most have nothing to do.
+    Box::pin(take(run)).await
+}
+
+async fn take(run: &LeasedRun) -> Result<bool, Ended> {
     let path = real_path(run).await;
     let roots = &run.spec.policy.workspace_roots;
     let fits =

@@ -15,11 +15,16 @@ pub struct Evidence {
     pub receipts: Vec<EvidenceReceipt>,
     /// The last turn of the requested kind.
     pub last_turn: Option<Turn>,
-    /// The last transition of each step.
-    pub steps: JournaledSteps,
+    /// The last transition of each step; none where it is not asked for.
+    pub steps: Option<JournaledSteps>,
 }
 
 impl Evidence {
+    /// Evidence whose rows are compared with their signatures: the transitions of steps are read too.
+    pub fn with_steps() -> Self {
+        Self { steps: Some(JournaledSteps::default()), ..Self::default() }
+    }
+
     /// Reads the receipts of more rows, and the last of their turns that is `wanted`. Shows each row to
     /// `seen` with its receipts. Returns the bytes of text that the receipts were read from.
     ///
@@ -63,7 +68,8 @@ pub struct Extent {
     pub answers: u32,
 }
 
-/// Reads the receipts and the steps of a row, and keeps the text of its turns with the row's number.
+/// Reads the receipts of a row, and its steps where they are asked for. Keeps the text of its turns with the row's
+/// number.
 fn read_row<'a>(
     row: StoredRow<'a>,
     evidence: &mut Evidence,
@@ -83,7 +89,11 @@ fn read_row<'a>(
                 evidence.receipts.push(*receipt);
             }
             TURN => turns.push((row.sequence, entry.get())),
-            TRANSITION => evidence.steps.read(entry.get())?,
+            TRANSITION => {
+                if let Some(steps) = &mut evidence.steps {
+                    steps.read(entry.get())?;
+                }
+            }
             ANSWER => {
                 let read = read(entry.get())?;
                 let Entry::Answer(answer) = read else { return Err(unexpected(entry.get())) };
