@@ -27,10 +27,11 @@ pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
         run.workspace_ready.get_or_init(|| ());
         return Ok(true);
     }
-    // On the heap: each phase of each run asks, and most have nothing to do.
+    // On the heap, so that the futures of runs without a workspace stay small: each phase of each run makes one.
     Box::pin(take(run)).await
 }
 
+/// Judges the folder, locks it, and looks for what its policy protects.
 async fn take(run: &LeasedRun) -> Result<bool, Ended> {
     let path = real_path(run).await;
     let roots = &run.spec.policy.workspace_roots;

@@ -271,3 +271,67 @@ pub struct Sleep {
     /// How long the step had worked when it began, in microseconds.
     pub(super) worked_us: i64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::stop::WaitingOn;
+
+    type Change = fn(&mut StepProgress);
+
+    /// A field that is not asked for would be lost by the next row of the run.
+    #[test]
+    fn a_step_with_more_than_its_times_is_never_taken_for_one_with_times_alone() {
+        let at = DateTime::UNIX_EPOCH;
+        let done = StepProgress {
+            state: StepState::Done,
+            attempt: 2,
+            started_at: Some(at),
+            finished_at: Some(at),
+            ..StepProgress::default()
+        };
+        assert!(done.has_only_times() && !done.has_only_a_state());
+        let fresh = StepProgress { state: StepState::Ready, ..StepProgress::default() };
+        assert!(fresh.has_only_times() && fresh.has_only_a_state());
+        let changes: [(&str, Change); 20] = [
+            ("rounds", |step| step.rounds = 1),
+            ("tool_calls", |step| step.tool_calls = 1),
+            ("script_position", |step| step.script_position = 1),
+            ("proofs", |step| step.proofs = 1),
+            ("corrections", |step| step.corrections = 1),
+            ("missing_completions", |step| step.missing_completions = 1),
+            ("thinking_only", |step| step.thinking_only = 1),
+            ("notice", |step| step.notice.push('a')),
+            ("hint", |step| step.hint.push('a')),
+            ("reason", |step| step.reason.push('a')),
+            ("answered_by", |step| step.answered_by.push('a')),
+            ("reserved", |step| step.reserved.tokens = 1),
+            ("answered_wait", |step| step.answered_wait = Some(Uuid::nil())),
+            ("answered_by_model", |step| step.answered_by_model = true),
+            ("called", |step| step.called = BTreeMap::from([("noop".to_owned(), 1)])),
+            ("answer", |step| step.answer = Some(CallAnswer::Repeat)),
+            ("fuses", |step| step.fuses = serde_json::Value::Bool(true)),
+            ("sleep", |step| {
+                step.sleep = Some(Sleep { until: DateTime::UNIX_EPOCH, worked_us: 0 });
+            }),
+            ("wait", |step| {
+                let (id, at) = (Uuid::nil(), DateTime::UNIX_EPOCH);
+                step.wait = Some(Box::new(Wait::new(id, WaitingOn::Model, at, String::new())));
+            }),
+            ("open_call", |step| {
+                step.open_call = Some(Box::new(OpenCall {
+                    call_id: Uuid::nil(),
+                    tool: String::new(),
+                    arguments_json: String::new(),
+                    effect: serde_json::Value::Null,
+                    intended_at: DateTime::UNIX_EPOCH,
+                }));
+            }),
+        ];
+        for (field, change) in changes {
+            let mut changed = done.clone();
+            change(&mut changed);
+            assert!(!changed.has_only_times() && !changed.has_only_a_state(), "{field}");
+        }
+    }
+}

@@ -8,7 +8,7 @@ use surety_common::domain::problem::{Code, Problem};
 /// The arguments of scripted calls: what they hold is for the tool to judge.
 const ARGUMENTS: &str = "arguments";
 
-/// A place in a plan. Its path is written for a refusal only: most plans have none.
+/// A place in a plan. Its path is written where a text is refused only, because each text of each plan is checked.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Root,
