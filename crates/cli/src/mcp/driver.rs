@@ -9,6 +9,7 @@
 //! Asked for the steps of one run, surety_lease answers what that run waits for, or how it ended.
 //! ```
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -18,7 +19,7 @@ use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
 use surety_common::wire::v1::submit_decision_request::DecisionSource;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -56,15 +57,18 @@ pub struct Driver {
     planner_url: String,
     name: String,
     /// The step that it has leased. One at a time: an agent has one train of thought.
-    held: Mutex<Option<Held>>,
+    held: Arc<Mutex<Option<Held>>>,
     /// The plan that it has leased.
     plan: Mutex<Option<HeldPlan>>,
     ended: CancellationToken,
 }
 
+/// The right to the step that an agent has leased. Calls about it are one at a time.
+pub(super) type HeldStep = OwnedMutexGuard<Option<Held>>;
+
 /// A leased step.
 #[derive(Debug)]
-struct Held {
+pub(super) struct Held {
     fence: v1::StepFence,
     turn: u32,
     beating: JoinHandle<()>,
@@ -108,7 +112,7 @@ impl Driver {
         let channel = channel_over(&planner_url, token.as_ref().filter(|_| is_for), &transport)?;
         let planner = Planner::new(channel).max_decoding_message_size(MOST_ANSWER);
         let (url, name) = (url.to_owned(), format!("surety-mcp-{}", std::process::id()));
-        let (held, plan) = (Mutex::new(None), Mutex::new(None));
+        let (held, plan) = (Arc::default(), Mutex::new(None));
         Ok(Self { executor, url, planner, planner_url, name, held, plan, ended })
     }
 
@@ -120,7 +124,7 @@ impl Driver {
             planner: self.planner.clone(),
             planner_url: self.planner_url.clone(),
             name: format!("{}-{number}", self.name),
-            held: Mutex::new(None),
+            held: Arc::default(),
             plan: Mutex::new(None),
             ended: self.ended.clone(),
         }
@@ -209,16 +213,16 @@ impl Driver {
         Ok(Answer { text: bounded(text), value })
     }
 
-    /// Submits a decision about the next turn of the leased step.
+    /// Submits a decision about the next turn of the leased step, to which `held` is the right.
     pub(super) async fn decide(
         &self,
+        mut held: HeldStep,
         decided: Decide,
         is_anyones: bool,
         cancel: &CancellationToken,
     ) -> Result<Answer, Failure> {
         let named = decided.lease_epoch;
         let raw = decided.into_text(MOST_DECISION)?;
-        let mut held = self.held()?;
         let Some(step) = held.as_mut() else { return Err(unleased()) };
         is_meant(step.fence.lease_epoch, named, is_anyones)?;
         let request = v1::SubmitDecisionRequest {
@@ -293,8 +297,8 @@ impl Driver {
     }
 
     /// The leased step. Calls are one at a time: a decision is about the turn before it.
-    fn held(&self) -> Result<tokio::sync::MutexGuard<'_, Option<Held>>, Failure> {
-        self.held.try_lock().map_err(|_| under_way())
+    pub(super) fn held(&self) -> Result<HeldStep, Failure> {
+        Arc::clone(&self.held).try_lock_owned().map_err(|_| under_way())
     }
 
     /// The leased plan.

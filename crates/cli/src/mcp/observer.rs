@@ -1,13 +1,14 @@
 //! What the tools do. The agent works with its own tools in the workspace; the runner observes it.
 
 use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use surety_common::domain::problem::Warning;
 use surety_executor::round::Begun;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{Ask, Propose, ReportStep, within};
@@ -37,6 +38,9 @@ pub(super) struct Answer {
     pub(super) value: Value,
 }
 
+/// The right to carry out a round, until it is dropped.
+pub(super) type OneRound = OwnedMutexGuard<()>;
+
 /// The contract of one workspace, and what may be done under it.
 #[derive(Debug)]
 pub struct Observer {
@@ -44,7 +48,7 @@ pub struct Observer {
     allowed: Option<String>,
     store: Store,
     /// One round at a time: two would share the processors and the workspace.
-    round: Mutex<()>,
+    round: Arc<Mutex<()>>,
     /// Ends every round.
     ended: CancellationToken,
     /// Whether a tool was called.
@@ -70,7 +74,7 @@ impl Observer {
         let (contract, warnings) = opening.open(&scene, &store, wanted, OPENED_BY).await?;
         warnings.iter().for_each(|warning| note(&warning_line(&warning.clone().into())));
         note(&said(&contract, wanted));
-        let (round, used) = (Mutex::new(()), AtomicBool::new(false));
+        let (round, used) = (Arc::default(), AtomicBool::new(false));
         Ok(Self { opening, allowed, store, round, ended, used, _served: served })
     }
 
@@ -185,15 +189,15 @@ impl Observer {
         Answer { text, value: json!({"id": id, "answered": false, "why": why, "how": how}) }
     }
 
-    /// Carries out a round; `writes` says whether it makes a verdict.
+    /// Carries out a round, to which `_one` is the right; `writes` says whether it makes a verdict.
     pub(super) async fn judge(
         &self,
+        _one: OneRound,
         writes: bool,
         cancel: &CancellationToken,
         listener: Option<UnboundedSender<Begun>>,
     ) -> Result<Answer, Failure> {
         self.used.store(true, Ordering::Relaxed);
-        let _one = self.one_round()?;
         // Before anything is read: a contract without checks costs nothing.
         self.store.open()?.plan()?;
         let scene = self.opening.scene().await?;
@@ -223,8 +227,8 @@ impl Observer {
     }
 
     /// The right to carry out a round, or to change what one is about.
-    fn one_round(&self) -> Result<MutexGuard<'_, ()>, Failure> {
-        self.round.try_lock().map_err(|_| {
+    pub(super) fn one_round(&self) -> Result<OneRound, Failure> {
+        Arc::clone(&self.round).try_lock_owned().map_err(|_| {
             let message = "a round of this workspace is at work";
             let advice = "Wait for its answer, or cancel it; surety_status shows what it came to.";
             Failure::new(Code::RoundRunning, message, advice)

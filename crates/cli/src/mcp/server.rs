@@ -282,10 +282,15 @@ impl ServerHandler for Server {
             (Role::Observed(observer), Call::Propose(proposed)) => observer.propose(proposed),
             (Role::Observed(observer), Call::Report(reported)) => observer.report(reported),
             (Role::Observed(observer), Call::Judge(writes)) => {
+                // Before a task is named: what its client asks next finds the round at work.
+                let one = match observer.one_round() {
+                    Ok(one) => one,
+                    Err(failure) => return Ok(answered(Err(failure)).into()),
+                };
                 let (tasks, observer) = (self.tasks.clone(), Arc::clone(observer));
                 let work = move |progress_target: ProgressTarget, cancel: CancellationToken| async move {
                     let (_progress, listener) = progress_target.map(Progress::of_round).unzip();
-                    observer.judge(writes, &cancel, listener).await
+                    observer.judge(one, writes, &cancel, listener).await
                 };
                 return Ok(long(tasks, "the checks are run", context, work).await);
             }
@@ -307,12 +312,17 @@ impl ServerHandler for Server {
                 driver.lease(lease, &context.ct).await
             }
             (Role::Driving(driver), Call::Decide(made)) => {
+                // Before a task is named, as above.
+                let held = match driver.held() {
+                    Ok(held) => held,
+                    Err(failure) => return Ok(answered(Err(failure)).into()),
+                };
                 let (tasks, driver) = (self.tasks.clone(), Arc::clone(driver));
                 let is_anyones = self.is_anyones();
                 let work = move |progress_target: ProgressTarget, cancel: CancellationToken| async move {
                     let _progress = progress_target
                         .map(|progress_target| Progress::of_wait(progress_target, DECIDES));
-                    driver.decide(made, is_anyones, &cancel).await
+                    driver.decide(held, made, is_anyones, &cancel).await
                 };
                 return Ok(long(tasks, DECIDES, context, work).await);
             }
