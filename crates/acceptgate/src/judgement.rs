@@ -67,7 +67,7 @@ impl Gate {
         lease_epoch: i64,
     ) -> Result<Option<DatedVerdict>, Fault> {
         loop {
-            let bundle = Arc::new(self.bundle(caller, run_id).await?);
+            let bundle: Arc<EvidenceBundle> = self.bundle(caller, run_id).await?.into();
             let record = &bundle.run;
             may_reach(caller, record)?;
             if let Some(given) = self.given_before(record).await? {
@@ -135,7 +135,7 @@ impl Gate {
     }
 
     /// One run, and the evidence for its verdict.
-    async fn bundle(&self, caller: &Caller, run_id: Uuid) -> Result<EvidenceBundle, Fault> {
+    async fn bundle(&self, caller: &Caller, run_id: Uuid) -> Result<Box<EvidenceBundle>, Fault> {
         match self.bundles.find(run_id, ends_a_step).await {
             Ok(found) => found.ok_or_else(|| not_found(run_id)),
             Err(error) => {

@@ -91,7 +91,7 @@ impl<'a> TypedFields<'a> {
     /// # Errors
     /// `type_mismatch` for anything else.
     pub fn id(&self, key: &str, warnings: &mut Vec<Warning>) -> Result<String, Problem> {
-        self.get(key).map_or(Ok(String::new()), |value| read_id(value, &self.path(key), warnings))
+        self.get(key).map_or(Ok(String::new()), |value| read_id(value, || self.path(key), warnings))
     }
 
     /// The items of a list; none when absent.
@@ -110,7 +110,7 @@ impl<'a> TypedFields<'a> {
     /// `type_mismatch` when the value is no list, or an item neither text nor number.
     pub fn ids(&self, key: &str, warnings: &mut Vec<Warning>) -> Result<Vec<String>, Problem> {
         let items = self.list(key)?.iter().enumerate();
-        items.map(|(at, item)| read_id(item, &item_path(&self.path(key), at), warnings)).collect()
+        items.map(|(at, item)| read_id(item, || item_path(&self.path(key), at), warnings)).collect()
     }
 
     /// A list of ids without repetitions; a repeated one gives a warning.
@@ -273,13 +273,17 @@ impl SparseObject {
 }
 
 /// A trimmed id, or a number as it was written.
-fn read_id(value: &Value, path: &str, warnings: &mut Vec<Warning>) -> Result<String, Problem> {
+fn read_id(
+    value: &Value,
+    path: impl Fn() -> String,
+    warnings: &mut Vec<Warning>,
+) -> Result<String, Problem> {
     if let Some(spelling) = value.as_number() {
-        warnings.push(Warning::at(WarningCode::IdCoerced, path));
+        warnings.push(Warning::at(WarningCode::IdCoerced, path()));
         return Ok(spelling.to_owned());
     }
     let text = value.as_str().map(|text| text.trim().to_owned());
-    text.ok_or_else(|| mismatch(path, "an id", value))
+    text.ok_or_else(|| mismatch(&path(), "an id", value))
 }
 
 /// The path of a key inside the object at a path.

@@ -81,6 +81,29 @@ impl BundleRow {
         Check { verifier: Verifier::new(Some(keys), self.run.id().to_string(), found), beside }
     }
 
+    /// The bundle of these rows, and the last of them with their bytes. Not a part of the async function, whose future
+    /// would have room for each value in it.
+    fn into_bundle(
+        self,
+        task: Option<JudgedTask>,
+        wanted: fn(&Turn) -> bool,
+        check: &mut Option<Box<Check<'_>>>,
+    ) -> Result<(Box<EvidenceBundle>, (i64, usize)), StoreError> {
+        let run_id = self.run.id();
+        let mut evidence =
+            if check.is_some() { Evidence::with_steps() } else { Evidence::default() };
+        let mut signatures = self.signatures.iter();
+        let bytes = evidence.read_on(self.rows(), wanted, |stored, extent, receipts| {
+            let signature = signatures.next().and_then(Option::as_deref);
+            check_row(check, (stored, extent), receipts, signature);
+        });
+        let bytes = bytes.map_err(|error| unread(run_id, error))?;
+        let read = self.sequences.last().copied().unwrap_or_default();
+        let run = self.run.into_record()?;
+        let bundle = EvidenceBundle { run, evidence, task, signatures: None, permit: None };
+        Ok((Box::new(bundle), (read, bytes)))
+    }
+
     fn rows(&self) -> impl Iterator<Item = StoredRow<'_>> {
         let places = self.sequences.iter().zip(&self.times).zip(&self.actors).zip(&self.entries);
         places.map(|(((sequence, at), actor), text)| StoredRow {
@@ -170,7 +193,7 @@ impl EvidenceBundles {
         &self,
         run_id: Uuid,
         wanted: fn(&Turn) -> bool,
-    ) -> Result<Option<EvidenceBundle>, StoreError> {
+    ) -> Result<Option<Box<EvidenceBundle>>, StoreError> {
         match (self.read(run_id, wanted).await, &self.trust) {
             (Err(unread @ StoreError::Corrupt { .. }), Some(trust)) => {
                 Err(Box::pin(self.rewritten(run_id, trust.as_ref(), unread)).await?)
@@ -202,10 +225,10 @@ impl EvidenceBundles {
         &self,
         run_id: Uuid,
         wanted: fn(&Turn) -> bool,
-    ) -> Result<Option<EvidenceBundle>, StoreError> {
+    ) -> Result<Option<Box<EvidenceBundle>>, StoreError> {
         let question = (run_id, self.trust.is_some());
         let Some(row) = self.beginnings.ask(question).await?.pop() else { return Ok(None) };
-        let row = BundleRow::from_row(&row)?;
+        let row = Box::new(BundleRow::from_row(&row)?);
         let keys = self.trust.as_ref().map(|trust| trust.trusted());
         // Only runs in these namespaces are tasks: other runs make no further query.
         let (task, unreadable) = match is_task_namespace(row.run.namespace()) {
@@ -220,22 +243,13 @@ impl EvidenceBundles {
             true => Box::pin(self.beside(run_id)).await?.up_to(sequence, revision),
             false => PlansAndVerdicts::default(),
         };
-        let mut check = keys.as_deref().map(|keys| row.verifier(keys, revision, beside, columns()));
-        let mut evidence =
-            if check.is_some() { Evidence::with_steps() } else { Evidence::default() };
-        let mut signatures = row.signatures.iter();
-        let bytes = evidence.read_on(row.rows(), wanted, |stored, extent, receipts| {
-            let signature = signatures.next().and_then(Option::as_deref);
-            check_row(&mut check, (stored, extent), receipts, signature);
-        });
-        let bytes = bytes.map_err(|error| unread(run_id, error))?;
-        let read = row.sequences.last().copied().unwrap_or_default();
-        let run = row.run.into_record()?;
-        let mut bundle = EvidenceBundle { run, evidence, task, signatures: None, permit: None };
+        let verifier = |keys| Box::new(row.verifier(keys, revision, beside, columns()));
+        let mut check = keys.as_deref().map(verifier);
+        let (mut bundle, read) = row.into_bundle(task, wanted, &mut check)?;
         if bundle.run.execution.state != RunState::Verifying {
             return Ok(Some(bundle));
         }
-        self.read_on(&mut bundle, (read, bytes), wanted, &mut check).await?;
+        self.read_on(&mut bundle, read, wanted, &mut check).await?;
         let counters = &bundle.run.execution.counters;
         let counted = counted(run_id, counters);
         bundle.signatures = match (check, keys.as_deref()) {
@@ -243,7 +257,8 @@ impl EvidenceBundles {
             (Some(_), Some(keys)) if unreadable.is_some() => {
                 Box::pin(checked_as_a_whole(&self.pool, run_id, keys)).await?
             }
-            (Some(Check { verifier: mut check, beside }), Some(_)) => {
+            (Some(check), Some(_)) => {
+                let Check { verifier: mut check, beside } = *check;
                 let entries = bundle.task.iter().flat_map(|task| &task.signed.entries);
                 entries.for_each(|entry| check.entry(entry));
                 beside.name_the_rest(&mut check);
@@ -302,7 +317,7 @@ impl EvidenceBundles {
         bundle: &mut EvidenceBundle,
         (read, mut bytes): (i64, usize),
         wanted: fn(&Turn) -> bool,
-        check: &mut Option<Check<'_>>,
+        check: &mut Option<Box<Check<'_>>>,
     ) -> Result<(), StoreError> {
         let run_id = bundle.run.spec.id;
         // The journal only grows: this is its end when the run was read.
@@ -345,12 +360,12 @@ async fn checked_as_a_whole(
 
 /// Checks the signature of one row.
 fn check_row(
-    check: &mut Option<Check<'_>>,
+    check: &mut Option<Box<Check<'_>>>,
     (stored, extent): (StoredRow<'_>, Extent),
     receipts: &[EvidenceReceipt],
     signature: Option<&[u8]>,
 ) {
-    let Some(Check { verifier: check, beside }) = check else { return };
+    let Some(Check { verifier: check, beside }) = check.as_deref_mut() else { return };
     let line = CommitLine {
         sequence: stored.sequence,
         entries: extent.entries,

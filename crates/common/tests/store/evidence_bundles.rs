@@ -80,9 +80,9 @@ async fn many_who_ask_at_once_get_each_their_own(pool: PgPool) {
     make(&pool, 3, 1).await;
     let bundles = EvidenceBundles::start(pool);
     let asked = [1, 2, 1, 9, 3, 2].map(|id| bundles.find(Uuid::from_u128(id), ends));
-    let found: Vec<Option<EvidenceBundle>> =
+    let found: Vec<Option<Box<EvidenceBundle>>> =
         join_all(asked).await.into_iter().map(Result::unwrap).collect();
-    let found: Vec<_> = found.iter().map(|bundle| bundle.as_ref().map(words)).collect();
+    let found: Vec<_> = found.iter().map(|bundle| bundle.as_deref().map(words)).collect();
     let expected = [
         Some((vec!["end 1"], Some("end 1"))),
         Some((vec!["end 2"], Some("end 2"))),

@@ -21,6 +21,7 @@ use surety_common::domain::stop::WaitingOn;
 use surety_common::domain::workspace::{Reserved, Unfit, check_within, check_workspace};
 use surety_common::store::{self, Created, Holder, HostPath, NewRun, StoredPlan};
 use surety_common::telemetry::trace;
+use tracing::Span;
 use uuid::Uuid;
 
 /// Why the first revision of a plan is stored.
@@ -46,8 +47,28 @@ pub enum Accepted {
 /// # Errors
 /// `request_id_conflict` when a different request used the same id; `workspace_refused`,
 /// `workspace_busy`; `database_unavailable`.
-pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, Fault> {
-    check_folder(planner, &request).await?;
+pub async fn create(planner: &Planner, request: Box<RunRequest>) -> Result<Accepted, Fault> {
+    Box::pin(check_folder(planner, &request)).await?;
+    let NewRow { new, plan, span } = new_row(planner, *request)?;
+    match planner.creator.create(Arc::clone(&new), trace::span_id(&span)).await? {
+        Created::New => {
+            surety_common::telemetry::observe(&new.write, &span);
+            Ok(Accepted::Made(made(&new, plan)))
+        }
+        Created::Before(run_id) => Ok(Accepted::Existed(run_id)),
+        Created::Conflict(run_id) => Err(conflict(&new.spec.request_id, run_id)),
+    }
+}
+
+/// A run that is to be stored, and the span in which it is made.
+struct NewRow {
+    new: Arc<NewRun>,
+    plan: Option<Arc<Plan>>,
+    span: Span,
+}
+
+/// The row of a request. Not a part of the async function, whose future would have room for each value in it.
+fn new_row(planner: &Planner, request: RunRequest) -> Result<NewRow, Fault> {
     let now = planner.now();
     let id = Uuid::now_v7();
     let (span, trace_parent) =
@@ -87,19 +108,16 @@ pub async fn create(planner: &Planner, request: RunRequest) -> Result<Accepted, 
         artifacts,
         write,
     });
-    match planner.creator.create(Arc::clone(&new), trace::span_id(&span)).await? {
-        Created::New => {
-            surety_common::telemetry::observe(&new.write, &span);
-            Ok(Accepted::Made(Box::new(RunRecord {
-                spec: new.spec.clone(),
-                execution: Execution::clone(&new.write.execution),
-                plan: plan.map(Arc::new),
-                plan_digest: new.plan.as_ref().map(|plan| plan.digest.clone()).unwrap_or_default(),
-            })))
-        }
-        Created::Before(run_id) => Ok(Accepted::Existed(run_id)),
-        Created::Conflict(run_id) => Err(conflict(&new.spec.request_id, run_id)),
-    }
+    Ok(NewRow { new, plan: plan.map(Arc::new), span })
+}
+
+fn made(new: &NewRun, plan: Option<Arc<Plan>>) -> Box<RunRecord> {
+    Box::new(RunRecord {
+        spec: new.spec.clone(),
+        execution: Execution::clone(&new.write.execution),
+        plan,
+        plan_digest: new.plan.as_ref().map(|plan| plan.digest.clone()).unwrap_or_default(),
+    })
 }
 
 /// Why the first revision is stored.

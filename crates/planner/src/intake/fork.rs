@@ -65,7 +65,7 @@ pub(crate) async fn fork(
         return Ok(Accepted::Existed(before));
     }
     let policy = planner.policies.find(&record.spec.namespace).await?;
-    let mut request = request_of(record, fork, &policy)?;
+    let mut request = Box::new(request_of(record, fork, &policy)?);
     for check in request.plan.iter_mut().flat_map(all_checks_mut) {
         check.overlay = whole(source, &check.overlay).await?;
     }

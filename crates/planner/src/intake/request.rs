@@ -21,7 +21,7 @@ pub struct RunRequest {
     pub submitter: String,
     /// The submitter's id for the request; may be empty.
     pub request_id: String,
-    /// Digest of the whole request.
+    /// Digest of the whole request; empty without an id.
     pub request_digest: String,
     /// The goal; set when there is no plan.
     pub goal: String,

@@ -19,21 +19,14 @@ pub(super) fn check(plan: &Plan, before: Option<&Plan>, policy: &Policy) -> Resu
         let mut stored = before.iter().flat_map(|plan| plan.all_checks());
         stored.any(|stored| stored.overlay == check.overlay)
     };
-    let named = |path: String, checks: &'_ [AcceptCheck]| {
-        let hidden = checks.iter().enumerate().filter(|(_, check)| check.is_hidden());
-        let named =
-            hidden.map(|(index, check)| (format!("{path}[{index}].overlay"), check.clone()));
-        named.collect::<Vec<_>>()
-    };
-    let steps = plan.steps.iter().enumerate();
-    let of_steps = steps.flat_map(|(at, step)| named(format!("steps[{at}].verify"), &step.verify));
-    for (field, check) in of_steps.chain(named("verify".to_owned(), &plan.verify)) {
+    for (place, check) in plan.placed_checks().filter(|(_, check)| check.is_hidden()) {
+        let field = format!("{place}.overlay");
         if policy.verify_commands == VerifyCommands::ReceiptsOnly {
             let message =
                 "with verify_commands receipts_only no check is run; leave one of both out";
             return Err(Problem::at(Code::OverlayNotAllowed, field, message));
         }
-        if check.overlay.files().is_none() && !known(&check) {
+        if check.overlay.files().is_none() && !known(check) {
             let message = "the run has no overlay with this digest; send the files";
             return Err(Problem::at(Code::OverlayUnknown, field, message));
         }

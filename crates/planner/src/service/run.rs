@@ -314,7 +314,7 @@ impl Service {
         &self,
         request: Request<v1::CreateRunRequest>,
         caller_trace: Option<String>,
-    ) -> Result<(RunRequest, Vec<Warning>), Fault> {
+    ) -> Result<(Box<RunRequest>, Vec<Warning>), Fault> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let namespace = request::named(request.namespace.clone())?;

@@ -41,17 +41,17 @@ fn read_arguments(
     key: &str,
     warnings: &mut Vec<Warning>,
 ) -> Result<Value, Problem> {
-    let path = fields.path(key);
-    let wrong = |value: &Value| mismatch(&path, "an object", value);
+    let path = || fields.path(key);
+    let wrong = |value: &Value| mismatch(&path(), "an object", value);
     match fields.get(key) {
         None => Ok(Value::Object(Vec::new())),
         Some(object @ Value::Object(_)) => Ok(object.clone()),
         Some(Value::String(text)) if text.trim().is_empty() => {
-            warnings.push(Warning::at(WarningCode::EmptyStringAsObject, &path));
+            warnings.push(Warning::at(WarningCode::EmptyStringAsObject, path()));
             Ok(Value::Object(Vec::new()))
         }
         Some(value @ Value::String(text)) => {
-            read_object_in_text(text, &path, warnings)?.ok_or_else(|| wrong(value))
+            read_object_in_text(text, &path(), warnings)?.ok_or_else(|| wrong(value))
         }
         Some(value @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_))) => {
             Err(wrong(value))

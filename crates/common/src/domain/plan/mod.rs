@@ -1,6 +1,7 @@
 //! A plan: an immutable, revisioned set of steps and acceptance checks.
 
 mod call;
+mod places;
 mod read;
 mod write;
 
@@ -8,6 +9,7 @@ mod write;
 mod tests;
 
 pub use call::read_tool_call;
+pub use places::CheckPlace;
 pub use read::{Draft, Refusal, STEP_KEYS, TAG, check_tag, read_plan, read_step};
 
 use crate::domain::check::AcceptCheck;
@@ -27,13 +29,6 @@ pub struct Plan {
     pub verify: Vec<AcceptCheck>,
     /// The plan's own todos.
     pub todos: Vec<Todo>,
-}
-
-impl Plan {
-    /// The checks of the plan and of its steps.
-    pub fn all_checks(&self) -> impl Iterator<Item = &AcceptCheck> {
-        self.verify.iter().chain(self.steps.iter().flat_map(|step| &step.verify))
-    }
 }
 
 /// A unit of a plan.

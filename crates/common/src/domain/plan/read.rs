@@ -164,11 +164,10 @@ impl Reading {
     }
 
     fn script(&mut self, fields: &TypedFields<'_>) -> Result<Vec<ToolCall>, Problem> {
-        let path = fields.path("script");
         let items = fields.list("script")?.iter().enumerate();
         items
             .map(|(at, item)| {
-                let path = item_path(&path, at);
+                let path = item_path(&fields.path("script"), at);
                 let call = read_tool_call(item, &path, &mut self.warnings)?;
                 call.ok_or_else(|| mismatch(&path, "a tool call", item))
             })
@@ -178,6 +177,9 @@ impl Reading {
     /// A model's patterns that cannot be used are ignored, as what the rules of its plan do not name. Those of others
     /// are refused: their authors rely on each one.
     fn confirm_tools(&self, fields: &TypedFields<'_>) -> Result<Vec<String>, Problem> {
+        if fields.get("confirm_tools").is_none() {
+            return Ok(Vec::new());
+        }
         let path = fields.path("confirm_tools");
         match self.author {
             Author::Model => {

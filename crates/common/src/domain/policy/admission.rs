@@ -117,25 +117,20 @@ impl NamespacePolicy {
     /// # Errors
     /// `sandbox_not_allowed` where the run requires the level full, `policy_exceeded` naming the policy key.
     pub fn admit_checks(&self, plan: &Plan, policy: &Policy) -> Result<(), Problem> {
-        let of_list = |path: &str, checks: &[AcceptCheck]| {
-            let mut asking = checks.iter().enumerate().filter(|(_, check)| check.is_unconfined());
-            asking.try_for_each(|(index, check)| {
-                let field = format!("{path}[{index}].params.{SANDBOX_PARAM}");
-                if policy.sandbox == SandboxPolicy::RequireFull {
-                    let message = "the run requires the full sandbox; leave one of both out";
-                    return Err(Problem::at(Code::SandboxNotAllowed, field, message));
-                }
-                if self.refuse_unsandboxed && check.owner != Owner::Operator {
-                    let message =
-                        "the namespace's policy key refuse_unsandboxed refuses this; leave it out";
-                    return Err(Problem::at(Code::PolicyExceeded, field, message));
-                }
-                Ok(())
-            })
-        };
-        of_list("verify", &plan.verify)?;
-        let mut steps = plan.steps.iter().enumerate();
-        steps.try_for_each(|(at, step)| of_list(&format!("steps[{at}].verify"), &step.verify))
+        let mut asking = plan.placed_checks().filter(|(_, check)| check.is_unconfined());
+        asking.try_for_each(|(place, check)| {
+            let field = format!("{place}.params.{SANDBOX_PARAM}");
+            if policy.sandbox == SandboxPolicy::RequireFull {
+                let message = "the run requires the full sandbox; leave one of both out";
+                return Err(Problem::at(Code::SandboxNotAllowed, field, message));
+            }
+            if self.refuse_unsandboxed && check.owner != Owner::Operator {
+                let message =
+                    "the namespace's policy key refuse_unsandboxed refuses this; leave it out";
+                return Err(Problem::at(Code::PolicyExceeded, field, message));
+            }
+            Ok(())
+        })
     }
 
     /// What needs a confirmation in a run: what it asks for, and what the namespace does.

@@ -92,15 +92,10 @@ pub(super) fn is_verification(check: &AcceptCheck) -> bool {
 /// # Errors
 /// `verify_tool_unknown`, `verify_scope_invalid`, with the path of the check.
 pub fn check_verifications(plan: &Plan, policy: &Policy) -> Result<(), Problem> {
-    let of_list = |path: &str, checks: &[AcceptCheck]| {
-        checks.iter().enumerate().try_for_each(|(index, check)| {
-            let found = Verification::of_check(check, policy).map(drop);
-            found.map_err(|problem| problem.under(&format!("{path}[{index}].params")))
-        })
-    };
-    of_list("verify", &plan.verify)?;
-    let mut steps = plan.steps.iter().enumerate();
-    steps.try_for_each(|(at, step)| of_list(&format!("steps[{at}].verify"), &step.verify))
+    plan.placed_checks().try_for_each(|(place, check)| {
+        let found = Verification::of_check(check, policy).map(drop);
+        found.map_err(|problem| problem.under(&format!("{place}.params")))
+    })
 }
 
 /// A scope becomes an argument of the command, so one that begins with `-` would change what the command does.

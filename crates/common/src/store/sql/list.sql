@@ -23,8 +23,7 @@ with chosen as (
           and ($5::jsonb = '{}'::jsonb or (run.labels <> '{}'::jsonb and run.labels @> $5::jsonb))
           and (cardinality($8::text[]) = 0
                or (execution.terminal is not null
-                   and substring(execution.terminal::text from '^\{"stop_reason" ?: ?"([a-z_]+)"')
-                       = any($8)))
+                   and split_part(execution.terminal::text, '"', 4) = any($8)))
           -- A run has a deadline until it ends.
           and (not $11::boolean or execution.deadline_at is not null)
           and ($9::timestamptz is null or run.created_at >= $9)

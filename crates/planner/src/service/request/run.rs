@@ -38,8 +38,8 @@ pub(in crate::service) fn read_run_request(
     request: v1::CreateRunRequest,
     sender: &Sender,
     caller_trace: Option<String>,
-) -> Result<(RunRequest, Vec<Warning>), Fault> {
-    let request_digest = digest_of(&request, &sender.name);
+) -> Result<(Box<RunRequest>, Vec<Warning>), Fault> {
+    let request_digest = digest_of(&request, &request.request_id, &sender.name);
     let v1::CreateRunRequest {
         request_id,
         namespace,
@@ -85,7 +85,7 @@ pub(in crate::service) fn read_run_request(
     sender.policy.admit_checks(checked, &policy)?;
     warnings.extend(assumptions(&checked.verify, &InputRules::of(&policy)?));
     let goal = goal_of(goal, plan.as_ref())?;
-    let order = RunRequest {
+    let order = Box::new(RunRequest {
         namespace,
         submitter: sender.name.clone(),
         request_id: bounded("request_id", request_id, MAX_REQUEST_ID)?,
@@ -106,12 +106,16 @@ pub(in crate::service) fn read_run_request(
         counters: Counters::default(),
         forked_from: None,
         caller_trace,
-    };
+    });
     Ok((order, warnings))
 }
 
-/// The digest of a request as this caller sent it: the same request of another one is another.
-fn digest_of(request: &impl Message, submitter: &str) -> String {
+/// The digest of a request as this caller sent it: the same request of another one is another. Without an id a request is
+/// compared with none, so it has none.
+fn digest_of(request: &impl Message, request_id: &str, submitter: &str) -> String {
+    if request_id.is_empty() {
+        return String::new();
+    }
     sha256_hex(format!("{} {submitter}", sha256_of(request)).as_bytes())
 }
 
@@ -125,7 +129,7 @@ pub(in crate::service) fn read_fork(
     sight: Sight,
     caller_trace: Option<String>,
 ) -> Result<Fork, Problem> {
-    let request_digest = digest_of(&request, submitter);
+    let request_digest = digest_of(&request, &request.request_id, submitter);
     let v1::ForkRunRequest { request_id, run_id: _, from_step, workspace } = request;
     let step_id = storable("from_step", from_step.trim().to_owned())?;
     if step_id.is_empty() {

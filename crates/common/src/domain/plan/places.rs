@@ -1,0 +1,85 @@
+//! What a plan consists of: its texts, and its checks with their places.
+
+use super::{Plan, PlanStep};
+use crate::domain::check::AcceptCheck;
+use crate::domain::todo::Todo;
+use std::fmt;
+
+/// The place of a check in a plan. Its path is written where the check is refused only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckPlace {
+    /// The index of the step whose check it is; none for a check of the plan.
+    step: Option<usize>,
+    at: usize,
+}
+
+impl fmt::Display for CheckPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.step {
+            Some(step) => write!(f, "steps[{step}].verify[{}]", self.at),
+            None => write!(f, "verify[{}]", self.at),
+        }
+    }
+}
+
+impl Plan {
+    /// The checks of the plan and of its steps.
+    pub fn all_checks(&self) -> impl Iterator<Item = &AcceptCheck> {
+        self.verify.iter().chain(self.steps.iter().flat_map(|step| &step.verify))
+    }
+
+    /// As [`Plan::all_checks`], each with its place.
+    pub fn placed_checks(&self) -> impl Iterator<Item = (CheckPlace, &AcceptCheck)> {
+        let of_steps = self.steps.iter().enumerate().flat_map(|(step, PlanStep { verify, .. })| {
+            let placed = verify.iter().enumerate();
+            placed.map(move |(at, check)| (CheckPlace { step: Some(step), at }, check))
+        });
+        let own = self.verify.iter().enumerate();
+        own.map(|(at, check)| (CheckPlace { step: None, at }, check)).chain(of_steps)
+    }
+
+    /// Whether one of its texts is of the given kind. What the arguments of scripted calls hold is no text of the plan.
+    pub fn has_text(&self, is_meant: impl Fn(&str) -> bool + Copy) -> bool {
+        let Self { title, goal, steps, verify, todos } = self;
+        is_meant(title)
+            || is_meant(goal)
+            || steps.iter().any(|step| step_has_text(step, is_meant))
+            || verify.iter().any(|check| check_has_text(check, is_meant))
+            || todos.iter().any(|todo| todo_has_text(todo, is_meant))
+    }
+}
+
+fn step_has_text(step: &PlanStep, is_meant: impl Fn(&str) -> bool + Copy) -> bool {
+    let PlanStep {
+        id,
+        description,
+        dependencies,
+        tools_expected,
+        outputs_expected,
+        verify,
+        done_when,
+        evidence: _,
+        script,
+        write_scope,
+        confirm_tools,
+    } = step;
+    let lists = [dependencies, tools_expected, outputs_expected, write_scope, confirm_tools];
+    [id, description, done_when].into_iter().any(|text| is_meant(text))
+        || lists.into_iter().flatten().any(|text| is_meant(text))
+        || script.iter().any(|call| is_meant(&call.name))
+        || verify.iter().any(|check| check_has_text(check, is_meant))
+}
+
+fn check_has_text(check: &AcceptCheck, is_meant: impl Fn(&str) -> bool + Copy) -> bool {
+    let AcceptCheck { id, kind, target, r#match: _, required: _, params, owner: _, overlay } =
+        check;
+    [id.as_str(), kind.as_str(), target, overlay.digest()].into_iter().any(is_meant)
+        || params.iter().any(|(key, text)| is_meant(key) || is_meant(text))
+}
+
+fn todo_has_text(todo: &Todo, is_meant: impl Fn(&str) -> bool + Copy) -> bool {
+    let Todo { id, content, required: _, status: _, dependencies, replaces, created_at: _ } = todo;
+    is_meant(id)
+        || is_meant(content)
+        || dependencies.iter().chain(replaces).any(|text| is_meant(text))
+}
