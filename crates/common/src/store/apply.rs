@@ -15,7 +15,7 @@ use crate::domain::signature::SignedColumns;
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgArguments;
 use sqlx::query::QueryScalar;
-use sqlx::{PgConnection, Postgres};
+use sqlx::{Arguments, PgConnection, Postgres};
 use std::collections::HashSet;
 use uuid::Uuid;
 
@@ -354,7 +354,9 @@ pub(super) async fn apply(
         (false, true) => APPLY_WITH_WAITS,
         (false, false) => APPLY,
     };
-    let applying = columns.bind_to(sqlx::query_scalar(statement)).bind(channels).bind(texts);
+    let long = columns.entries.iter().chain(&columns.progress);
+    let applying = sqlx::query_scalar_with(statement, room_for(chains.len(), long));
+    let applying = columns.bind_to(applying).bind(channels).bind(texts);
     let applying = applying.bind(&columns.signature);
     let applying = if waiting || deciding { waits.bind_to(applying) } else { applying };
     let applying = if deciding { verdicts.bind_to(applying) } else { applying };
@@ -366,6 +368,18 @@ pub(super) async fn apply(
             false => Outcome::Lost,
         })
         .collect())
+}
+
+/// What a row of a statement takes beside its long texts, in bytes, and the most columns of one.
+const ROW: usize = 512;
+const COLUMNS: usize = 48;
+
+/// Arguments with room for so many rows and their long texts: a buffer that grows copies each text several times.
+pub(super) fn room_for<'t>(rows: usize, long: impl Iterator<Item = &'t String>) -> PgArguments {
+    let mut arguments = PgArguments::default();
+    let bytes: usize = long.map(String::len).sum();
+    arguments.reserve(COLUMNS, bytes.saturating_add(rows.saturating_mul(ROW)));
+    arguments
 }
 
 /// A statement that returns the ids of runs.

@@ -1,7 +1,7 @@
 //! Creating runs, each with its first plan and transitions, many in one statement.
 
 use super::StoreError;
-use super::apply::{Change, Columns, WaitColumns};
+use super::apply::{Change, Columns, WaitColumns, room_for};
 use super::dedicated_connection::DedicatedConnection;
 use super::execution::{plan_revision, state_change, to_text};
 use super::group::{self, Writer};
@@ -327,7 +327,10 @@ impl NewColumns {
     ) -> Result<HashSet<Uuid>, StoreError> {
         let Self { rows, waits, .. } = self;
         let waiting = !waits.opened_id.is_empty();
-        let making = sqlx::query_scalar(if waiting { CREATE_WAITING } else { CREATE })
+        let statement = if waiting { CREATE_WAITING } else { CREATE };
+        let long = [&self.goal, &self.policy, &rows.progress, &rows.entries].into_iter().flatten();
+        let long = long.chain(self.plan_body.iter().flatten());
+        let making = sqlx::query_scalar_with(statement, room_for(self.goal.len(), long))
             .bind(&rows.run_id)
             .bind(&self.namespace)
             .bind(&self.request_id)

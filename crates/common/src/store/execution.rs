@@ -55,7 +55,7 @@ pub(super) struct Progress {
     #[serde(default)]
     grants: Vec<CallGrant>,
     #[serde(default)]
-    paused: Option<Paused>,
+    paused: Option<Box<Paused>>,
     #[serde(default)]
     steps: BTreeMap<usize, StepProgress>,
     #[serde(default)]
@@ -178,9 +178,9 @@ impl ExecutionRow {
             counters: self.progress.0.counters,
             todos: self.progress.0.todos,
             grants: self.progress.0.grants,
-            wait: self.wait.map(|wait| wait.0),
+            wait: self.wait.map(|wait| Box::new(wait.0)),
             paused: self.progress.0.paused,
-            terminal: self.terminal.map(|terminal| terminal.0),
+            terminal: self.terminal.map(|terminal| Box::new(terminal.0)),
             deadline_at: self.deadline_at.map(|at| exact("deadline_at", at)).transpose()?,
             updated_at: exact("updated_at", self.updated_at)?,
             host_label: self.host_label,
@@ -205,7 +205,7 @@ pub(super) fn progress(execution: &Execution) -> Result<String, StoreError> {
         }
     }
     let Execution { counters, todos, grants, .. } = execution;
-    let paused = execution.paused.as_ref();
+    let paused = execution.paused.as_deref();
     to_text(&NewProgress { counters, todos, grants, paused, steps, finished })
 }
 
@@ -308,7 +308,7 @@ impl<'a> SignedProgress<'a> {
         let Execution { counters, todos, grants, terminal, state, .. } = row;
         let phase = SignedPhase::of(state.as_str(), blocked_from(*state), || letters(row));
         let questions = questions(row.steps.iter().map(|step| &**step));
-        Self::of(counters, (todos, grants, questions), (phase, terminal.as_ref()))
+        Self::of(counters, (todos, grants, questions), (phase, terminal.as_deref()))
     }
 
     fn digest(&self) -> Result<Digest, StoreError> {

@@ -37,7 +37,7 @@ pub fn run(record: RunRecord, verdict: Option<DatedVerdict>) -> v1::Run {
         goal: spec.goal,
         state: v1::RunState::from(execution.state).into(),
         blocked: blocked(&execution),
-        terminal: execution.terminal.clone().map(|terminal| ended(terminal, execution.state)),
+        terminal: execution.terminal.clone().map(|terminal| ended(*terminal, execution.state)),
         limits: Some(execution.limits_of(&spec.limits).into()),
         counters: Some(counters(&execution)),
         plan_revision: execution.plan_revision,

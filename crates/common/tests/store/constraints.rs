@@ -108,7 +108,10 @@ async fn a_blocked_run_says_what_it_waits_for(pool: PgPool) {
 #[sqlx::test(migrations = "./migrations")]
 async fn what_is_waited_for_can_be_found_by_its_id(pool: PgPool) {
     refused(pool, "execution_waits_are_named", |row| {
-        row.wait = Some(surety_common::domain::execution::Wait { step_index: Some(0), ..wait(7) });
+        row.wait = Some(Box::new(surety_common::domain::execution::Wait {
+            step_index: Some(0),
+            ..wait(7)
+        }));
     })
     .await;
 }
@@ -117,7 +120,7 @@ async fn what_is_waited_for_can_be_found_by_its_id(pool: PgPool) {
 async fn a_blocked_run_holds_no_lease(pool: PgPool) {
     refused(pool, "execution_blocked_holds_no_lease", |row| {
         row.state = RunState::Blocked(Phase::Executing);
-        row.wait = Some(wait(7));
+        row.wait = Some(Box::new(wait(7)));
     })
     .await;
 }

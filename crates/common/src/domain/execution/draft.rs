@@ -32,6 +32,9 @@ pub struct Draft {
     pub(super) now: DateTime<Utc>,
 }
 
+/// How many entries the change has that ends one step and begins the next: a list that grows is copied.
+const ENTRIES: usize = 8;
+
 /// The values that a write must still find in the row; otherwise it is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {
@@ -74,7 +77,7 @@ impl Draft {
         let fence = Fence { version: execution.version, lease_epoch: execution.lease_epoch };
         let queued_at = execution.ready_at.filter(|_| execution.lease_owner.is_none());
         let (before, answered) = (Before::of(&execution), None);
-        let (entries, open_turns) = (Vec::new(), Vec::new());
+        let (entries, open_turns) = (Vec::with_capacity(ENTRIES), Vec::new());
         let is_held_up = false;
         Self {
             fence,
@@ -193,9 +196,9 @@ impl Draft {
     pub fn block(&mut self, graph: &Graph, wait: Wait) -> Result<(), Refusal> {
         self.stand_still(graph, &wait)?;
         match &mut self.execution.paused {
-            Some(paused) if wait.step_index.is_none() => paused.behind = Some(wait),
+            Some(paused) if wait.step_index.is_none() => paused.behind = Some(Box::new(wait)),
             Some(_) => {}
-            None => self.execution.wait = Some(wait),
+            None => self.execution.wait = Some(Box::new(wait)),
         }
         self.show_wait();
         Ok(())
@@ -232,7 +235,7 @@ impl Draft {
     /// Shows the run's first wait.
     pub(super) fn show_wait(&mut self) {
         let first = self.execution.waits().next().cloned();
-        self.execution.wait = first;
+        self.execution.wait = first.map(Box::new);
     }
 
     /// Ends the run as FAILED.
@@ -277,13 +280,13 @@ impl Draft {
         self.cancel_open_steps(graph)?;
         self.execution.wait = None;
         self.execution.paused = None;
-        self.execution.terminal = Some(Terminal {
+        self.execution.terminal = Some(Box::new(Terminal {
             stop_reason: end.stop_reason,
             stage,
             user_message: end.user_message,
             internal_reason: end.internal_reason,
             abort_code: String::new(),
-        });
+        }));
         self.run_event(event, cause)?;
         self.execution.deadline_at = None;
         self.release();

@@ -95,11 +95,11 @@ pub struct Execution {
     pub grants: Vec<CallGrant>,
     /// The wait that is shown for the run: what blocks it, else the wait of its first waiting step.
     /// All waits are in [`Execution::waits`].
-    pub wait: Option<Wait>,
+    pub wait: Option<Box<Wait>>,
     /// Set from the request of a pause until its end.
-    pub paused: Option<Paused>,
+    pub paused: Option<Box<Paused>>,
     /// How the run ended; set only when it has ended.
-    pub terminal: Option<Terminal>,
+    pub terminal: Option<Box<Terminal>>,
     /// The run's deadline; none once it has ended.
     pub deadline_at: Option<DateTime<Utc>>,
     /// When the row was last written.
@@ -174,16 +174,16 @@ impl Execution {
     /// The wait of the whole run, excluding a pause.
     pub fn own_wait(&self) -> Option<&Wait> {
         match &self.paused {
-            Some(paused) => paused.behind.as_ref(),
-            None => self.wait.as_ref().filter(|wait| wait.step_index.is_none()),
+            Some(paused) => paused.behind.as_deref(),
+            None => self.wait.as_deref().filter(|wait| wait.step_index.is_none()),
         }
     }
 
     /// The same, to change it.
     fn own_wait_mut(&mut self) -> Option<&mut Wait> {
         match &mut self.paused {
-            Some(paused) => paused.behind.as_mut(),
-            None => self.wait.as_mut().filter(|wait| wait.step_index.is_none()),
+            Some(paused) => paused.behind.as_deref_mut(),
+            None => self.wait.as_deref_mut().filter(|wait| wait.step_index.is_none()),
         }
     }
 

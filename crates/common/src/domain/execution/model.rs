@@ -110,8 +110,8 @@ impl Draft {
 pub(super) fn wait_mut(execution: &mut Execution, wait_id: Uuid) -> Option<&mut Wait> {
     let is_it = |wait: &&mut Wait| wait.id == wait_id && wait.model.is_some();
     let own = match &mut execution.paused {
-        Some(paused) => paused.behind.as_mut(),
-        None => execution.wait.as_mut().filter(|wait| wait.step_index.is_none()),
+        Some(paused) => paused.behind.as_deref_mut(),
+        None => execution.wait.as_deref_mut().filter(|wait| wait.step_index.is_none()),
     };
     let steps = execution
         .steps

@@ -29,10 +29,10 @@ impl Draft {
             return Err(Refusal::Meaningless);
         }
         self.run_event(RunEvent::PauseRequested, cause)?;
-        let behind = self.execution.own_wait().cloned();
+        let behind = self.execution.own_wait().cloned().map(Box::new);
         let blocked = matches!(self.execution.state, RunState::Blocked(_));
         let rests_since = blocked.then_some(self.now);
-        self.execution.paused = Some(Paused { wait, behind, rests_since });
+        self.execution.paused = Some(Box::new(Paused { wait, behind, rests_since }));
         self.show_wait();
         match self.execution.lease_owner {
             None => self.rest_now(graph),

@@ -248,7 +248,7 @@ impl Draft {
             return match self.execution.wait.clone() {
                 // It is paused, and shows the steps' waits again after the pause.
                 Some(_) if self.execution.paused.is_some() => Ok(()),
-                Some(wait) => self.block(graph, wait),
+                Some(wait) => self.block(graph, *wait),
                 None => Err(Refusal::Meaningless),
             };
         }

@@ -110,7 +110,7 @@ pub struct Paused {
     pub wait: Wait,
     /// The wait of the whole run when it was paused, which remains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub behind: Option<Wait>,
+    pub behind: Option<Box<Wait>>,
     /// Since when no work of the run is in progress; none before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rests_since: Option<DateTime<Utc>>,

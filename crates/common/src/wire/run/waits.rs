@@ -18,7 +18,7 @@ pub fn blocked(execution: &Execution) -> Option<v1::Blocked> {
     let RunState::Blocked(phase) = execution.state else { return None };
     let wait = execution.wait.clone()?;
     let kind = v1::WaitKind::from(wait.kind()).into();
-    let Wait { id, waiting_on, since, unblocks, question, .. } = wait;
+    let Wait { id, waiting_on, since, unblocks, question, .. } = *wait;
     Some(v1::Blocked {
         kind,
         waiting_on: v1::WaitingOn::from(waiting_on).into(),

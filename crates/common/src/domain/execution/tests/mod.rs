@@ -181,7 +181,11 @@ fn check_waits(row: &Execution) {
     let blocked = matches!(row.state, RunState::Blocked(_));
     assert!(!blocked || row.wait.is_some(), "a blocked run says what it waits for");
     assert!(!blocked || row.lease_owner.is_none(), "a blocked run holds no lease");
-    assert_eq!(row.wait.as_ref(), row.waits().next(), "what is shown is what is waited for first");
+    assert_eq!(
+        row.wait.as_deref(),
+        row.waits().next(),
+        "what is shown is what is waited for first"
+    );
     let own = usize::from(row.own_wait().is_some());
     assert!(own == 0 || blocked, "a run that is not blocked waits for nothing of its own");
     let pause = usize::from(row.paused.is_some());

@@ -54,7 +54,7 @@ fn a_reply_for_which_too_little_is_left_waits_for_a_budget_and_costs_nothing() {
     let row = Execution::clone(&write.execution);
     assert!(matches!(row.state, RunState::Blocked(_)), "{:?}", row.state);
     assert_eq!((row.reserved(), row.counters.usage), (tokens(0), tokens(0)));
-    let Wait { question, .. } = row.wait.clone().unwrap();
+    let Wait { question, .. } = *row.wait.clone().unwrap();
     assert!(
         question.contains("token_budget (100)") && question.contains("needs 101"),
         "{question}"

@@ -219,7 +219,7 @@ fn a_refused_change_leaves_the_draft_as_it_was() {
     let mut draft = Draft::new(before.clone(), actor(), now());
     assert_eq!(draft.start_plan(&world.graph, 2), Err(Refusal::Meaningless));
     assert_eq!(draft.finish_step(&world.graph, 0, ""), Err(Refusal::Meaningless));
-    assert_eq!(draft.block(&world.graph, before.wait.clone().unwrap()), Err(Refusal::Meaningless));
+    assert_eq!(draft.block(&world.graph, *before.wait.clone().unwrap()), Err(Refusal::Meaningless));
     assert_eq!(draft.resume_step(&world.graph, 7, ""), Err(Refusal::Meaningless));
     assert_eq!(draft.accept(&world.graph), Err(Refusal::Meaningless));
     assert_eq!(draft.recover(&world.graph, &world.limits), Err(Refusal::Meaningless));
@@ -328,7 +328,7 @@ fn a_run_that_is_verified_or_blocked_as_a_whole_is_not_sent_back() {
     for ops in [&[Op::Claim, Op::Finish(0)][..], &[Op::Block]] {
         let mut world = world(&[("a", &[])]);
         play(&mut world, ops);
-        let wait = world.execution.wait.clone();
+        let wait = world.execution.wait.as_deref().cloned();
         let mut draft = Draft::new(world.execution.clone(), actor(), now());
         let wait = wait.unwrap_or_else(|| {
             Wait::new(Uuid::from_u128(9), WaitingOn::Model, now(), String::new())
@@ -464,7 +464,7 @@ fn a_pause_is_asked_for_once_and_ended_once() {
     world.play(Op::PauseRun);
     let wait = world.execution.wait.clone().unwrap();
     let mut draft = Draft::new(world.execution.clone(), actor(), now());
-    assert_eq!(draft.pause(&world.graph, wait, ""), Err(Refusal::Meaningless));
+    assert_eq!(draft.pause(&world.graph, *wait, ""), Err(Refusal::Meaningless));
     draft.resume(&world.graph, "").unwrap();
     assert_eq!(draft.resume(&world.graph, ""), Err(Refusal::Meaningless));
 }
