@@ -290,20 +290,24 @@ async fn tasks_without_an_agent_are_looked_at_in_turn_and_have_no_clock(pool: Pg
     };
     store::put_agent(&pool, &agent, "test", later(10)).await.unwrap();
     assert_eq!(due(later(11), TaskCause::Assign).await, ids[..2]);
-    for run_id in &ids[..2] {
-        store::try_assign(&pool, *run_id, later(12)).await.unwrap();
-    }
-    assert_eq!(due(later(13), TaskCause::Assign).await, ids[2..], "the others hold it back");
-    store::try_assign(&pool, ids[2], later(13)).await.unwrap();
-    assert!(due(later(14), TaskCause::Assign).await.is_empty());
+    let look = async |ids: &[Uuid], at: DateTime<Utc>| {
+        for run_id in ids {
+            store::try_assign(&pool, *run_id, at).await.unwrap();
+        }
+    };
+    look(&ids[..2], later(12)).await;
+    let again = [ids[2], ids[0]];
+    assert_eq!(due(later(13), TaskCause::Assign).await, again, "the agent may not have been seen");
+    look(&ids[..2], later(16)).await;
+    assert_eq!(due(later(17), TaskCause::Assign).await, ids[2..], "the others hold it back");
+    look(&ids[2..], later(17)).await;
+    assert!(due(later(18), TaskCause::Assign).await.is_empty());
     // A registration makes all of them due, and so does a minute.
-    store::put_agent(&pool, &agent, "test", later(15)).await.unwrap();
-    assert_eq!(due(later(16), TaskCause::Assign).await, ids[..2]);
-    for run_id in ids {
-        store::try_assign(&pool, run_id, later(17)).await.unwrap();
-    }
-    assert!(due(later(76), TaskCause::Assign).await.is_empty());
-    assert_eq!(due(later(77), TaskCause::Assign).await, ids[..2]);
+    store::put_agent(&pool, &agent, "test", later(20)).await.unwrap();
+    assert_eq!(due(later(21), TaskCause::Assign).await, ids[..2]);
+    look(&ids, later(26)).await;
+    assert!(due(later(85), TaskCause::Assign).await.is_empty());
+    assert_eq!(due(later(86), TaskCause::Assign).await, ids[..2]);
     // No reminder is due, as long as no agent has it.
     assert!(due(now() + TimeDelta::days(9), TaskCause::Remind).await.is_empty());
 }

@@ -39,10 +39,11 @@ union all
 (
     select 'assign', run_id from task
     -- Looked for in turn, when an agent was registered since, and from time to time: the file of forges names agents, too.
+    -- An agent has its time before its row can be seen, so a look shortly after that time may have missed it.
     where assignee = '' and ended_at is null and not is_notice and started_at is not null and superseded_by is null
       and exists (select from agent)
       and (assign_tried_at is null or assign_tried_at <= $4
-           or assign_tried_at <= (select max(updated_at) from agent))
+           or assign_tried_at <= (select max(updated_at) + interval '5 seconds' from agent))
     order by assign_tried_at nulls first, run_id limit $2
 )
 union all
