@@ -122,6 +122,27 @@ mod tests {
     }
 
     #[test]
+    fn no_list_of_texts_is_left_out() {
+        let bad = || vec!["a\0".to_owned()];
+        let step = PlanStep::default;
+        for (step, field) in [
+            (PlanStep { description: "a\0".to_owned(), ..step() }, "description"),
+            (PlanStep { dependencies: bad(), ..step() }, "dependencies[0]"),
+            (PlanStep { tools_expected: bad(), ..step() }, "tools_expected[0]"),
+            (PlanStep { outputs_expected: bad(), ..step() }, "outputs_expected[0]"),
+            (PlanStep { done_when: "a\0".to_owned(), ..step() }, "done_when"),
+            (PlanStep { write_scope: bad(), ..step() }, "write_scope[0]"),
+            (PlanStep { confirm_tools: bad(), ..step() }, "confirm_tools[0]"),
+        ] {
+            assert_eq!(refused(step, "make test"), Some(format!("steps[1].{field}")));
+        }
+        let arguments = parse("{}").unwrap().value;
+        let script = vec![ToolCall { name: "a\0".to_owned(), arguments }];
+        let found = refused(PlanStep { script, ..step() }, "make test");
+        assert_eq!(found.as_deref(), Some("steps[1].script[0].name"));
+    }
+
+    #[test]
     fn a_write_scope_names_places_in_the_workspace() {
         for (glob, expected) in [
             ("src/**", None),
