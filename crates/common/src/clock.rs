@@ -19,20 +19,19 @@ pub const PRIMARY_SHARD: usize = 0;
 /// The clocks, by shard index.
 static CLOCKS: RwLock<BTreeMap<usize, Clock>> = RwLock::new(BTreeMap::new());
 
-/// A known time, and when it was read.
+/// A known time in microseconds since 1970, as the database stores times, and when it was read.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
-    time: DateTime<Utc>,
+    micros: i64,
     at: Instant,
 }
 
 impl Clock {
+    /// A whole number is added, because the services ask for the time some ten times a step.
     fn at(&self, now: Instant) -> DateTime<Utc> {
-        let passed = now.saturating_duration_since(self.at);
-        TimeDelta::from_std(passed)
-            .ok()
-            .and_then(|passed| self.time.checked_add_signed(passed))
-            .unwrap_or(self.time)
+        let passed = now.saturating_duration_since(self.at).as_micros();
+        let micros = self.micros.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX));
+        DateTime::from_timestamp_micros(micros).unwrap_or(DateTime::<Utc>::MAX_UTC)
     }
 }
 
@@ -49,7 +48,7 @@ pub fn now() -> DateTime<Utc> {
 /// read finds.
 pub fn now_at(shard_index: usize) -> DateTime<Utc> {
     let clock = CLOCKS.read().unwrap_or_else(PoisonError::into_inner).get(&shard_index).copied();
-    clock.map_or_else(Utc::now, |clock| clock.at(Instant::now())).trunc_subsecs(STORED_DIGITS)
+    clock.map_or_else(|| Utc::now().trunc_subsecs(STORED_DIGITS), |clock| clock.at(Instant::now()))
 }
 
 /// Sets the time of the database with this shard index.
@@ -62,7 +61,7 @@ pub fn set(shard_index: usize, time: DateTime<Utc>) {
 fn follow(clock: Option<Clock>, time: DateTime<Utc>, at: Instant) -> Clock {
     match clock {
         Some(clock) if (clock.at(at) - time).abs() <= TOLERANCE => clock,
-        Some(_) | None => Clock { time, at },
+        Some(_) | None => Clock { micros: time.timestamp_micros(), at },
     }
 }
 

@@ -104,26 +104,38 @@ impl FromStr for TraceParent {
 
     fn from_str(text: &str) -> Result<Self, TraceParentError> {
         let mut parts = text.trim().split('-');
-        let mut part = |digits: usize| {
-            parts
-                .next()
-                .filter(|part| part.len() == digits)
-                .filter(|part| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
-                .ok_or(TraceParentError)
-        };
-        let version = part(2)?;
-        let trace_id = TraceId::from_hex(part(32)?).map_err(|_| TraceParentError)?;
-        let span_id = SpanId::from_hex(part(16)?).map_err(|_| TraceParentError)?;
-        let flags = u8::from_str_radix(part(2)?, 16).map_err(|_| TraceParentError)?;
+        let mut part = || parts.next().ok_or(TraceParentError);
+        let [version] = from_hex(part()?)?;
+        let trace_id = TraceId::from_bytes(from_hex(part()?)?);
+        let span_id = SpanId::from_bytes(from_hex(part()?)?);
+        let [flags] = from_hex(part()?)?;
         // Version ff is forbidden; a later version may have more parts, version 00 may not.
-        let surplus = version == "00" && parts.next().is_some();
+        let surplus = version == 0 && parts.next().is_some();
         let zero = trace_id == TraceId::INVALID || span_id == SpanId::INVALID;
-        if version == "ff" || surplus || zero {
+        if version == 0xff || surplus || zero {
             return Err(TraceParentError);
         }
         let flags = TraceFlags::new(flags) & TraceFlags::SAMPLED;
         Ok(Self { trace_id, span_id, flags })
     }
+}
+
+/// The bytes of so many digits in lower case.
+fn from_hex<const BYTES: usize>(digits: &str) -> Result<[u8; BYTES], TraceParentError> {
+    let (pairs, odd) = digits.as_bytes().as_chunks::<2>();
+    if pairs.len() != BYTES || !odd.is_empty() {
+        return Err(TraceParentError);
+    }
+    let digit = |digit: u8| match digit {
+        b'0'..=b'9' => Ok(digit - b'0'),
+        b'a'..=b'f' => Ok(digit - b'a' + 10),
+        _ => Err(TraceParentError),
+    };
+    let mut bytes = [0; BYTES];
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = digit(*high)? << 4 | digit(*low)?;
+    }
+    Ok(bytes)
 }
 
 /// Opens the span of a new run and returns the `traceparent` to store with it. `caller` is the

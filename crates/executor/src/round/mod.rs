@@ -34,6 +34,7 @@ mod start_facts;
 mod start_files;
 mod tests_gone;
 mod tests_seen;
+mod threads;
 mod view;
 mod view_changes;
 mod view_content;

@@ -1,5 +1,6 @@
 //! The check inputs as they were at the start of a run: their content, kept so that a view gets it back.
 
+use super::threads::read_by_threads;
 use crate::snapshot::Check;
 use crate::tool::{ErrorCode, RelPath, ToolError, Workspace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +9,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::thread;
 use surety_common::domain::check_inputs::{
     InputKind, StartInputs, ecosystem_of, is_merged, language_of, replaced_package,
 };
@@ -25,10 +25,6 @@ const MAX_ALL: u64 = 64 << 20;
 const SOURCE_LIMIT: u64 = MAX_BYTES as u64;
 /// Sources that are read at once, so that what is read and not kept takes little memory.
 const WAVE: usize = 4_096;
-/// Threads that read sources at most.
-const MAX_WORKERS: usize = 16;
-/// Fewer sources than these are read by one thread.
-const ALONE: usize = 128;
 /// The kinds of entries in the stored form.
 const FILE: u8 = 0;
 const LINK: u8 = 1;
@@ -391,7 +387,8 @@ fn with_tests<'e>(
     sources: &[&'e Entry],
     check: Check<'_>,
 ) -> Result<Vec<ReadSource<'e>>, ToolError> {
-    let read = |entry: &'e Entry| {
+    let read = |entry: &&'e Entry| {
+        let entry = *entry;
         let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
         let text = match workspace.read(&path, SOURCE_LIMIT) {
             Ok(text) => text,
@@ -402,39 +399,7 @@ fn with_tests<'e>(
         let is_one = has_tests(&entry.path, &text) || has_documents(&entry.path, &text);
         Ok(is_one.then_some((entry, Some(text))))
     };
-    let read_all = |part: &[&'e Entry]| -> Result<Vec<_>, ToolError> {
-        let mut found = Vec::new();
-        for entry in part {
-            check()?;
-            found.extend(read(entry)?);
-        }
-        Ok(found)
-    };
-    let workers = thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS);
-    let (own, others) =
-        sources.split_at(sources.len().div_ceil(workers).max(ALONE).min(sources.len()));
-    thread::scope(|scope| {
-        let read_all = &read_all;
-        let begin = |part| {
-            let thread = thread::Builder::new().name("sources".to_owned());
-            (part, thread.spawn_scoped(scope, move || read_all(part)).ok())
-        };
-        let begun: Vec<_> = others.chunks(own.len().max(1)).map(begin).collect();
-        let mut found = read_all(own)?;
-        for (part, thread) in begun {
-            // Without a thread for it the reading only takes longer.
-            let Some(thread) = thread else {
-                found.append(&mut read_all(part)?);
-                continue;
-            };
-            let read = thread.join().map_err(|_| {
-                let message = "reading the sources of the workspace failed: a defect";
-                ToolError::new(ErrorCode::InternalError, message)
-            })?;
-            found.append(&mut read?);
-        }
-        Ok(found)
-    })
+    read_by_threads(sources, read, check)
 }
 
 fn sized<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {

@@ -3,21 +3,25 @@
 use super::opening::OWN_TESTS;
 use super::originals::Originals;
 use super::tests_seen::{StartRecipes, start_recipes};
+use super::threads::read_by_threads;
 use crate::snapshot::{Check, Repository};
 use crate::tool::project::TestCommand;
 use crate::tool::{RelPath, ToolError, Workspace};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use surety_common::domain::check_inputs::{
-    GitState, Imports, InputRules, StartInputs, imports_wanted, is_of_ci,
+    GitState, Imports, InputRules, Source, StartInputs, imports_wanted, is_of_ci,
 };
-use surety_common::domain::manifest::{Kind, Manifest};
+use surety_common::domain::manifest::{Entry, Kind, Manifest};
 
 /// The largest source that is read, and all of them, in bytes.
 const SOURCE_LIMIT: u64 = 1 << 20;
 const ALL_SOURCES: u64 = 256 << 20;
+/// Sources that are held in memory at once.
+const WAVE: usize = 1_024;
 
 /// What is known of the start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -116,20 +120,28 @@ fn imports(
 ) -> Result<Imports, ToolError> {
     let mut imports = Imports::of(start);
     let mut left = ALL_SOURCES;
+    let mut files = Vec::new();
     for entry in start.entries() {
         let path = String::from_utf8_lossy(&entry.path);
         let is_source = entry.kind == Kind::File && !entry.ignored;
-        if !is_source || entry.size > SOURCE_LIMIT.min(left) || !imports.reads(&path, wanted) {
-            continue;
+        if is_source && entry.size <= SOURCE_LIMIT.min(left) && imports.reads(&path, wanted) {
+            left -= entry.size;
+            files.push((entry, path));
         }
-        check()?;
-        left -= entry.size;
+    }
+    let read = |(entry, path): &(&Entry, Cow<'_, str>)| {
         let place = RelPath::root().join(OsStr::from_bytes(&entry.path));
         // What cannot be read imports nothing.
-        let Ok(text) = workspace.read(&place, SOURCE_LIMIT) else { continue };
-        let is_script = || scripts.iter().any(|script| *script == path);
-        let is_check_input = rules.kind_of(&entry.path).is_some() || is_of_ci(&path) || is_script();
-        imports.add(&path, &String::from_utf8_lossy(&text), wanted, is_check_input);
+        let Ok(text) = workspace.read(&place, SOURCE_LIMIT) else { return Ok(None) };
+        let is_script = || scripts.iter().any(|script| script == path);
+        let is_check_input = rules.kind_of(&entry.path).is_some() || is_of_ci(path) || is_script();
+        let text = String::from_utf8_lossy(&text);
+        Ok(Some(Source::read(path, &text, is_check_input)))
+    };
+    for wave in files.chunks(WAVE) {
+        for source in read_by_threads(wave, read, check)? {
+            imports.add(&source, wanted);
+        }
     }
     Ok(imports)
 }

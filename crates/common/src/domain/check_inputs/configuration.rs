@@ -13,8 +13,29 @@ static GROUPS: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
     NAMES.iter().flat_map(names).collect()
 });
 
+/// Each stem, with its group in front.
+static GROUPS_BY_STEM: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
+    let stems = |(group, stems): &(&'static str, &'static str)| {
+        let group = *group;
+        stems.split_ascii_whitespace().map(move |stem| (group, stem))
+    };
+    STEMS.iter().flat_map(stems).collect()
+});
+
 /// Folders of continuous integration, of hooks, and of what starts a build tool.
-const FOLDERS: &str = ".github .gitea .forgejo .gitlab .circleci .buildkite .githooks .husky .mvn .woodpecker .config/nextest";
+const FOLDERS: &[&str] = &[
+    ".github",
+    ".gitea",
+    ".forgejo",
+    ".gitlab",
+    ".circleci",
+    ".buildkite",
+    ".githooks",
+    ".husky",
+    ".mvn",
+    ".woodpecker",
+    ".config/nextest",
+];
 
 /// Names in lower case, with the language whose tests they belong to; `-` where there is none.
 const NAMES: &[(&str, &str)] = &[
@@ -170,11 +191,11 @@ pub(super) fn runs_tests(path: &str) -> bool {
 /// Whether a path is configuration by its folder.
 pub(super) fn is_of_folder(path: &str) -> bool {
     let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
-    FOLDERS.split(' ').any(|known| in_folder(folders, known))
+    in_known_folder(folders)
 }
 
-fn in_folder(folders: &str, known: &str) -> bool {
-    folders.split('/').any(|folder| folder == known) || folders == known
+fn in_known_folder(folders: &str) -> bool {
+    FOLDERS.contains(&folders) || folders.split('/').any(|folder| FOLDERS.contains(&folder))
 }
 
 /// The language whose tests a configuration belongs to; none where its name does not say.
@@ -197,7 +218,7 @@ pub(super) fn is_configuration(folders: &str, path: &str, lower: &str) -> bool {
     group_of(lower).is_some()
         || EXTENSIONS.iter().any(|end| lower.ends_with(end))
         || is_included(lower)
-        || FOLDERS.split(' ').any(|known| in_folder(folders, known))
+        || in_known_folder(folders)
         || path == ".cargo/config"
         || path.ends_with("/.cargo/config")
         || path.ends_with(".cargo/config.toml")
@@ -213,9 +234,7 @@ fn is_included(lower: &str) -> bool {
 
 /// The group of a name in lower case.
 fn group_of(lower: &str) -> Option<&'static str> {
-    let begun = |(_, stems): &&(&str, &str)| {
-        stems.split_ascii_whitespace().any(|stem| lower.starts_with(stem))
-    };
-    let by_stem = || STEMS.iter().find(begun).map(|(group, _)| *group);
+    let begun = |(_, stem): &&(&str, &str)| lower.starts_with(stem);
+    let by_stem = || GROUPS_BY_STEM.iter().find(begun).map(|(group, _)| *group);
     GROUPS.get(lower).copied().or_else(by_stem)
 }

@@ -9,6 +9,7 @@ use super::shadow::is_standard_module;
 use super::texts::Texts;
 use crate::domain::manifest::Manifest;
 use crate::domain::path::Workspace;
+use memchr::memchr3_iter;
 use std::collections::BTreeSet;
 
 /// Words in front of a quoted path that is imported.
@@ -51,6 +52,41 @@ const EXTENSIONS: &[&str] = &[
 /// Folders, beside that of a file, from which Python finds modules.
 const PYTHON_ROOTS: &[&str] = &["", "src", "lib", "python"];
 
+/// A text of the start, and what it says of imports, which does not depend on other files.
+#[derive(Debug)]
+pub struct Source {
+    path: String,
+    text: String,
+    is_check_input: bool,
+    /// Places of files that it may import, by their paths.
+    files: Vec<String>,
+    /// Standard modules of Python that it imports.
+    modules: Vec<String>,
+}
+
+impl Source {
+    /// Reads a text with its path below the workspace.
+    pub fn read(path: &str, text: &str, is_check_input: bool) -> Self {
+        let mut modules = Vec::new();
+        let mut files = Vec::new();
+        if language_of(path) == Some("python") {
+            for module in python(text) {
+                if !module.starts_with('.') {
+                    let first = module.split('.').next().unwrap_or(&module).to_owned();
+                    modules.extend(is_standard_module(&first).then_some(first));
+                }
+                files.extend(files_of_module(path, &module));
+            }
+        } else {
+            files.extend(quoted(text).iter().flat_map(|named| files_of_path(path, named)));
+        }
+        if language_of(path) == Some("shell") {
+            files.extend(sourced(text).flat_map(|named| files_of_path(path, named)));
+        }
+        Self { path: path.to_owned(), text: text.to_owned(), is_check_input, files, modules }
+    }
+}
+
 /// What the sources of the start import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Imports {
@@ -89,33 +125,19 @@ impl Imports {
     }
 
     /// Adds what one file imports of the wanted files, and which standard modules.
-    pub fn add(&mut self, path: &str, text: &str, wanted: &BTreeSet<String>, is_check_input: bool) {
-        let mut found = Vec::new();
+    pub fn add(&mut self, source: &Source, wanted: &BTreeSet<String>) {
+        let Source { path, text, is_check_input, files, modules } = source;
+        let is_check_input = *is_check_input;
         self.texts.add(path, text);
         self.fixtures.add(path, text, is_check_input);
         self.local.add(text, is_check_input);
-        if language_of(path) == Some("python") {
-            let mut modules = Vec::new();
-            for module in python(text) {
-                if !module.starts_with('.') {
-                    let first = module.split('.').next().unwrap_or(&module).to_owned();
-                    modules.extend(is_standard_module(&first).then_some(first));
-                }
-                found.extend(files_of_module(path, &module));
-            }
-            self.modules.extend(modules);
-        } else {
-            found.extend(quoted(text).iter().flat_map(|named| files_of_path(path, named)));
-        }
-        if language_of(path) == Some("shell") {
-            found.extend(sourced(text).flat_map(|named| files_of_path(path, named)));
-        }
-        self.beside.add(path, text, &found, is_check_input);
-        for file in found.into_iter().filter(|file| file != path && wanted.contains(file)) {
+        self.modules.extend(modules.iter().cloned());
+        self.beside.add(path, text, files, is_check_input);
+        for file in files.iter().filter(|file| *file != path && wanted.contains(*file)) {
             if !is_check_input {
                 self.by_products.insert(file.clone());
             }
-            self.files.insert(file);
+            self.files.insert(file.clone());
         }
     }
 
@@ -307,17 +329,18 @@ fn files_of_module(importer: &str, module: &str) -> Vec<String> {
 fn quoted(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in text.lines() {
-        for (at, mark) in line.char_indices().filter(|(_, letter)| "'\"`".contains(*letter)) {
-            let before = line.get(..at).unwrap_or_default();
+        for at in memchr3_iter(b'\'', b'"', b'`', line.as_bytes()) {
+            let (before, rest) = line.split_at(at);
             let before = before.trim_end_matches([' ', '\t', '(', '.', '<']);
-            let before = before.trim_end_matches("__DIR__").trim_end_matches("__dir__");
+            let own = |word: &str| before.strip_suffix(word);
+            let before = own("__DIR__").or_else(|| own("__dir__")).unwrap_or(before);
             let before = before.trim_end_matches([' ', '\t', '(']);
             let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
             let word = before.rsplit(|letter| !is_word(letter)).next();
             if !word.is_some_and(|word| KEYWORDS.contains(&word)) {
                 continue;
             }
-            let rest = line.get(at + 1..).unwrap_or_default();
+            let (mark, rest) = rest.split_at(1);
             found.extend(rest.split_once(mark).map(|(named, _)| named.to_owned()));
         }
     }
@@ -385,7 +408,7 @@ mod tests {
         ] {
             let mut imports = Imports::default();
             assert!(imports.reads(path, &wanted), "{path}");
-            imports.add(path, text, &wanted, false);
+            imports.add(&Source::read(path, text, false), &wanted);
             let found: Vec<_> = imports.files.iter().map(String::as_str).collect();
             assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{path}: {text}");
             assert_eq!(Imports::decode(&imports.encode()), imports);
@@ -396,7 +419,7 @@ mod tests {
     fn standard_modules_are_kept() {
         let mut imports = Imports::default();
         let text = "import secrets, own\nfrom queue import Queue\nfrom . import html\n";
-        imports.add("a.py", text, &BTreeSet::new(), false);
+        imports.add(&Source::read("a.py", text, false), &BTreeSet::new());
         let known = ["secrets", "queue", "own", "html"].map(|module| imports.has_module(module));
         assert_eq!(known, [true, true, false, false]);
     }

@@ -73,7 +73,7 @@ pub use exam::{Difference, Exam};
 pub use git::{GitChange, GitState, Moved, effective_configuration, read_packed, upstreams};
 pub use git_names::short_names;
 pub use ignored::{is_ignored_input, is_unmade_input};
-pub use imports::{Imports, imported_files};
+pub use imports::{Imports, Source, imported_files};
 pub use keys::{is_merged, merged, merged_added};
 pub use keys_back::{KeysBack, Now, Paths};
 pub use language::language_of;

@@ -7,6 +7,7 @@
 //! ```
 
 mod parse;
+mod special;
 mod write;
 
 pub use write::{ObjectText, write_list, write_string};

@@ -1,5 +1,6 @@
 //! Parses text in one pass and without recursion, so that no nesting can exhaust the stack.
 
+use super::special::special_byte;
 use super::{JsonError, MAX_DEPTH, Parsed, STORED_DEPTH, Value};
 use std::collections::HashMap;
 
@@ -276,11 +277,8 @@ impl Parser<'_> {
         self.at += 1;
         let mut out = String::new();
         loop {
-            let rest = self.rest();
-            let plain = rest
-                .iter()
-                .position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f))
-                .ok_or_else(|| self.expected("the end of a string"))?;
+            let plain =
+                special_byte(self.rest()).ok_or_else(|| self.expected("the end of a string"))?;
             out.push_str(self.text.get(self.at..self.at + plain).unwrap_or_default());
             self.at += plain;
             if self.take(b'"') {

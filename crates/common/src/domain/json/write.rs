@@ -1,6 +1,7 @@
 //! Writes a value as text: as it was written, or in the canonical form for digests.
 
 use super::Value;
+use super::special::special_byte;
 use std::fmt::{Display, Write};
 
 /// The most trailing zeros of a canonical integer. Longer ones keep their exponent, so that
@@ -134,9 +135,7 @@ fn write_object(members: &[(String, Value)], out: &mut String, canonical: bool) 
 pub fn write_string(text: &str, out: &mut String) {
     out.push('"');
     let mut rest = text;
-    while let Some(place) =
-        rest.bytes().position(|byte| byte < b' ' || matches!(byte, b'"' | b'\\'))
-    {
+    while let Some(place) = special_byte(rest.as_bytes()) {
         // A character to escape is one byte long, so both cuts are between characters.
         let (plain, special) = rest.split_at(place);
         out.push_str(plain);

@@ -1,6 +1,7 @@
 //! Tests inside files of languages whose tests are blocks of their own: `test` of Zig, `unittest` of D.
 
 use super::item::{Item, Items, Place};
+use memchr::memmem;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -90,7 +91,7 @@ fn words(form: Form, text: &str) -> Option<Vec<Range<usize>>> {
     while let Some(byte) = bytes.get(at) {
         let rest = bytes.get(at..).unwrap_or_default();
         let line = || rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-        let until = |end: &[u8]| rest.windows(end.len()).position(|part| part == end);
+        let until = |end: &[u8]| memmem::find(rest, end);
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
         let length = match byte {
             b' ' | b'\t' | b'\r' | b'\n' => {

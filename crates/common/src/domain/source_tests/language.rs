@@ -3,6 +3,7 @@
 use super::block::{self, Form};
 use super::item::Items;
 use super::{python, rust};
+use memchr::memmem;
 
 /// The largest file that is read, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -30,13 +31,12 @@ pub fn has_tests(path: &[u8], text: &[u8]) -> bool {
         Some(Language::D) => &[b"unittest"],
         None => return false,
     };
-    text.len() <= MAX_BYTES
-        && words.iter().any(|word| text.windows(word.len()).any(|window| window == *word))
+    text.len() <= MAX_BYTES && words.iter().any(|word| memmem::find(text, word).is_some())
 }
 
 /// Whether a Rust source may have a document as documentation.
 pub fn has_documents(path: &[u8], text: &[u8]) -> bool {
-    let has = |word: &[u8]| text.windows(word.len()).any(|window| window == word);
+    let has = |word: &[u8]| memmem::find(text, word).is_some();
     path.ends_with(b".rs") && text.len() <= MAX_BYTES && has(b"include_str!") && has(b"doc")
 }
 
