@@ -1,12 +1,14 @@
 //! The metrics other than those of transitions.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use metrics::{
-    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+    Counter, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
 };
 
+use super::handles::Handles;
+use super::install::is_installed;
 use super::names;
 
 /// Describes each metric, as `/metrics` shows it.
@@ -128,14 +130,20 @@ pub fn set_open_tasks(kind: [(&'static str, String); 4], tasks: i64) {
     gauge!(names::TASKS_OPEN, &kind).set(f64::from(u32::try_from(tasks).unwrap_or(u32::MAX)));
 }
 
+static STEPS: Handles<Histogram, 1> = Handles::new();
+static TURNS: Handles<Histogram, 1> = Handles::new();
+static TRANSITIONS: Handles<Counter, 3> = Handles::new();
+
 /// Records the duration of a step, from its lease to its end, with its final state.
 pub fn record_step_duration(outcome: &'static str, duration: Duration) {
-    histogram!(names::STEP_DURATION_SECONDS, "outcome" => outcome).record(duration);
+    let register = || histogram!(names::STEP_DURATION_SECONDS, "outcome" => outcome);
+    STEPS.with(is_installed(), [outcome], register, |steps| steps.record(duration));
 }
 
 /// Records the duration of one turn; `driver` is script, model or remote.
 pub fn record_turn_duration(driver: &'static str, duration: Duration) {
-    histogram!(names::TURN_DURATION_SECONDS, "driver" => driver).record(duration);
+    let register = || histogram!(names::TURN_DURATION_SECONDS, "driver" => driver);
+    TURNS.with(is_installed(), [driver], register, |turns| turns.record(duration));
 }
 
 /// Sets how many runs of `namespace` are ready and not claimed.
@@ -198,13 +206,13 @@ pub fn set_delivery_backlog(waiting: i64) {
 }
 
 /// Counts one transition.
-pub(super) fn count_transition(
-    subject: &'static str,
-    from: Cow<'static, str>,
-    to: Cow<'static, str>,
-) {
-    counter!(names::TRANSITIONS_TOTAL, "subject" => subject, "from" => from, "to" => to)
-        .increment(1);
+pub(super) fn count_transition(subject: &'static str, from: &str, to: &str) {
+    let register = || {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        counter!(names::TRANSITIONS_TOTAL, "subject" => subject, "from" => from, "to" => to)
+    };
+    let labels = [subject, from, to];
+    TRANSITIONS.with(is_installed(), labels, register, |transitions| transitions.increment(1));
 }
 
 /// Counts one verdict.

@@ -11,6 +11,7 @@
 
 mod asked;
 mod error;
+mod handles;
 mod install;
 mod metric;
 pub mod names;

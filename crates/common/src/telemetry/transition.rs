@@ -72,7 +72,7 @@ impl Subject {
 /// One tracing event becomes both the line and the span event, each behind its own filter, so
 /// nothing is formatted when both are off.
 pub fn record_transition(span: &Span, record: &TransitionRecord<'_>) {
-    count_transition(record.subject.as_str(), record.from.clone(), record.to.clone());
+    count_transition(record.subject.as_str(), &record.from, &record.to);
     tracing::event!(
         name: names::EVENT_TRANSITION,
         target: names::TARGET_TRANSITION,

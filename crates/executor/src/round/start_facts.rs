@@ -20,8 +20,9 @@ use surety_common::domain::manifest::{Entry, Kind, Manifest};
 /// The largest source that is read, and all of them, in bytes.
 const SOURCE_LIMIT: u64 = 1 << 20;
 const ALL_SOURCES: u64 = 256 << 20;
-/// Sources that are held in memory at once.
-const WAVE: usize = 1_024;
+/// Sources that are held in memory at once, and their bytes.
+const WAVE: usize = 256;
+const WAVE_BYTES: u64 = 16 << 20;
 
 /// What is known of the start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -129,19 +130,43 @@ fn imports(
             files.push((entry, path));
         }
     }
-    let read = |(entry, path): &(&Entry, Cow<'_, str>)| {
+    let read = |(entry, path): &(&Entry, Cow<'_, str>), imports: &Imports| {
         let place = RelPath::root().join(OsStr::from_bytes(&entry.path));
         // What cannot be read imports nothing.
-        let Ok(text) = workspace.read(&place, SOURCE_LIMIT) else { return Ok(None) };
+        let text = workspace.read(&place, SOURCE_LIMIT).ok()?;
         let is_script = || scripts.iter().any(|script| script == path);
         let is_check_input = rules.kind_of(&entry.path).is_some() || is_of_ci(path) || is_script();
         let text = String::from_utf8_lossy(&text);
-        Ok(Some(Source::read(path, &text, is_check_input)))
+        Some(Source::read((path, &text), is_check_input, imports, wanted))
     };
-    for wave in files.chunks(WAVE) {
-        for source in read_by_threads(wave, read, check)? {
-            imports.add(&source, wanted);
-        }
+    let mut rest = files.as_slice();
+    while !rest.is_empty() {
+        let wave;
+        (wave, rest) = rest.split_at(wave_of(rest.iter().map(|(entry, _)| entry.size)));
+        let sources = read_by_threads(wave, |file| Ok(read(file, &imports)), check)?;
+        sources.iter().for_each(|source| imports.add(source, wanted));
     }
     Ok(imports)
+}
+
+/// How many of the files with these sizes are read at once: one at least.
+fn wave_of(sizes: impl Iterator<Item = u64>) -> usize {
+    let mut bytes = 0_u64;
+    let fits = |size: &u64| {
+        bytes = bytes.saturating_add(*size);
+        bytes <= WAVE_BYTES
+    };
+    sizes.take(WAVE).take_while(fits).count().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WAVE, WAVE_BYTES, wave_of};
+
+    #[test]
+    fn what_is_read_at_once_is_bounded_in_files_and_in_bytes() {
+        assert_eq!(wave_of([1; WAVE + 1].into_iter()), WAVE);
+        assert_eq!(wave_of([WAVE_BYTES / 2; 3].into_iter()), 2);
+        assert_eq!(wave_of([WAVE_BYTES + 1, 1].into_iter()), 1);
+    }
 }

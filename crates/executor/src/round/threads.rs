@@ -7,7 +7,7 @@ use std::thread;
 /// Threads that read files at most.
 const MAX_THREADS: usize = 16;
 /// Fewer files than these are read by one thread.
-const ALONE: usize = 128;
+const ALONE: usize = 32;
 
 /// What `read` finds in each of the files, in their order.
 ///

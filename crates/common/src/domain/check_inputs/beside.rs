@@ -118,8 +118,19 @@ impl Beside {
         language_of(path).is_some_and(|language| self.languages.contains(language))
     }
 
+    /// Whether it matters that a file imports this one.
+    pub(super) fn is_about(&self, file: &String) -> bool {
+        self.candidates.contains(file) || self.sources.contains(file)
+    }
+
     /// Adds what one file imports.
-    pub(super) fn add(&mut self, path: &str, text: &str, found: &[String], is_check_input: bool) {
+    pub(super) fn add(
+        &mut self,
+        path: &str,
+        text: &str,
+        found: &BTreeSet<String>,
+        is_check_input: bool,
+    ) {
         if self.candidates.is_empty() {
             return;
         }
@@ -205,7 +216,8 @@ mod tests {
         let mut beside = Beside::of(&Manifest::new(Place::default(), Arc::default(), entries));
         for (path, text) in files {
             let is_check_input = convention_of(path).is_some();
-            beside.add(path, text, &imported_files(path, text), is_check_input);
+            let found = imported_files(path, text).into_iter().collect();
+            beside.add(path, text, &found, is_check_input);
         }
         let mut again = Beside::default();
         for (kind, name) in beside.encode() {

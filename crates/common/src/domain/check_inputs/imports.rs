@@ -52,36 +52,46 @@ const EXTENSIONS: &[&str] = &[
 /// Folders, beside that of a file, from which Python finds modules.
 const PYTHON_ROOTS: &[&str] = &["", "src", "lib", "python"];
 
-/// A text of the start, and what it says of imports, which does not depend on other files.
+/// A text of the start, and what it imports.
 #[derive(Debug)]
 pub struct Source {
     path: String,
     text: String,
     is_check_input: bool,
     /// Places of files that it may import, by their paths.
-    files: Vec<String>,
+    files: BTreeSet<String>,
     /// Standard modules of Python that it imports.
-    modules: Vec<String>,
+    modules: BTreeSet<String>,
 }
 
 impl Source {
-    /// Reads a text with its path below the workspace.
-    pub fn read(path: &str, text: &str, is_check_input: bool) -> Self {
-        let mut modules = Vec::new();
-        let mut files = Vec::new();
+    /// Reads a text with its path below the workspace. Of the places that it names, which can be many times its
+    /// size, it keeps those that `imports` and `wanted` are about.
+    pub fn read(
+        (path, text): (&str, &str),
+        is_check_input: bool,
+        imports: &Imports,
+        wanted: &BTreeSet<String>,
+    ) -> Self {
+        let mut modules = BTreeSet::new();
+        let mut files = BTreeSet::new();
+        let is_kept = |file: &String| wanted.contains(file) || imports.beside.is_about(file);
         if language_of(path) == Some("python") {
             for module in python(text) {
                 if !module.starts_with('.') {
                     let first = module.split('.').next().unwrap_or(&module).to_owned();
                     modules.extend(is_standard_module(&first).then_some(first));
                 }
-                files.extend(files_of_module(path, &module));
+                files.extend(files_of_module(path, &module).into_iter().filter(is_kept));
             }
         } else {
-            files.extend(quoted(text).iter().flat_map(|named| files_of_path(path, named)));
+            let named = quoted(text);
+            let places = named.iter().flat_map(|named| files_of_path(path, named));
+            files.extend(places.filter(is_kept));
         }
         if language_of(path) == Some("shell") {
-            files.extend(sourced(text).flat_map(|named| files_of_path(path, named)));
+            let places = sourced(text).flat_map(|named| files_of_path(path, named));
+            files.extend(places.filter(is_kept));
         }
         Self { path: path.to_owned(), text: text.to_owned(), is_check_input, files, modules }
     }
@@ -408,7 +418,7 @@ mod tests {
         ] {
             let mut imports = Imports::default();
             assert!(imports.reads(path, &wanted), "{path}");
-            imports.add(&Source::read(path, text, false), &wanted);
+            imports.add(&Source::read((path, text), false, &imports, &wanted), &wanted);
             let found: Vec<_> = imports.files.iter().map(String::as_str).collect();
             assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{path}: {text}");
             assert_eq!(Imports::decode(&imports.encode()), imports);
@@ -419,7 +429,8 @@ mod tests {
     fn standard_modules_are_kept() {
         let mut imports = Imports::default();
         let text = "import secrets, own\nfrom queue import Queue\nfrom . import html\n";
-        imports.add(&Source::read("a.py", text, false), &BTreeSet::new());
+        let none = BTreeSet::new();
+        imports.add(&Source::read(("a.py", text), false, &imports, &none), &none);
         let known = ["secrets", "queue", "own", "html"].map(|module| imports.has_module(module));
         assert_eq!(known, [true, true, false, false]);
     }

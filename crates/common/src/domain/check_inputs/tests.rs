@@ -228,12 +228,18 @@ fn what_a_line_asks_to_be_made_and_the_first_tests_stay() {
 fn a_project_with_examples_alone_has_tests() {
     let (start, now) = (manifest(&[("a.py", 1)]), manifest(&[("a.py", 1), ("conftest.py", 1)]));
     let mut imports = Imports::default();
-    imports.add(&Source::read("a.py", "# >>> a()\n", false), &BTreeSet::new());
+    imports.add(
+        &Source::read(("a.py", "# >>> a()\n"), false, &imports, &BTreeSet::new()),
+        &BTreeSet::new(),
+    );
     for (line, taken_out) in [("pytest --doctest-modules", 1), ("pytest", 0)] {
         assert_eq!(exam_with(line, &imports, &start, &now)[1].len(), taken_out, "{line}");
     }
     let asks = "[tool:pytest]\naddopts = --doctest-modules\n";
-    imports.add(&Source::read("setup.cfg", asks, false), &BTreeSet::new());
+    imports.add(
+        &Source::read(("setup.cfg", asks), false, &imports, &BTreeSet::new()),
+        &BTreeSet::new(),
+    );
     assert_eq!(exam_with("pytest", &imports, &start, &now)[1].len(), 1);
 }
 
@@ -290,7 +296,7 @@ fn a_script_that_another_file_imports_is_a_product() {
         exam_with("python3 tool.py", imports, &start, &now)[0].len()
     };
     assert_eq!(put_back(&imports), 1);
-    imports.add(&Source::read("other.py", "import tool\n", false), &wanted);
+    imports.add(&Source::read(("other.py", "import tool\n"), false, &imports, &wanted), &wanted);
     assert_eq!(put_back(&imports), 0);
 }
 
@@ -304,8 +310,15 @@ fn an_added_module_takes_no_place_of_one_that_the_start_imports() {
     };
     assert_eq!(added(&imports, "secrets.py"), 0);
     assert_eq!(added(&imports, "random.py"), 1);
-    imports
-        .add(&Source::read("dice.py", "import secrets, random, queue\n", false), &BTreeSet::new());
+    imports.add(
+        &Source::read(
+            ("dice.py", "import secrets, random, queue\n"),
+            false,
+            &imports,
+            &BTreeSet::new(),
+        ),
+        &BTreeSet::new(),
+    );
     for (path, taken_out) in [
         ("secrets.py", 1),
         ("src/secrets.py", 1),
@@ -430,7 +443,15 @@ fn ignored_files_are_protected_by_globs_that_name_them() {
 #[test]
 fn no_added_file_takes_the_place_of_a_library_of_tests() {
     let mut imports = Imports::default();
-    imports.add(&Source::read("requirements-dev.txt", "own-checks==1\n", false), &BTreeSet::new());
+    imports.add(
+        &Source::read(
+            ("requirements-dev.txt", "own-checks==1\n"),
+            false,
+            &imports,
+            &BTreeSet::new(),
+        ),
+        &BTreeSet::new(),
+    );
     let (none, start) =
         (rules(&[], &[]), manifest(&[("stats.py", 1), ("org/junit/own/A.java", 1)]));
     let inputs = StartInputs::new(&none, &imports, &start, b"/w");
