@@ -1,6 +1,20 @@
 //! Handles of metrics that are counted several times a step.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
+
+/// Whether the process has the recorder of its metrics.
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+
+/// From now on handles are kept: the process has the recorder of its metrics.
+pub(super) fn keep() {
+    INSTALLED.store(true, Ordering::Release);
+}
+
+/// Whether the process has the recorder of its metrics.
+pub(super) fn is_installed() -> bool {
+    INSTALLED.load(Ordering::Acquire)
+}
 
 /// The values of the labels of one handle, in the order of the metric.
 type Labels<const LABELS: usize> = [Box<str>; LABELS];

@@ -1,7 +1,6 @@
 //! Starts and ends telemetry.
 
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{
@@ -27,9 +26,6 @@ use super::redacted::RedactedStderr;
 use super::resumed::{Ids, ResumingTracer};
 use crate::config::{LogFormat, TelemetryConfig};
 use crate::wire::client::{Transport, channel_without_token};
-
-/// Whether the process has the recorder of its metrics.
-static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 /// Libraries whose spans would trace the exporter itself, or outnumber the service's own; rmcp's have what MCP servers
 /// say.
@@ -82,15 +78,10 @@ pub fn init(
         .map_err(|_| TelemetryError::AlreadyInstalled { part: "logs and traces" })?;
     metrics::set_global_recorder(recorder)
         .map_err(|_| TelemetryError::AlreadyInstalled { part: "metrics" })?;
-    INSTALLED.store(true, Ordering::Release);
+    super::handles::keep();
     super::metric::describe();
     super::asked::describe();
     Ok(guard)
-}
-
-/// Whether the process has the recorder of its metrics.
-pub(super) fn is_installed() -> bool {
-    INSTALLED.load(Ordering::Acquire)
 }
 
 impl Telemetry {

@@ -7,8 +7,7 @@ use metrics::{
     histogram,
 };
 
-use super::handles::Handles;
-use super::install::is_installed;
+use super::handles::{Handles, is_installed};
 use super::names;
 
 /// Describes each metric, as `/metrics` shows it.

@@ -55,10 +55,22 @@ async fn idle_and_slow_connections_stop_neither_deliveries_nor_health() -> Resul
     // The first one made place for others and was told so.
     let first = idle.first_mut().context("a connection")?;
     assert_eq!(answer_of(first).await?.code(), (503, "too_many_connections"));
-    drop(idle);
+    all_are_closed(idle).await?;
     each_bound_has_its_answer(&intake, &address).await?;
     is_alive(&intake).await?;
     database.drop().await
+}
+
+/// Waits until the port has answered and closed each of them. Those that had a request stay in preference to new
+/// connections, and are so many that a new one could be closed in favour of another.
+async fn all_are_closed(idle: Vec<TcpStream>) -> Result<()> {
+    let reading = async {
+        for mut stream in idle {
+            let mut rest = [0; 512];
+            while stream.read(&mut rest).await.is_ok_and(|count| count > 0) {}
+        }
+    };
+    tokio::time::timeout(PATIENCE, reading).await.context("connections that are not closed")
 }
 
 async fn each_bound_has_its_answer(intake: &Intake, address: &str) -> Result<()> {

@@ -92,7 +92,8 @@ impl Draft {
         self.execution.step_mut(index).ok_or(Refusal::Meaningless)
     }
 
-    /// Counts a turn of a step and journals it. The reply that it was taken from is used up.
+    /// Counts a turn of a step and journals it. The reply that it was taken from is used up, and what was reserved for it
+    /// and not used is offered to the steps that wait for a budget.
     ///
     /// # Errors
     /// [`Refusal::Meaningless`] when there is no such step.
@@ -149,7 +150,8 @@ impl Draft {
         counters.rounds += 1;
         counters.charge(usage, usage_source);
         self.journal(Entry::Turn(Box::new(turn)));
-        Ok(())
+        // The call of this turn may take long, and another step may wait for what the turn did not use.
+        if reserved.is_zero() { Ok(()) } else { self.offer_released_budget(graph) }
     }
 
     /// Adds a reminder that the driver gets with its next turn.

@@ -495,3 +495,15 @@ fn a_step_that_was_begun_goes_on_before_one_that_could_write_what_it_left_half_d
         "a was begun, b begins anew"
     );
 }
+
+#[test]
+fn what_a_turn_releases_of_a_budget_is_offered_at_once_to_a_step_that_waits_for_it() {
+    let mut world = world(&[("a", &[]), ("b", &[])]);
+    world.limits = Limits { token_budget: Some(1), ..world.limits };
+    // The driver of `a` reports half of one token, which is none.
+    play(&mut world, &[Op::Claim, Op::Await(0), Op::Await(0), Op::Supply(2), Op::Claim]);
+    assert_eq!(states(&world), [StepState::Running, StepState::Waiting]);
+
+    world.play(Op::Turn(0));
+    assert_eq!(states(&world), [StepState::Running, StepState::Ready]);
+}
