@@ -152,6 +152,12 @@ impl Round {
                 failed.remove(test);
             }
         }
+        // Settings are those of the start in both, so one that ends at a failure there ended in the round as well.
+        let ended = run.heard.outcome.as_ref().is_some_and(|ran| is_ended(&ran.output));
+        if (ended || ends_early(run.line)) && !now.is_empty() {
+            // With the code of the round it ended at these, and what is behind them was not asked.
+            failed.retain(|test| now.contains(test));
+        }
         run.heard.failed.extend(failed);
         Ok(())
     }

@@ -256,10 +256,7 @@ impl Round {
         ToolContext {
             folder: Arc::clone(folder),
             write_scope: Arc::new(WriteScope::whole()),
-            // Without it Python writes byte code beside the tests, and what a product writes there would look the same.
-            environment: Arc::new(
-                Environment::clone(environment).holding("PYTHONDONTWRITEBYTECODE", "1"),
-            ),
+            environment: Arc::new(environment_of_checks(environment)),
             sandbox: Arc::clone(sandbox),
             view: None,
             call_id,
@@ -273,6 +270,18 @@ impl Round {
             kill: kill.clone(),
         }
     }
+}
+
+/// The environment of checks, which run in views.
+fn environment_of_checks(environment: &Environment) -> Environment {
+    environment
+        .clone()
+        // Without it Python writes byte code beside the tests, and what a product writes there would look the same.
+        .holding("PYTHONDONTWRITEBYTECODE", "1")
+        // A view is a file system of its own, and the repository may lie in a folder above it.
+        .holding("GIT_DISCOVERY_ACROSS_FILESYSTEM", "1")
+        // npm asks its registry for a newer npm, which a check does not ask for.
+        .holding("NPM_CONFIG_UPDATE_NOTIFIER", "false")
 }
 
 /// Whether a probe starts a process.

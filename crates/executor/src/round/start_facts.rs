@@ -13,7 +13,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use surety_common::domain::check_inputs::{
-    GitState, Imports, InputRules, Source, StartInputs, imports_wanted, is_of_ci,
+    GitState, Imports, InputRules, Source, StartInputs, imports_wanted, is_of_ci, scripts,
 };
 use surety_common::domain::manifest::{Entry, Kind, Manifest};
 
@@ -66,15 +66,20 @@ impl StartFacts {
         }
         let lines: Vec<&str> = lines.iter().copied().chain([OWN_TESTS]).collect();
         let lines = lines.as_slice();
-        let scripts: Vec<String> =
-            recipes.iter().flat_map(|(_, recipes)| recipes.scripts.clone()).collect();
+        // What scripts of checks import, products do not.
+        let checking = scripts_of_checks(&recipes);
+        let scripts: Vec<String> = recipes
+            .iter()
+            .flat_map(|(_, recipes)| recipes.scripts.iter().chain(&recipes.helpers).cloned())
+            .collect();
         let wanted = imports_wanted(rules, start, root.as_os_str().as_bytes(), lines, &scripts);
-        let mut imports = imports(workspace, start, rules, (&wanted, &scripts), check)?;
+        let mut imports = imports(workspace, start, rules, (&wanted, &checking), check)?;
         if let Some(command) = own_tests {
             imports.set_project_tests(command.line());
         }
         for (line, recipes) in recipes {
             recipes.scripts.into_iter().for_each(|script| imports.add_recipe(&line, script));
+            recipes.helpers.into_iter().for_each(|file| imports.add_helper(&line, file));
             recipes.targets.into_iter().for_each(|target| imports.add_target(&line, target));
             recipes.sought.into_iter().for_each(|target| imports.add_sought(&line, target));
             if recipes.is_lacking {
@@ -110,6 +115,17 @@ impl StartFacts {
         let (imports, git) = rest.split_at_checked(length)?;
         Some(Self { imports: Imports::decode(imports), git: GitState::decode(git)? })
     }
+}
+
+/// The scripts that recipes start to check something, and what helps them, with the scripts of their lines.
+fn scripts_of_checks(recipes: &[(String, StartRecipes)]) -> Vec<String> {
+    let of_line = |(line, found): &(String, StartRecipes)| {
+        let own =
+            scripts(line).into_iter().filter(|it| !it.is_product && !found.helpers.is_empty());
+        let own = own.map(|script| script.path);
+        found.scripts.iter().chain(&found.helpers).cloned().chain(own).collect::<Vec<_>>()
+    };
+    recipes.iter().flat_map(of_line).collect()
 }
 
 fn imports(

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use surety_common::domain::check::OverlayFiles;
 use surety_common::domain::check_inputs::{
     Imports, InputKind, InputRules, TestOperand, asks_for_output_of, asks_recipes_only,
-    compared_with, convention_of, has_form, imported_files, is_all_tests, is_product, language_of,
-    other_scripts_of_recipe, scripts, scripts_of_recipe, test_operands,
+    compared_with, convention_of, has_form, helpers_of_script, imported_files, is_all_tests,
+    is_product, language_of, other_scripts_of_recipe, scripts, scripts_of_recipe, test_operands,
 };
 use surety_common::domain::manifest::{Kind, Manifest};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
@@ -24,6 +24,8 @@ use surety_common::domain::tests_seen::{
 
 /// The largest file that is read for its recipes, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
+/// The most files that help the scripts of one line.
+const MAX_HELPERS: usize = 200;
 /// The most files that are visited for one name.
 const MAX_VISITED: usize = 20_000;
 
@@ -120,6 +122,8 @@ pub(super) struct StartRecipes {
     /// The scripts that they start and that are a part of the check: by their names, or because they start tests. And what
     /// they compare with what the product does.
     pub(super) scripts: Vec<String>,
+    /// What these scripts and those of the line import that helps them to check.
+    pub(super) helpers: Vec<String>,
     /// The targets of make that they visit and that are no sources, ignored ones apart: what make finds there it does not make again.
     pub(super) targets: Vec<String>,
     /// Those without a rule that are not there.
@@ -160,10 +164,12 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
     let mut found: Vec<String> = commands.iter().flat_map(of_command).chain(given).collect();
     let of_line = scripts(line).into_iter().map(|script| script.path);
     let started: Vec<String> = of_line.chain(found.iter().cloned()).collect();
+    let helpers = helpers_of(&started, start, &project);
     found.extend(started.iter().filter_map(|path| own_interpreter(path, &project)));
     found.extend(compared_with(&all, start));
     StartRecipes {
         scripts: found,
+        helpers,
         targets: targets
             .into_iter()
             .chain(implicit.into_iter().filter(is_new))
@@ -175,6 +181,22 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
             && asks_recipes_only(line)
             && test_runs(line, &project).is_empty(),
     }
+}
+
+/// What scripts import that helps them to check, and what that imports.
+fn helpers_of(scripts: &[String], start: &Manifest, project: &AsItIs<'_>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut left: Vec<String> = scripts.iter().filter(|path| !is_product(path)).cloned().collect();
+    while let Some(path) = left.pop() {
+        let text = project.read(&path).unwrap_or_default();
+        for file in helpers_of_script(&path, &imported_files(&path, &text), start) {
+            if !found.contains(&file) && !scripts.contains(&file) && found.len() < MAX_HELPERS {
+                left.push(file.clone());
+                found.push(file);
+            }
+        }
+    }
+    found
 }
 
 /// The program of the workspace that a script names in its first line.

@@ -51,7 +51,7 @@ const NAMES: &[(&str, &str)] = &[
          .gitleaksignore .checkov.yml \
          .sqlfluff .spectral.yml .spectral.yaml .editorconfig build.xml mise.toml .mise.toml dodo.py \
          makefile.toml taskfile.dist.yml taskfile.dist.yaml earthfile sconstruct wscript pants.toml .bazelrc \
-         bb.edn thorfile .env.test .env.testing",
+         bb.edn thorfile .env.test .env.testing .tool-versions",
     ),
     (
         "python",
@@ -59,7 +59,8 @@ const NAMES: &[(&str, &str)] = &[
          mypy.ini .mypy.ini .flake8 .pylintrc pylintrc .pylintrc.toml pylintrc.toml ruff.toml .ruff.toml \
          pyrightconfig.json .isort.cfg .style.yapf .pycodestyle .pydocstyle .pydocstyle.ini .bandit \
          bandit.yaml bandit.yml .pyre_configuration .importlinter .vulture.toml unittest.cfg nose2.cfg \
-         behave.ini .behaverc ty.toml pyrefly.toml .pytype.cfg .docformatter .codespellrc pip.conf uv.toml",
+         behave.ini .behaverc ty.toml pyrefly.toml .pytype.cfg .docformatter .codespellrc pip.conf uv.toml \
+         .python-version",
     ),
     (
         "javascript",
@@ -68,7 +69,7 @@ const NAMES: &[(&str, &str)] = &[
          jasmine.json .taprc .taprc.yml .testcaferc.json .testcaferc.js .oxlintrc.json dprint.json \
          .c8rc.json .c8rc .size-limit.json knip.json .htmlhintrc .lintstagedrc gulpfile.js gulpfile.mjs \
          gulpfile.cjs gulpfile.ts gruntfile.js gruntfile.cjs gruntfile.ts turbo.json nx.json lerna.json \
-         moon.yml .jscpd.json .remarkrc",
+         moon.yml .jscpd.json .remarkrc .nvmrc .node-version",
     ),
     (
         "rust",
@@ -83,17 +84,18 @@ const NAMES: &[(&str, &str)] = &[
     ),
     (
         "ruby",
-        "rakefile rakefile.rb .rspec .rubocop.yml .rubocop_todo.yml .simplecov .reek.yml .standard.yml guardfile",
+        "rakefile rakefile.rb .rspec .rubocop.yml .rubocop_todo.yml .simplecov .reek.yml .standard.yml guardfile \
+         .ruby-version",
     ),
     (
         "go",
-        ".golangci.yml .golangci.yaml .golangci.toml .golangci.json staticcheck.conf revive.toml",
+        ".golangci.yml .golangci.yaml .golangci.toml .golangci.json staticcheck.conf revive.toml .go-version",
     ),
     (
         "jvm",
         "gradlew mvnw gradle-wrapper.properties gradle-wrapper.jar checkstyle.xml detekt.yml \
          .scalafmt.conf .scalafix.conf pmd.xml pmd-ruleset.xml spotbugs-exclude.xml testng.xml \
-         junit-platform.properties lombok.config",
+         junit-platform.properties lombok.config .java-version .sdkmanrc",
     ),
     (
         "c",
@@ -101,7 +103,8 @@ const NAMES: &[(&str, &str)] = &[
     ),
     (
         "dotnet",
-        ".runsettings xunit.runner.json stylecop.json nuget.config .globalconfig directory.build.rsp msbuild.rsp",
+        ".runsettings xunit.runner.json stylecop.json nuget.config .globalconfig directory.build.rsp msbuild.rsp \
+         global.json",
     ),
     ("swift", ".swiftlint.yml .swiftformat"),
     ("beam", ".credo.exs .formatter.exs .dialyzer_ignore.exs"),

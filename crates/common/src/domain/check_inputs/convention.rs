@@ -74,6 +74,14 @@ pub fn convention_of(path: &str) -> Option<InputKind> {
 }
 
 fn is_test(folders: &str, name: &str, lower: &str) -> bool {
+    let mut parts = folders.split('/');
+    let before_sources = || folders.split('/').take_while(|part| *part != "src");
+    // Tests of Java and its like have a folder beside `src/main`. A source of Rust is one of tests where its
+    // declaration says so, which its name does not.
+    let is_in_sources = parts.any(|part| part == "src");
+    if is_in_sources && (parts.next() == Some("main") || language_of(name) == Some("rust")) {
+        return before_sources().any(is_test_folder);
+    }
     folders.split('/').any(is_test_folder)
         || extension(lower).is_some_and(|extension| TEST_EXTENSIONS.contains(&extension))
         || LIBRARY_FILES.contains(&lower)
@@ -132,4 +140,27 @@ fn camel_ends(word: &str, end: &str) -> bool {
     word.strip_suffix(end).is_some_and(|rest| {
         rest.ends_with(|last: char| last.is_ascii_lowercase() || last.is_ascii_digit())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_in_sources_of_rust_and_beside_tests_of_java_is_told_by_its_place() {
+        use InputKind::Test;
+        for (path, expected) in [
+            ("src/tests.rs", None),
+            ("src/commands/test.rs", None),
+            ("a/src/tests/mod.rs", None),
+            ("tests/src/lib.rs", Some(Test)),
+            ("test_calc.rs", Some(Test)),
+            ("src/main/java/a/SpeedTest.java", None),
+            ("src/test/java/a/App.java", Some(Test)),
+            ("tests/app/src/main/java/a/App.java", Some(Test)),
+            ("src/test.py", Some(Test)),
+        ] {
+            assert_eq!(convention_of(path), expected, "{path}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use super::language::language_of;
 use super::line::{Role, Script, scripts_in};
 use super::makefile::{is_compiled_by_make, is_copied_by_make};
 use super::reading::Reading;
-use super::shadow::{is_system_program, made_from};
+use super::shadow::{is_system_program, made_from, python_folders};
 use super::start_tests::{StartTests, is_counterpart, stem};
 use super::{InputKind, StartInputs};
 use crate::domain::manifest::{Aspect, Change, Entry, Kind, Manifest, changes};
@@ -151,6 +151,8 @@ struct Made<'a> {
     named: BTreeSet<String>,
     /// The programs that it starts by their paths.
     started: BTreeSet<String>,
+    /// The folders, beside the root, in which Python looks for modules first.
+    modules: BTreeSet<String>,
     /// The languages and the names of all sources, without extensions.
     stems: OnceCell<BTreeSet<(&'static str, String)>>,
 }
@@ -165,7 +167,10 @@ impl<'a> Made<'a> {
         let path = |script: &Script| script.path.clone();
         let named = scripts.iter().filter(|script| !script.is_product).map(path).collect();
         let started = scripts.iter().filter(is_program).map(path).collect();
-        Self { inputs, line, manifests, named, started, stems: OnceCell::new() }
+        let mut modules = python_folders(line, &inputs.root_text());
+        let of_recipes = inputs.texts().recipe_scripts(line).filter(|it| it.ends_with(".py"));
+        modules.extend(of_recipes.filter_map(|it| Some(it.rsplit_once('/')?.0.to_owned())));
+        Self { inputs, line, manifests, named, started, modules, stems: OnceCell::new() }
     }
 
     /// Why an added file is a check input of the line.
@@ -180,7 +185,10 @@ impl<'a> Made<'a> {
                 && !self.inputs.rules().may_change(change.path());
             is_one.then_some(InputKind::Shadow)
         };
+        let is_module =
+            || self.inputs.is_module_in(&path, &self.modules).then_some(InputKind::Shadow);
         let kind = kind.or_else(takes_place).or_else(is_script).or_else(is_program);
+        let kind = kind.or_else(is_module);
         // The line itself asks for this file, and not for a program of its name.
         let is_asked = kind == Some(InputKind::Shadow) && self.started.contains(path.as_ref());
         if is_asked && !self.has(change) { Some(InputKind::Script) } else { kind }

@@ -2,6 +2,7 @@
 
 use super::language::{language_of, name_of};
 use super::line::is_product;
+use super::words::{CHECKING, has_word};
 use super::{InputKind, InputRules, convention_of};
 use crate::domain::manifest::{Kind, Manifest};
 use std::collections::BTreeSet;
@@ -41,6 +42,31 @@ pub(super) fn helps_by_name(path: &str) -> bool {
         && convention_of(path).is_none()
         && !is_product(path)
         && words.any(|word| WORDS.contains(&word) || is_helper(word))
+}
+
+/// Of the files that a script imports, those beside it that help it to check by their names, and that no test is about.
+pub fn helpers_of_script(script: &str, imported: &[String], start: &Manifest) -> Vec<String> {
+    const OTHERS: &[&str] = &["common", "helper", "util"];
+    let folder = script.rsplit_once('/').map(|(folder, _)| folder);
+    let helps = |path: &&String| {
+        let in_folder = folder.is_some_and(|it| path.starts_with(&format!("{it}/")));
+        let by_name = has_word(path, CHECKING) || helps_by_name(path);
+        (by_name || in_folder && has_word(path, OTHERS)) && !is_product(path)
+    };
+    let is_file = |path: &&String| {
+        start.get(path.as_bytes()).is_some_and(|entry| !entry.ignored && entry.kind == Kind::File)
+    };
+    let found: Vec<&String> = imported.iter().filter(helps).filter(is_file).collect();
+    let is_tested = |path: &str| {
+        let mut tests = start.entries().iter().filter_map(|it| std::str::from_utf8(&it.path).ok());
+        tests.any(|test| {
+            test != path
+                && convention_of(test) == Some(InputKind::Test)
+                && language_of(test).is_some()
+                && subject(test) == subject(path)
+        })
+    };
+    found.into_iter().filter(|path| !is_tested(path)).cloned().collect()
 }
 
 /// Such sources of the start. One that a test is named after is what that test is about.

@@ -191,6 +191,11 @@ impl Imports {
         self.texts.add_recipe(line, script);
     }
 
+    /// Adds a file that a script of a line imports and that helps it to check.
+    pub fn add_helper(&mut self, line: &str, file: String) {
+        self.texts.add_helper(line, file);
+    }
+
     /// Adds a target of make that a line visits.
     pub fn add_target(&mut self, line: &str, target: String) {
         self.texts.add_target(line, target);

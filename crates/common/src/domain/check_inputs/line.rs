@@ -139,7 +139,11 @@ pub fn scripts_in(line: &str, root: &str) -> BTreeSet<Script> {
 }
 
 /// The script that an interpreter or a shell of this name starts. One that is given none reads its input.
-fn started<'a>(name: &str, arguments: &[&'a str], input: &'a Option<String>) -> Option<&'a str> {
+pub(super) fn started<'a>(
+    name: &str,
+    arguments: &[&'a str],
+    input: &'a Option<String>,
+) -> Option<&'a str> {
     let is_input = |script: &&str| *script == "-" || script.starts_with("/dev/");
     let script = if is_shell(name) {
         match given_to_shell(name, arguments) {

@@ -72,6 +72,7 @@ pub use ecosystem::{ecosystem_of, installs, is_installed, is_mixed};
 pub use exam::{Difference, Exam};
 pub use git::{GitChange, GitState, Moved, effective_configuration, read_packed, upstreams};
 pub use git_names::short_names;
+pub use helpers::helpers_of_script;
 pub use ignored::{is_ignored_input, is_unmade_input};
 pub use imports::{Imports, Source, imported_files};
 pub use keys::{is_merged, merged, merged_added};

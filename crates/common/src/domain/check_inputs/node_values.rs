@@ -8,7 +8,7 @@ use crate::domain::json::Value;
 const GROUPS: [&str; 2] = ["config", "directories"];
 
 /// Gives these values back as they were at the start: those that a script of the start names, and the places of check
-/// inputs in `imports` and `main`.
+/// inputs in `imports`, `exports` and `main`.
 pub(super) fn values_of_checks(start: &Value, now: &mut Value) {
     let Value::Object(members) = now else { return };
     let object = |key: &str| start.get(key).and_then(Value::as_object).unwrap_or_default();
@@ -22,8 +22,16 @@ pub(super) fn values_of_checks(start: &Value, now: &mut Value) {
         let own = object(group).iter().filter(|(key, _)| is_named(key));
         own.for_each(|(key, value)| put_inside(members, group, (key, value)));
     }
-    let own = object("imports").iter().filter(|(_, target)| is_check_input(target));
-    own.for_each(|(key, value)| put_inside(members, "imports", (key, value)));
+    for group in ["imports", "exports"] {
+        // The keys of `exports` may be conditions of its one place.
+        let is_place = |key: &str| group == "imports" || key.starts_with('.');
+        let own = object(group).iter().filter(|(key, it)| is_place(key) && is_check_input(it));
+        own.for_each(|(key, value)| put_inside(members, group, (key, value)));
+    }
+    let has_places = object("exports").iter().any(|(key, _)| key.starts_with('.'));
+    if let Some(place) = start.get("exports").filter(|it| !has_places && is_check_input(it)) {
+        put(members, "exports", Some(place.clone()));
+    }
     if let Some(main) = start.get("main").filter(|main| is_check_input(main)) {
         put(members, "main", Some(main.clone()));
     }
@@ -68,6 +76,28 @@ mod tests {
                 "imports":{"#lib":"./src/b.js","#check":{"node":"./test/check.js"}}}"##,
         );
         assert_eq!(now.to_canonical(), expected.to_canonical());
+        for (start, now, expected) in [
+            (
+                r#"{"exports":{".":"./src/a.js","./testing":{"default":"./test/same.js"}}}"#,
+                r#"{"exports":{".":"./src/b.js","./testing":"./src/same.js"}}"#,
+                r#"{"exports":{".":"./src/b.js","./testing":{"default":"./test/same.js"}}}"#,
+            ),
+            (
+                r#"{"exports":{"import":"./test/a.mjs","default":"./test/a.cjs"}}"#,
+                r#"{"exports":"./src/a.js"}"#,
+                r#"{"exports":{"import":"./test/a.mjs","default":"./test/a.cjs"}}"#,
+            ),
+            (r#"{"exports":"./test/a.js"}"#, r#"{}"#, r#"{"exports":"./test/a.js"}"#),
+            (
+                r#"{"exports":{".":"./src/a.js"}}"#,
+                r#"{"exports":"./b.js"}"#,
+                r#"{"exports":"./b.js"}"#,
+            ),
+        ] {
+            let mut now = value(now);
+            values_of_checks(&value(start), &mut now);
+            assert_eq!(now.to_canonical(), value(expected).to_canonical());
+        }
         let start = value(r#"{"main":"index.js","scripts":{"test":"jest"},"config":{"port":"1"}}"#);
         let mut now = value(r#"{"main":"lib.js","config":{"port":"2"}}"#);
         let before = now.clone();

@@ -1,6 +1,7 @@
 //! Lines that start no test: what they read is data under test, and no part of the check.
 
 use super::InputKind;
+use super::interpreter::reads_syntax_only;
 use super::visits::join;
 use crate::domain::shell_line::{
     Folders, Given, Segment, base_name, given_to_shell, segments, substitutions, unwrapped,
@@ -10,9 +11,9 @@ use crate::domain::shell_line::{
 /// what the other one has to be.
 const READERS: &[&str] = &[
     ":", "[", "[[", "ag", "awk", "basename", "cat", "cut", "dirname", "du", "echo", "egrep",
-    "false", "fgrep", "file", "find", "gawk", "grep", "head", "jq", "ls", "nl", "printf",
-    "readlink", "realpath", "rg", "sed", "sort", "stat", "tac", "tail", "test", "tr", "tree",
-    "true", "uniq", "wc", "yq",
+    "exit", "false", "fgrep", "file", "find", "gawk", "grep", "head", "jq", "ls", "nl", "printf",
+    "read", "readlink", "realpath", "rg", "sed", "set", "shopt", "sort", "stat", "tac", "tail",
+    "test", "tr", "tree", "true", "uniq", "wc", "yq",
 ];
 /// Readers that read the folder they are started in, where they are given no file.
 const OF_FOLDERS: &[&str] = &["ag", "du", "find", "ls", "rg", "tree"];
@@ -23,18 +24,28 @@ const WITH_PATTERN: &[&str] =
 const OF_SEVERAL: &[&str] = &["awk", "gawk", "jq", "sort", "yq"];
 /// Subcommands of git that look at the repository and the files.
 const OF_GIT: &[&str] = &[
+    "blame",
+    "cat-file",
     "check-attr",
     "check-ignore",
+    "describe",
     "diff",
     "diff-index",
+    "for-each-ref",
+    "grep",
     "log",
     "ls-files",
     "ls-tree",
+    "merge-base",
     "rev-list",
     "rev-parse",
+    "shortlog",
     "show",
+    "show-ref",
     "status",
 ];
+/// Modules of Python that read the files they are given and start nothing in them.
+const MODULES: &[&str] = &["json.tool", "py_compile", "tabnanny", "tokenize"];
 /// Formatters and linters of style. Type checkers are not among them: sources of tests are what types have to fit.
 const LINTERS: &[&str] = &[
     "bandit",
@@ -92,7 +103,8 @@ pub fn reads_and_runs(line: &str) -> bool {
     let mut parts = line.split("&&");
     line.contains("&&")
         && Reading::of(line).is_none()
-        && parts.any(|part| Reading::of(part.trim()).is_some())
+        // A part that only goes to a folder reads nothing.
+        && parts.any(|part| Reading::of(part.trim()).is_some_and(|it| it != Reading::default()))
 }
 
 /// What a line that starts no test reads.
@@ -166,8 +178,19 @@ impl Reading {
         }
         if name.starts_with("python") && arguments.first().is_some_and(|word| word == "-m") {
             let module = arguments.get(1..)?;
-            let is_linter = LINTERS.contains(&module.first()?.as_str());
+            let (module_name, given) = module.split_first()?;
+            if MODULES.contains(&module_name.as_str()) {
+                self.add_operands(folder, given);
+                return Some(());
+            }
+            let is_linter = LINTERS.contains(&module_name.as_str());
             return if is_linter { self.add(folder, module) } else { None };
+        }
+        let given: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        // Perl and Ruby start blocks of the file all the same.
+        if !matches!(name, "perl" | "ruby") && reads_syntax_only(name, &given) {
+            self.add_operands(folder, arguments);
+            return Some(());
         }
         let lints = LINT_COMMANDS.iter().find(|(known, _)| *known == name);
         if LINTERS.contains(&name)
@@ -179,13 +202,31 @@ impl Reading {
         match name {
             "git" => {
                 self.has_git = true;
-                let compares = arguments.iter().any(|word| word == "--no-index");
-                (!compares && OF_GIT.contains(&subcommand(arguments)?)).then_some(())
+                let command = subcommand(arguments)?;
+                let compares = |word: &String| word == "--no-index";
+                // A file of patterns says what has to be found, and a pager is any program.
+                let starts = |word: &String| {
+                    let is_short = !word.starts_with("--") && word.starts_with('-');
+                    is_short && word.contains(['f', 'O'])
+                        || word.starts_with("--open-files-in-pager")
+                        || word == "--textconv"
+                };
+                let is_one = OF_GIT.contains(&command)
+                    && !arguments.iter().any(compares)
+                    && !(matches!(command, "cat-file" | "grep") && arguments.iter().any(starts));
+                is_one.then_some(())
             }
             "xargs" => self.add(folder, rest()),
+            "done" | "esac" | "fi" | "]" | "]]" => Some(()),
+            "for" => {
+                let words = arguments.split_first().map_or(&[][..], |(_, words)| words);
+                self.add_reader(folder, "cat", words.strip_prefix(&["in".to_owned()])?)
+            }
             _ if READERS.contains(&name) => self.add_reader(folder, name, arguments),
             // The rest of a condition, behind a `!` or a text that the shell puts in.
-            _ if name.starts_with('-') => self.add_reader(folder, "test", words),
+            _ if name.starts_with('-') || matches!(name, "=" | "==" | "!=") => {
+                self.add_reader(folder, "test", words)
+            }
             _ => None,
         }
     }
@@ -202,7 +243,19 @@ impl Reading {
         };
         let is_grep = matches!(name, "ag" | "egrep" | "fgrep" | "grep" | "rg");
         let runs = match name {
-            "find" => asks(&["-exec", "-execdir", "-ok", "-okdir", "-delete", "-newer"]),
+            "find" => {
+                let started = arguments.iter().position(|word| word == "-exec");
+                let started = started.and_then(|at| arguments.get(at + 1..));
+                let reads = |started: &[String]| {
+                    let is_end = |word: &String| matches!(word.as_str(), ";" | "\\;" | "+");
+                    let end = started.iter().position(is_end).unwrap_or(started.len());
+                    let (words, rest) = started.split_at(end);
+                    let is_last = !rest.iter().any(|word| word == "-exec");
+                    is_last && Self::default().add(folder, words).is_some()
+                };
+                asks(&["-execdir", "-ok", "-okdir", "-delete", "-newer"])
+                    || started.is_some_and(|started| !reads(started))
+            }
             "sed" => short('i') || asks(&["--in-place"]) || short('f'),
             "awk" | "gawk" => {
                 let starts = |word: &String| ["system(", "|"].iter().any(|it| word.contains(it));
@@ -239,6 +292,12 @@ impl Reading {
         }
         self.operands.extend(operands.iter().filter_map(|word| place(folder, word)));
         Some(())
+    }
+
+    /// Adds the files among the arguments of a program.
+    fn add_operands(&mut self, folder: &str, arguments: &[String]) {
+        let operands = arguments.iter().filter(|word| !word.starts_with('-'));
+        self.operands.extend(operands.filter_map(|word| place(folder, word)));
     }
 
     /// With what a line inside this one reads, which starts in a folder.
@@ -278,6 +337,11 @@ impl Reading {
 /// The file or the folder that a word names; the folder in front of what a shell expands. None outside of the
 /// workspace.
 fn place(folder: &str, word: &str) -> Option<String> {
+    // A variable may hold any file.
+    let is_name = |name: &str| name.chars().all(|it| it.is_alphanumeric() || it == '_');
+    if word.strip_prefix('$').is_some_and(|name| !name.is_empty() && is_name(name)) {
+        return Some(folder.to_owned());
+    }
     if word.starts_with(['/', '~', '$']) {
         return None;
     }
@@ -330,6 +394,19 @@ mod tests {
             ("! grep -q \"$(printf '\\r')\" tests/d.txt", "tests/d.txt", true),
             ("sh -c 'grep -q x tests/a.py'", "tests/a.py", true),
             ("cd docs && bash -c 'grep -q x a.md'", "docs/a.md", true),
+            ("! git grep -n debugger", "tests/a.py", true),
+            ("[[ -z $(git grep -l debugger -- tests) ]]", "tests/a.py", true),
+            ("if grep -rq X tests; then exit 1; fi", "tests/a.py", true),
+            ("if grep -rq X tests; then false; fi", "tests/a.py", true),
+            ("grep -rq X tests && exit 1 || exit 0", "tests/a.py", true),
+            ("for f in tests/*; do ! grep -q X $f || exit 1; done", "tests/a.py", true),
+            ("[ $(cat t/*.js | grep -c X) = 0 ]", "t/a.js", true),
+            ("find tests -name '*.py' -exec grep -l X {} + | wc -l", "tests/a.py", true),
+            ("find tests -exec grep -q X {} \\;", "tests/a.py", true),
+            ("sh -n tests/a.sh", "tests/a.sh", true),
+            ("node --check test/a.js", "test/a.js", true),
+            ("python3 -m json.tool tests/a.json", "tests/a.json", true),
+            ("python3 -m py_compile tests/a.py", "tests/a.py", true),
         ] {
             let reading = Reading::of(line);
             let seen = reading.is_some_and(|it| it.is_data(path, InputKind::Test));
@@ -366,6 +443,11 @@ mod tests {
             "./grep -q x tests/a.py",
             "git -c core.fsmonitor=x status",
             "git bisect run sh tests/a.sh",
+            "git grep -f tests/expected -- out",
+            "git grep -O./x y",
+            "find tests -exec grep -q X {} \\; -exec sh {} \\;",
+            "perl -c tests/a.t",
+            "python3 -m unittest tests/a.py",
             "cargo test",
             "mypy .",
             "make lint",

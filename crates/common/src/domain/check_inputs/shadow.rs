@@ -1,7 +1,11 @@
 //! Files that are found in the place of a standard module, of a library of tests or of a program.
 
 use super::language::{extension, language_of};
+use super::line::started;
 use super::origins::is_library_of_java;
+use super::visits::{Visits, join};
+use crate::domain::shell_line::{base_name, is_python};
+use std::collections::BTreeSet;
 
 /// Modules of Python's standard library and of its runners, without names that programs use for themselves.
 const MODULES: &str = "__future__ _pytest abc aifc argparse ast asynchat asyncio asyncore atexit audioop base64 \
@@ -68,6 +72,57 @@ pub(super) fn shadows(folders: &str, lower: &str) -> bool {
         || folders.ends_with("META-INF/services") && is_library_of_java(lower)
         || (matches!(folders, "" | "bin" | "vendor/bin") || folders.ends_with("node_modules/.bin"))
             && has(PROGRAMS, lower)
+}
+
+/// Headers of C's standard library and of its tests, in whose place a compiler takes one that it finds by `-I`.
+const HEADERS: &str = "assert.h ctype.h errno.h float.h inttypes.h limits.h math.h setjmp.h signal.h stdarg.h stdbool.h \
+     stddef.h stdint.h stdio.h stdlib.h string.h time.h unistd.h";
+/// Classes of `java.lang` by which tests compare and fail: one without a package comes before them.
+const CLASSES: &str = "AssertionError Boolean Double Error Exception Float Integer Long Math Object RuntimeException \
+     StrictMath String System Thread Throwable";
+/// The folders of sources of Java that are in no package.
+const WITHOUT_PACKAGE: &[&str] = &["", "src", "src/main/java", "src/main/kotlin"];
+
+/// The folders, beside the root, in which Python looks for modules before its own: those of the scripts that a line
+/// starts, those that it starts Python in, and those of `PYTHONPATH`.
+pub(super) fn python_folders(line: &str, root: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for visit in Visits::of(line, root).commands {
+        let named = visit.all.iter().filter_map(|word| word.strip_prefix("PYTHONPATH="));
+        let named = named.flat_map(|folders| folders.split(':'));
+        found.extend(named.map(|folder| join(root, &visit.folder, folder)));
+        let words: Vec<&str> = visit.words.iter().map(String::as_str).collect();
+        let Some((program, arguments)) = words.split_first() else { continue };
+        let name = base_name(program).to_ascii_lowercase();
+        if !is_python(&name) {
+            continue;
+        }
+        let script = started(&name, arguments, &visit.input);
+        let script = script.map(|script| join(root, &visit.folder, script));
+        found.insert(match script {
+            Some(script) => {
+                script.rsplit_once('/').map_or_else(String::new, |(it, _)| it.to_owned())
+            }
+            None => visit.folder.clone(),
+        });
+    }
+    found.retain(|folder| !folder.is_empty());
+    found
+}
+
+/// Whether an added file takes the place of what a compiler of C or Java has for itself. A project that is such a library
+/// has others beside it.
+pub(super) fn is_before_compilers_own(path: &str, was_there: impl Fn(&str) -> bool) -> bool {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let beside = |name: &str| match folder {
+        "" => was_there(name),
+        folder => was_there(&format!("{folder}/{name}")),
+    };
+    if has(HEADERS, name) {
+        return !HEADERS.split_ascii_whitespace().any(beside);
+    }
+    let class = name.strip_suffix(".java").or_else(|| name.strip_suffix(".kt"));
+    WITHOUT_PACKAGE.contains(&folder) && class.is_some_and(|class| has(CLASSES, class))
 }
 
 /// Whether an added program has the name of one of the system, wherever it lies: a script may put its folder in front.
@@ -139,6 +194,14 @@ pub(super) fn module_in_place(path: &str) -> Option<&str> {
     modules_of(path).find(|(_, module)| known(module)).map(|(_, module)| module)
 }
 
+/// The standard module that an added file takes the place of where Python looks in this folder first, and whether
+/// programs use its name for themselves too.
+pub(super) fn module_in_folder<'p>(path: &'p str, folder: &str) -> Option<(&'p str, bool)> {
+    let module = module_from(folder, path)?;
+    let is_common = has(COMMON_MODULES, module);
+    (is_common || has(MODULES, module)).then_some((module, is_common))
+}
+
 /// The place, without an extension, of a module of Python that an added file is a part of, where its name is one of
 /// these.
 pub(super) fn python_place(path: &str, is_one: impl Fn(&str) -> bool) -> Option<String> {
@@ -148,15 +211,17 @@ pub(super) fn python_place(path: &str, is_one: impl Fn(&str) -> bool) -> Option<
 
 /// The modules that a file may be a part of, each with the folder that it is found from.
 fn modules_of(path: &str) -> impl Iterator<Item = (&'static str, &str)> {
-    PYTHON_ROOTS.iter().filter_map(move |root| {
-        let rest = path.strip_prefix(*root)?;
-        let rest = if root.is_empty() { rest } else { rest.strip_prefix('/')? };
-        let module = match rest.split_once('/') {
-            Some((package, inside)) => inside.ends_with(".py").then_some(package),
-            None => module_file(rest),
-        };
-        Some((*root, module?))
-    })
+    PYTHON_ROOTS.iter().filter_map(move |root| Some((*root, module_from(root, path)?)))
+}
+
+/// The module that a file may be a part of where Python finds it from this folder.
+fn module_from<'p>(root: &str, path: &'p str) -> Option<&'p str> {
+    let rest = path.strip_prefix(root)?;
+    let rest = if root.is_empty() { rest } else { rest.strip_prefix('/')? };
+    match rest.split_once('/') {
+        Some((package, inside)) => inside.ends_with(".py").then_some(package),
+        None => module_file(rest),
+    }
 }
 
 /// The place of a library of tests that an added source of Java, PHP or Ruby is a part of, by the folders that such a
@@ -203,4 +268,35 @@ fn module_file(name: &str) -> Option<&str> {
 
 fn has(words: &str, wanted: &str) -> bool {
     words.split_ascii_whitespace().any(|word| word == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_looks_for_modules_first_in_the_folders_of_a_line() {
+        for (line, expected) in [
+            ("python3 scripts/check.py", &["scripts"][..]),
+            ("cd backend && python3 -m unittest", &["backend"]),
+            ("cd backend && python3 ../scripts/check.py", &["scripts"]),
+            ("PYTHONPATH=src:tests/support python3 -m unittest", &["src", "tests/support"]),
+            ("python3 check.py", &[]),
+            ("node scripts/check.js", &[]),
+        ] {
+            let found: Vec<String> = python_folders(line, "").into_iter().collect();
+            assert_eq!(found, expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_library_of_headers_may_have_another_one() {
+        let was_there = |path: &str| path == "libc/stdio.h";
+        assert!(is_before_compilers_own("src/math.h", was_there));
+        assert!(!is_before_compilers_own("libc/math.h", was_there));
+        assert_eq!(module_in_folder("scripts/difflib.py", "scripts"), Some(("difflib", false)));
+        assert_eq!(module_in_folder("b/statistics/a.py", "b"), Some(("statistics", true)));
+        assert_eq!(module_in_folder("scripts/own.py", "scripts"), None);
+        assert_eq!(module_in_folder("scripts/difflib.py", "b"), None);
+    }
 }

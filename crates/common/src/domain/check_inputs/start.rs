@@ -8,8 +8,8 @@ use super::line::{Role, Script, is_product, scripts, scripts_in};
 use super::linked::{Linked, follow, linked_sources};
 use super::packages::vendored;
 use super::shadow::{
-    is_before_source, is_inside_package, is_own_module, library_place, module_in_place,
-    python_place,
+    is_before_compilers_own, is_before_source, is_inside_package, is_own_module, library_place,
+    module_in_folder, module_in_place, python_place,
 };
 use super::texts::Texts;
 use super::words::{MAKING, has_word, is_of_checks, is_of_ci};
@@ -155,13 +155,24 @@ impl<'s> StartInputs<'s> {
         };
         let is_before = || {
             let was_there = |path: &str| self.start.get(path.as_bytes()).is_some();
-            let is_one = is_before_source(&text, was_there) && !self.rules.may_change(path);
-            is_one.then_some(InputKind::Shadow)
+            let is_one =
+                is_before_source(&text, was_there) || is_before_compilers_own(&text, was_there);
+            (is_one && !self.rules.may_change(path)).then_some(InputKind::Shadow)
         };
         // Before the kind: an added test may stay, and this one is none that anything names.
         let kind = is_before().or_else(|| self.kind_of(path));
         let kind = kind.or_else(takes_place).or_else(|| self.kind_of_module(&text));
         kind.or_else(|| self.kind_of_library(&text))
+    }
+
+    /// Whether a path that the run added takes the place of a standard module in one of these folders, from which
+    /// Python starts.
+    pub(super) fn is_module_in(&self, path: &str, folders: &BTreeSet<String>) -> bool {
+        let is_one = |folder: &String| {
+            module_in_folder(path, folder)
+                .is_some_and(|(module, is_common)| !is_common || self.imports.has_module(module))
+        };
+        folders.iter().any(is_one) && !self.rules.may_change(path.as_bytes())
     }
 
     /// A file of the run takes the place of a library of tests, where the start has nothing in that place.
@@ -246,6 +257,10 @@ impl<'s> StartInputs<'s> {
                     found.insert(path, (script.clone(), assumed));
                 }
             }
+        }
+        for path in self.texts().helpers(line).filter(|path| !self.imports.has_product(path)) {
+            let script = Script { path: path.clone(), is_product: false, role: Role::Script };
+            found.entry(path.as_bytes().to_vec()).or_insert((script, Assumed::Protected));
         }
         found
     }

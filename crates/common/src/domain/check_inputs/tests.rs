@@ -38,7 +38,6 @@ fn conventions_say_which_files_are_check_inputs() {
         ("src/latest.js", None),
         ("src/contest.py", None),
         ("spec/calc_spec.rb", Some(Test)),
-        ("src/tests.rs", Some(Test)),
         ("src/attest.rs", None),
         ("calc.py", None),
         ("README.md", None),
@@ -466,6 +465,11 @@ fn no_added_file_takes_the_place_of_a_library_of_tests() {
         ("lib/rspec/expectations.rb", Some(InputKind::Shadow)),
         ("lib/rspecs.rb", None),
         ("src/PHPUnit/Framework/Assert.php", Some(InputKind::Shadow)),
+        // Nor that of a header or a class that a compiler has for itself.
+        ("src/math.h", Some(InputKind::Shadow)),
+        ("src/maths.h", None),
+        ("src/Math.java", Some(InputKind::Shadow)),
+        ("src/a/Math.java", None),
     ] {
         assert_eq!(inputs.kind_of_added(path.as_bytes()), expected, "{path}");
     }
@@ -516,5 +520,21 @@ fn an_added_file_before_a_module_or_a_program_is_taken_out_unless_the_line_start
     ] {
         let now = [&start[..], &[(added, 1)]].concat();
         assert_eq!(exam(line, &start, &now)[1].len(), expected, "{line}: {added}");
+    }
+}
+
+#[test]
+fn a_script_of_checks_is_helped_by_what_its_names_say_and_no_test_is_about() {
+    let files = ["scripts/checklib.py", "scripts/report.py", "scripts/common.py", "calc.py"];
+    let start = files.map(|path| (path, 1));
+    let start = manifest(&[&start[..], &[("tests/test_common.py", 1)]].concat());
+    let imported = files.map(str::to_owned);
+    assert_eq!(helpers_of_script("scripts/check.py", &imported, &start), ["scripts/checklib.py"]);
+    let (none, mut imports) = (rules(&[], &[]), Imports::default());
+    imports.add_helper("python3 scripts/check.py", "scripts/checklib.py".to_owned());
+    let imports = Imports::decode(&imports.encode());
+    let inputs = StartInputs::new(&none, &imports, &start, b"/w");
+    for (line, is_one) in [("python3 scripts/check.py", true), ("python3 calc.py", false)] {
+        assert_eq!(inputs.decides(line, b"scripts/checklib.py"), is_one, "{line}");
     }
 }

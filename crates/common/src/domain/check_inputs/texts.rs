@@ -45,6 +45,8 @@ pub(super) struct Texts {
     configurations: BTreeSet<String>,
     /// The scripts that the recipes of a line start.
     recipes: BTreeMap<String, BTreeSet<String>>,
+    /// What the scripts of a line import that helps them to check.
+    helpers: BTreeMap<String, BTreeSet<String>>,
     /// The targets of make that a line visits.
     targets: BTreeMap<String, BTreeSet<String>>,
     /// Those without a rule, which make makes where it finds a source of their name.
@@ -89,6 +91,16 @@ impl Texts {
     /// Adds a script that a recipe of a line starts.
     pub(super) fn add_recipe(&mut self, line: &str, script: String) {
         self.recipes.entry(line.to_owned()).or_default().insert(script);
+    }
+
+    /// Adds a file that a script of a line imports and that helps it to check.
+    pub(super) fn add_helper(&mut self, line: &str, file: String) {
+        self.helpers.entry(line.to_owned()).or_default().insert(file);
+    }
+
+    /// What the scripts of a line import that helps them to check.
+    pub(super) fn helpers(&self, line: &str) -> impl Iterator<Item = &String> {
+        self.helpers.get(line).into_iter().flatten()
     }
 
     /// Adds a target of make that a line visits.
@@ -178,7 +190,8 @@ impl Texts {
         let names = sets
             .into_iter()
             .flat_map(|(kind, names)| names.iter().map(move |name| (kind, name.clone())));
-        let of_lines = [("s", &self.recipes), ("K", &self.targets), ("O", &self.sought)];
+        let of_lines =
+            [("s", &self.recipes), ("h", &self.helpers), ("K", &self.targets), ("O", &self.sought)];
         let of_lines = of_lines.into_iter().flat_map(|(kind, lines)| {
             lines.iter().flat_map(move |(line, names)| {
                 names.iter().map(move |name| (kind, format!("{line}\u{1}{name}")))
@@ -204,10 +217,11 @@ impl Texts {
             "c" => drop(self.configurations.insert(name.to_owned())),
             "t" => self.set_project_tests(name),
             "N" => self.add_lacking(name),
-            "s" | "K" | "O" => {
+            "s" | "h" | "K" | "O" => {
                 let Some((line, name)) = name.split_once('\u{1}') else { return true };
                 match kind {
                     "s" => self.add_recipe(line, name.to_owned()),
+                    "h" => self.add_helper(line, name.to_owned()),
                     "K" => self.add_target(line, name.to_owned()),
                     _ => self.add_sought(line, name.to_owned()),
                 }

@@ -19,8 +19,22 @@ const HELPERS: &[&str] = &[
 ];
 /// Words in the names of scripts that check.
 pub(super) const CHECKING: &[&str] = &[
-    "assert", "audit", "check", "compare", "e2e", "lint", "qa", "regress", "smoke", "spec",
-    "suite", "test", "valid", "verify",
+    "acceptance",
+    "assert",
+    "audit",
+    "check",
+    "compare",
+    "e2e",
+    "lint",
+    "qa",
+    "regress",
+    "sanity",
+    "smoke",
+    "spec",
+    "suite",
+    "test",
+    "valid",
+    "verify",
 ];
 /// Folders of scripts.
 pub(super) const SCRIPT_FOLDERS: &[&str] =

@@ -14,6 +14,7 @@ mod program;
 mod quiet;
 mod recipe;
 mod runner;
+mod script_text;
 mod single;
 mod started;
 mod starts;

@@ -4,7 +4,9 @@ use super::program::{has_extension_of_shell, runner_of, without_wrappers};
 use super::quiet::{is_quiet, quiet_configuration, sets};
 use super::recipe;
 use super::runner::Runner;
+use super::script_text::script_lines;
 use super::started::{Over, Source, Started, runner_in, source_of};
+use crate::domain::path::Workspace;
 use crate::domain::shell_line::{
     Folders, Given, Segment, base_name, folder_of_wrapper, given_to_shell, is_python, is_shell,
     segments, started_by, texts, unwrapped,
@@ -170,13 +172,14 @@ struct Place {
 
 impl Place {
     fn inside(&self, folder: &str) -> Self {
-        let folder = folder.trim_start_matches("./").trim_end_matches('/');
-        let joined = if folder.is_empty() || folder == "." {
-            self.folder.clone()
-        } else {
-            format!("{}{folder}/", self.folder)
+        let whole = format!("{}{folder}", self.folder);
+        // What lies outside is no folder with recipes.
+        let folder = match Workspace::new("").resolve(&whole) {
+            Some(path) if path.is_empty() => String::new(),
+            Some(path) => format!("{path}/"),
+            None => format!("{whole}/"),
         };
-        Self { folder: joined, ..self.clone() }
+        Self { folder, ..self.clone() }
     }
 
     fn deeper(&self, by_recipe: bool) -> Self {
@@ -222,6 +225,25 @@ impl Search<'_> {
         }
     }
 
+    /// Follows the commands of a script that run in another folder because of a line before them: `cd` may stand under a
+    /// condition, so they are followed in both.
+    fn lines_elsewhere(&mut self, lines: &[String], first: &Place) {
+        let mut places = Folders::new(first.clone());
+        for segment in lines.iter().flat_map(|line| segments(line)) {
+            let goes = |place: &Place, to: Option<&str>| {
+                to.map_or_else(|| place.clone(), |folder| place.inside(folder))
+            };
+            if places.take(&segment, goes) || places.now().folder == first.folder {
+                continue;
+            }
+            if self.left == 0 {
+                return;
+            }
+            self.left -= 1;
+            self.segment(&segment, places.now());
+        }
+    }
+
     fn segment(&mut self, segment: &Segment, place: &Place) {
         let mut place = place.clone();
         place.may_be_silent |= segment.conditional || segment.output_elsewhere;
@@ -255,6 +277,10 @@ impl Search<'_> {
                 Some(Given::File(script)) => drop(self.script(script, place)),
                 None => {}
             }
+            return;
+        }
+        if let (".", Some(script)) | ("source", Some(script)) = (*program, arguments.first()) {
+            self.script(script, place);
             return;
         }
         // What a shell or a program starts for each file, or by its text.
@@ -318,10 +344,9 @@ impl Search<'_> {
         let manifests = self.manifests.clone();
         let mut inner = Search { left: self.left, manifests, ..Search::new(self.project) };
         let place = place.deeper(true);
-        let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
-        for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
-            inner.line(line, &place);
-        }
+        let lines = script_lines(&text, path.rsplit_once('/').map_or("", |(folder, _)| folder));
+        lines.iter().for_each(|line| inner.line(line, &place));
+        inner.lines_elsewhere(&lines, &place);
         let scripted =
             |start: &Start| Start { in_script: true, may_be_silent: true, ..start.clone() };
         self.found.extend(inner.found.iter().map(scripted));

@@ -37,6 +37,8 @@ fn files() -> Files {
         ("loud/pytest.ini", "[pytest]\n# addopts = -qq\n"),
         ("sub/test_a.py", "import unittest\nunittest.main()\n"),
         ("ci.sh", "set -e\nif [ -d sub ]; then\n  pytest -q\nfi\n"),
+        ("ci/all.sh", "D=$(dirname \"$0\")\n. \"$D/lib.sh\"\ncd \"$D/../sub\"\nsh check.sh\n"),
+        ("ci/lib.sh", "python3 ci/own.py\n"),
     ]))
 }
 
@@ -259,6 +261,17 @@ fn a_recipe_that_cannot_be_seen_is_not_lacking() {
 fn counted(runner: Runner, output: &str) -> Option<(u64, u64, u64, u64)> {
     let run = TestRun { runners: vec![runner], may_be_silent: true, ..TestRun::default() };
     count(&run, output.as_bytes()).map(|it| (it.ran, it.failed, it.skipped, it.missing))
+}
+
+#[test]
+fn a_script_starts_others_from_its_own_folder_and_from_where_it_went() {
+    let commands = recipes_of("sh ci/all.sh", &files()).commands;
+    for (folder, command) in
+        [("", "'.' 'ci/lib.sh'"), ("", "'python3' 'ci/own.py'"), ("sub/", "'sh' 'check.sh'")]
+    {
+        let one = (folder.to_owned(), command.to_owned());
+        assert!(commands.contains(&one), "{one:?} in {commands:?}");
+    }
 }
 
 #[test]
