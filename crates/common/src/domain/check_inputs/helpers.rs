@@ -2,7 +2,7 @@
 
 use super::language::{language_of, name_of};
 use super::line::is_product;
-use super::words::{CHECKING, has_word};
+use super::words::{CHECKING, SCRIPT_FOLDERS, has_word};
 use super::{InputKind, InputRules, convention_of};
 use crate::domain::manifest::{Kind, Manifest};
 use std::collections::BTreeSet;
@@ -44,14 +44,17 @@ pub(super) fn helps_by_name(path: &str) -> bool {
         && words.any(|word| WORDS.contains(&word) || is_helper(word))
 }
 
-/// Of the files that a script imports, those beside it that help it to check by their names, and that no test is about.
+/// Of the files that a script imports, those that help it to check by their names and that no test is about. Beside the
+/// script, in a folder of scripts, more names say so: elsewhere products have them.
 pub fn helpers_of_script(script: &str, imported: &[String], start: &Manifest) -> Vec<String> {
     const OTHERS: &[&str] = &["common", "helper", "util"];
     let folder = script.rsplit_once('/').map(|(folder, _)| folder);
+    let is_of_scripts = |folder: &&str| folder.split('/').any(|it| SCRIPT_FOLDERS.contains(&it));
+    let folder = folder.filter(is_of_scripts).map(|folder| format!("{folder}/"));
     let helps = |path: &&String| {
-        let in_folder = folder.is_some_and(|it| path.starts_with(&format!("{it}/")));
-        let by_name = has_word(path, CHECKING) || helps_by_name(path);
-        (by_name || in_folder && has_word(path, OTHERS)) && !is_product(path)
+        let is_beside = folder.as_deref().is_some_and(|folder| path.starts_with(folder));
+        let by_name = is_beside && (has_word(path, CHECKING) || has_word(path, OTHERS));
+        (by_name || helps_by_name(path)) && !is_product(path)
     };
     let is_file = |path: &&String| {
         start.get(path.as_bytes()).is_some_and(|entry| !entry.ignored && entry.kind == Kind::File)

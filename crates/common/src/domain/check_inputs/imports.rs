@@ -5,8 +5,9 @@ use super::beside::Beside;
 use super::fixtures::Fixtures;
 use super::ignored::Local;
 use super::language::{language_of, name_of};
-use super::shadow::is_standard_module;
+use super::shadow::{compilers_own_in, is_standard_module};
 use super::texts::Texts;
+use super::{InputKind, convention_of};
 use crate::domain::manifest::Manifest;
 use crate::domain::path::Workspace;
 use memchr::memchr3_iter;
@@ -60,7 +61,7 @@ pub struct Source {
     is_check_input: bool,
     /// Places of files that it may import, by their paths.
     files: BTreeSet<String>,
-    /// Standard modules of Python that it imports.
+    /// Standard modules of Python that it imports, and what a test takes from the compiler of C or Java.
     modules: BTreeSet<String>,
 }
 
@@ -89,6 +90,9 @@ impl Source {
             let places = named.iter().flat_map(|named| files_of_path(path, named));
             files.extend(places.filter(is_kept));
         }
+        if is_compiled_test(path) {
+            modules.extend(compilers_own_in(path, text).map(str::to_owned));
+        }
         if language_of(path) == Some("shell") {
             let places = sourced(text).flat_map(|named| files_of_path(path, named));
             files.extend(places.filter(is_kept));
@@ -104,7 +108,7 @@ pub struct Imports {
     files: BTreeSet<String>,
     /// Of these, those that a file imports that is no check input.
     by_products: BTreeSet<String>,
-    /// Standard modules of Python.
+    /// Standard modules of Python, and what tests take from the compilers of C and Java.
     modules: BTreeSet<String>,
     texts: Texts,
     fixtures: Fixtures,
@@ -128,7 +132,7 @@ impl Imports {
         match language_of(path) {
             _ if Texts::reads(path) => true,
             _ if self.fixtures.reads(path) || self.beside.reads(path) => true,
-            _ if self.local.reads(path) => true,
+            _ if self.local.reads(path) || is_compiled_test(path) => true,
             Some(language) => wanted.iter().any(|it| language_of(it) == Some(language)),
             None => false,
         }
@@ -259,6 +263,11 @@ impl Imports {
         }
         imports
     }
+}
+
+/// Whether a test is one of C or Java, for which a file of the product can stand in the place of the compiler's own.
+fn is_compiled_test(path: &str) -> bool {
+    matches!(language_of(path), Some("c" | "jvm")) && convention_of(path) == Some(InputKind::Test)
 }
 
 /// The files of the workspace that a source may import, by their paths.

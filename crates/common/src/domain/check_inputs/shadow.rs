@@ -110,19 +110,36 @@ pub(super) fn python_folders(line: &str, root: &str) -> BTreeSet<String> {
     found
 }
 
-/// Whether an added file takes the place of what a compiler of C or Java has for itself. A project that is such a library
-/// has others beside it.
-pub(super) fn is_before_compilers_own(path: &str, was_there: impl Fn(&str) -> bool) -> bool {
+/// What a compiler of C or Java has for itself, of which a test makes use.
+pub(super) fn compilers_own_in<'t>(
+    path: &str,
+    text: &'t str,
+) -> impl Iterator<Item = &'static str> + 't {
+    let (names, is_header) = match language_of(path) {
+        Some("c") => (HEADERS, true),
+        Some("jvm") => (CLASSES, false),
+        Some(_) | None => ("", false),
+    };
+    names.split_ascii_whitespace().filter(move |name| {
+        let mut places = text.match_indices(*name);
+        places.any(|(at, _)| !is_header || text.get(..at).is_some_and(|it| it.ends_with('<')))
+    })
+}
+
+/// The header or the class that an added file is in the place of what a compiler of C or Java has for itself. A project
+/// that is such a library has others beside it.
+pub(super) fn compilers_own(path: &str, was_there: impl Fn(&str) -> bool) -> Option<&str> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let beside = |name: &str| match folder {
         "" => was_there(name),
         folder => was_there(&format!("{folder}/{name}")),
     };
     if has(HEADERS, name) {
-        return !HEADERS.split_ascii_whitespace().any(beside);
+        let is_library = HEADERS.split_ascii_whitespace().any(beside);
+        return (!is_library).then_some(name);
     }
     let class = name.strip_suffix(".java").or_else(|| name.strip_suffix(".kt"));
-    WITHOUT_PACKAGE.contains(&folder) && class.is_some_and(|class| has(CLASSES, class))
+    class.filter(|class| WITHOUT_PACKAGE.contains(&folder) && has(CLASSES, class))
 }
 
 /// Whether an added program has the name of one of the system, wherever it lies: a script may put its folder in front.
@@ -292,8 +309,15 @@ mod tests {
     #[test]
     fn a_library_of_headers_may_have_another_one() {
         let was_there = |path: &str| path == "libc/stdio.h";
-        assert!(is_before_compilers_own("src/math.h", was_there));
-        assert!(!is_before_compilers_own("libc/math.h", was_there));
+        assert_eq!(compilers_own("src/math.h", was_there), Some("math.h"));
+        assert_eq!(compilers_own("libc/math.h", was_there), None);
+        for (path, text, expected) in [
+            ("tests/a.c", "#include <math.h>\n#include \"time.h\"\n", &["math.h"][..]),
+            ("ATest.java", "assert Math.abs(x) < 1;", &["Math"]),
+            ("test_a.py", "Math <math.h>", &[]),
+        ] {
+            assert_eq!(compilers_own_in(path, text).collect::<Vec<_>>(), expected, "{path}");
+        }
         assert_eq!(module_in_folder("scripts/difflib.py", "scripts"), Some(("difflib", false)));
         assert_eq!(module_in_folder("b/statistics/a.py", "b"), Some(("statistics", true)));
         assert_eq!(module_in_folder("scripts/own.py", "scripts"), None);

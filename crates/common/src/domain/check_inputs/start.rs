@@ -8,7 +8,7 @@ use super::line::{Role, Script, is_product, scripts, scripts_in};
 use super::linked::{Linked, follow, linked_sources};
 use super::packages::vendored;
 use super::shadow::{
-    is_before_compilers_own, is_before_source, is_inside_package, is_own_module, library_place,
+    compilers_own, is_before_source, is_inside_package, is_own_module, library_place,
     module_in_folder, module_in_place, python_place,
 };
 use super::texts::Texts;
@@ -155,8 +155,11 @@ impl<'s> StartInputs<'s> {
         };
         let is_before = || {
             let was_there = |path: &str| self.start.get(path.as_bytes()).is_some();
-            let is_one =
-                is_before_source(&text, was_there) || is_before_compilers_own(&text, was_there);
+            // Where a test makes use of it; a product may have such a name for itself.
+            let is_own = || {
+                compilers_own(&text, was_there).is_some_and(|name| self.imports.has_module(name))
+            };
+            let is_one = is_before_source(&text, was_there) || is_own();
             (is_one && !self.rules.may_change(path)).then_some(InputKind::Shadow)
         };
         // Before the kind: an added test may stay, and this one is none that anything names.

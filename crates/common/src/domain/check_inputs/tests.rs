@@ -451,6 +451,10 @@ fn no_added_file_takes_the_place_of_a_library_of_tests() {
         ),
         &BTreeSet::new(),
     );
+    for (path, text) in [("tests/a.c", "#include <math.h>\n"), ("CalcTest.java", "Math.abs(-1)")] {
+        let source = Source::read((path, text), true, &imports, &BTreeSet::new());
+        imports.add(&source, &BTreeSet::new());
+    }
     let (none, start) =
         (rules(&[], &[]), manifest(&[("stats.py", 1), ("org/junit/own/A.java", 1)]));
     let inputs = StartInputs::new(&none, &imports, &start, b"/w");
@@ -465,11 +469,12 @@ fn no_added_file_takes_the_place_of_a_library_of_tests() {
         ("lib/rspec/expectations.rb", Some(InputKind::Shadow)),
         ("lib/rspecs.rb", None),
         ("src/PHPUnit/Framework/Assert.php", Some(InputKind::Shadow)),
-        // Nor that of a header or a class that a compiler has for itself.
+        // Nor that of a header or a class that tests take from a compiler.
         ("src/math.h", Some(InputKind::Shadow)),
-        ("src/maths.h", None),
+        ("src/time.h", None),
         ("src/Math.java", Some(InputKind::Shadow)),
         ("src/a/Math.java", None),
+        ("src/Thread.java", None),
     ] {
         assert_eq!(inputs.kind_of_added(path.as_bytes()), expected, "{path}");
     }
