@@ -152,9 +152,10 @@ impl Round {
                 failed.remove(test);
             }
         }
-        // Settings are those of the start in both, so one that ends at a failure there ended in the round as well.
+        // Settings are those of the start in both, so one that ends at a failure there ended in the round as well. The line
+        // alone does not say so: `-x` and `-f` mean something else to a shell and to make.
         let ended = run.heard.outcome.as_ref().is_some_and(|ran| is_ended(&ran.output));
-        if (ended || ends_early(run.line)) && !now.is_empty() {
+        if ended && !now.is_empty() {
             // With the code of the round it ended at these, and what is behind them was not asked.
             failed.retain(|test| now.contains(test));
         }
