@@ -211,11 +211,14 @@ impl Reading {
                         || word.starts_with("--open-files-in-pager")
                         || word == "--textconv"
                 };
-                let is_one = OF_GIT.contains(&command)
-                    && !arguments.iter().any(compares)
-                    && !(matches!(command, "cat-file" | "grep") && arguments.iter().any(starts))
-                    // A pattern from a file is what has to be found.
-                    && !(command == "grep" && arguments.iter().any(|it| it.contains(['$', '`'])));
+                // A pattern from a file is what has to be found.
+                let is_put_in = |word: &String| word.contains(['$', '`']);
+                let is_refused = |word: &String| match command {
+                    "grep" => compares(word) || starts(word) || is_put_in(word),
+                    "cat-file" => compares(word) || starts(word),
+                    _ => compares(word),
+                };
+                let is_one = OF_GIT.contains(&command) && !arguments.iter().any(is_refused);
                 is_one.then_some(())
             }
             "xargs" => self.add(folder, rest()),
