@@ -14,7 +14,8 @@ use surety_common::domain::check::OverlayFiles;
 use surety_common::domain::check_inputs::{
     Imports, InputKind, InputRules, TestOperand, asks_for_output_of, asks_recipes_only,
     compared_with, convention_of, has_form, helpers_of_script, imported_files, is_all_tests,
-    is_product, language_of, other_scripts_of_recipe, scripts, scripts_of_recipe, test_operands,
+    is_product, language_of, looped_scripts, other_scripts_of_recipe, scripts, scripts_of_recipe,
+    test_operands,
 };
 use surety_common::domain::manifest::{Kind, Manifest};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
@@ -162,6 +163,7 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
         convention_of(path).is_none() && !is_product(path) && loads_another(path, start, &project)
     });
     let mut found: Vec<String> = commands.iter().flat_map(of_command).chain(given).collect();
+    found.extend(all.iter().flat_map(|(folder, it)| looped_scripts(folder, it, start)));
     let of_line = scripts(line).into_iter().map(|script| script.path);
     let started: Vec<String> = of_line.chain(found.iter().cloned()).collect();
     let helpers = helpers_of(&started, start, &project);

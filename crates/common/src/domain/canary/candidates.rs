@@ -2,7 +2,7 @@
 
 use crate::domain::check_inputs::{Role, language_of, scripts_in};
 use crate::domain::shell_line::{
-    Segment, module_of_python, segments, started_by, texts, unwrapped,
+    Segment, listed, module_of_python, segments, started_by, texts, unwrapped,
 };
 
 /// The deepest nesting of lines that is followed.
@@ -45,7 +45,8 @@ pub fn candidates(folder: &str, command: &str, root: &str) -> Vec<String> {
             [".py", "/__main__.py"].iter().for_each(|end| add(&format!("{path}{end}")));
         }
         let is_pattern = |word: &&&str| word.contains('*') && language_of(word).is_some();
-        let listed = listed(own);
+        let mut listed = if own.first() == Some(&"find") { listed(own) } else { Vec::new() };
+        listed.retain(|name| language_of(name).is_some());
         if listed.is_empty() {
             words.iter().filter(is_pattern).for_each(|word| add(word));
         }
@@ -64,22 +65,6 @@ fn all_segments(line: &str, depth: usize) -> Vec<Segment> {
         found.extend(inner.iter().flat_map(|text| all_segments(text, depth + 1)));
     }
     found
-}
-
-/// The patterns of the files that `find` lists.
-fn listed(words: &[&str]) -> Vec<String> {
-    let Some((&"find", arguments)) = words.split_first() else { return Vec::new() };
-    let folders = arguments.iter().take_while(|word| !word.starts_with(['-', '(', '!']));
-    let folders: Vec<&str> = folders.copied().collect();
-    let names = arguments.iter().zip(arguments.iter().skip(1));
-    let names = names.filter(|(option, name)| **option == "-name" && language_of(name).is_some());
-    let names: Vec<&str> = names.map(|(_, name)| *name).collect();
-    let folders = if folders.is_empty() { vec!["."] } else { folders };
-    let in_folder = |folder: &&str| {
-        let folder = folder.trim_end_matches('/').to_owned();
-        names.iter().map(move |name| format!("{folder}/**/{name}")).collect::<Vec<_>>()
-    };
-    folders.iter().flat_map(in_folder).collect()
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ mod keys_back;
 mod language;
 mod line;
 mod linked;
+mod looped;
 mod makefile;
 mod named_path;
 mod node_origins;
@@ -82,6 +83,7 @@ pub use line::{
     Role, Script, asks_for_output_of, asks_recipes_only, is_product, names as is_named, scripts,
     scripts_in,
 };
+pub use looped::looped_scripts;
 pub use makefile::{StartFiles, is_compiled_by_make, is_copied_by_make, is_makefile, only_adds};
 pub use operands::{TestOperand, has_form, is_all_tests, options_and_operands, test_operands};
 pub use overwritten::{facts_of_compared, facts_of_overwritten, overwrites, overwritten_in};

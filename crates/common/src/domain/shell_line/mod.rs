@@ -7,12 +7,14 @@
 //! The runners that a line starts and the scripts that it starts are both found with these rules.
 
 mod folder;
+mod listed;
 mod nested;
 mod python;
 mod segment;
 mod wrappers;
 
 pub use folder::Folders;
+pub use listed::listed;
 pub use nested::{Given, given_to_shell, is_shell, substitutions, texts};
 pub use python::{OfPython, given_to_python, module_of_python};
 pub use segment::{Segment, is_assignment, segments};
