@@ -163,7 +163,7 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
         convention_of(path).is_none() && !is_product(path) && loads_another(path, start, &project)
     });
     let mut found: Vec<String> = commands.iter().flat_map(of_command).chain(given).collect();
-    found.extend(all.iter().flat_map(|(folder, it)| looped_scripts(folder, it, start)));
+    found.extend(looped_scripts(&all, start));
     let of_line = scripts(line).into_iter().map(|script| script.path);
     let started: Vec<String> = of_line.chain(found.iter().cloned()).collect();
     let helpers = helpers_of(&started, start, &project);

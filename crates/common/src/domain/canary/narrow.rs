@@ -1,6 +1,7 @@
 //! A check's line, for the canary's files alone.
 
 use crate::domain::check_inputs::options_and_operands;
+use crate::domain::shell_line::{base_name, is_assignment, module_of_python, unwrapped};
 use crate::domain::tests_seen::Runner;
 
 /// What only a shell reads.
@@ -10,7 +11,7 @@ const SHELL: &[char] =
 /// The option of Cargo with which a program that fails leaves the next ones to run.
 const GOES_ON: &str = "--no-fail-fast";
 
-/// The line for these files alone; none where it starts more than the runner, or selects tests itself.
+/// The line for these files alone; none where it starts another program than the runner, or selects tests itself.
 pub fn narrow(line: &str, runner: Runner, hosts: &[&str]) -> Option<String> {
     if let Some((folder, rest)) = line.strip_prefix("cd ").and_then(|line| line.split_once(" && "))
     {
@@ -35,6 +36,9 @@ pub fn narrow(line: &str, runner: Runner, hosts: &[&str]) -> Option<String> {
         return None;
     }
     let words: Vec<&str> = line.split_whitespace().collect();
+    if !starts(&words, runner) {
+        return None;
+    }
     match runner {
         Runner::Unittest => {
             let (_, rest) = after(&words, "unittest")?;
@@ -92,7 +96,8 @@ pub fn going_on(line: &str, runner: Runner) -> Option<String> {
     let name = match runner {
         Runner::Unittest if !line.contains(SHELL) => {
             let words: Vec<&str> = line.split_whitespace().collect();
-            let (start, rest) = after(&words, "unittest")?;
+            let (start, rest) =
+                after(&words, "unittest").filter(|_| starts(&words, Runner::Unittest))?;
             let kept = rest.iter().copied().filter(|word| !AT_FIRST.contains(word));
             let kept: Vec<&str> = start.iter().copied().chain(kept).collect();
             return (kept.len() < words.len()).then(|| kept.join(" "));
@@ -121,6 +126,30 @@ pub fn going_on(line: &str, runner: Runner) -> Option<String> {
         && words.contains(&name)
         && !words.iter().any(|word| *word == "--" || *word == GOES_ON);
     is_plain.then(|| format!("{} {GOES_ON}", words.join(" ")))
+}
+
+/// Whether a line starts this runner itself: the target of a recipe may have its name, or that of its subcommand.
+fn starts(words: &[&str], runner: Runner) -> bool {
+    let set = words.iter().take_while(|word| is_assignment(word)).count();
+    let own = unwrapped(words.get(set..).unwrap_or_default());
+    let program = match runner {
+        Runner::CargoTest | Runner::Nextest => "cargo",
+        Runner::GoTest => "go",
+        Runner::NodeTest => "node",
+        Runner::Maven => return own.first().is_some_and(|it| base_name(it).starts_with("mvn")),
+        Runner::Pytest
+        | Runner::Unittest
+        | Runner::Jest
+        | Runner::Vitest
+        | Runner::Mocha
+        | Runner::Gradle
+        | Runner::DotnetTest
+        | Runner::Rspec
+        | Runner::Phpunit
+        | Runner::Ctest => runner.as_str(),
+    };
+    let module = module_of_python(own).map(|(module, _)| module);
+    module.or_else(|| own.first().map(|it| base_name(it))) == Some(program)
 }
 
 /// The words up to the program or subcommand of this name, and those after it.
@@ -234,6 +263,19 @@ mod tests {
             ("pytest -q", Pytest, "t/test_a.py", Some("pytest -q t/test_a.py")),
             ("pytest -k a", Pytest, "t/test_a.py", None),
             ("make test", Pytest, "t/test_a.py", None),
+            ("make pytest", Pytest, "t/test_a.py", None),
+            ("make test", CargoTest, "src/lib.rs", None),
+            ("just test", CargoTest, "tests/a.rs", None),
+            ("make run", Nextest, "tests/a.rs", None),
+            ("make unittest", Unittest, "tests/test_a.py", None),
+            ("npm run jest", Jest, "a.test.js", None),
+            (
+                "RUSTFLAGS=-Awarnings timeout 60 cargo +nightly test",
+                CargoTest,
+                "tests/a.rs",
+                Some("RUSTFLAGS=-Awarnings timeout 60 cargo +nightly test --no-fail-fast --test a"),
+            ),
+            ("uv run pytest -q", Pytest, "t/test_a.py", Some("uv run pytest -q t/test_a.py")),
             ("node --test test/", NodeTest, "test/a.test.js", Some("node --test test/a.test.js")),
             (
                 "node --import ./test/up.mjs --test --test-reporter spec test/b.test.js",

@@ -16,17 +16,17 @@ use crate::domain::shell_line::{base_name, listed, started_by};
 /// The most values that one variable of a loop stands for.
 const MAX_VALUES: usize = 64;
 
-/// The scripts of the start that a command in a folder, which ends with a slash unless it is the root, starts so, and
-/// that are a part of the check. Those that the command spells are. Of those that a glob stands for, it is said by their
+/// The scripts of the start that commands start so, and that are a part of the check. Each command has its folder, which
+/// ends with a slash unless it is the root, and may be a part of the loop before it. Those that a command spells are. Of those that a glob stands for, it is said by their
 /// names or by those of the folders above them: examples of a product are started in loops too.
-pub fn looped_scripts(folder: &str, command: &str, start: &Manifest) -> Vec<String> {
+pub fn looped_scripts(commands: &[(String, String)], start: &Manifest) -> Vec<String> {
     let mut found = Vec::new();
     let is_there = |path: &str| {
         start.get(path.as_bytes()).is_some_and(|it| !it.ignored && it.kind != Kind::Folder)
     };
     let is_part = |path: &str| convention_of(path).is_none() && !is_product(path);
     let (globs, files): (Vec<String>, Vec<String>) =
-        started(folder, command).into_iter().partition(|path| path.contains(['*', '?', '[']));
+        started(commands).into_iter().partition(|path| path.contains(['*', '?', '[']));
     found.extend(files.into_iter().filter(|path| is_there(path) && is_part(path)));
     let Ok(globs) = glob_set(&globs) else { return found };
     if !globs.is_empty() {
@@ -44,11 +44,14 @@ fn checks(path: &str) -> bool {
         || path.split('/').any(|part| SCRIPT_FOLDERS.contains(&part)) && !has_word(path, MAKING)
 }
 
-/// The paths and globs of what a command starts by a loop or from a list.
-fn started(folder: &str, command: &str) -> Vec<String> {
+/// The paths and globs of what commands start by a loop or from a list.
+fn started(commands: &[(String, String)]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut loops = Loops::default();
-    for visit in Visits::of(command, "").commands {
+    let visits = commands.iter().flat_map(|(folder, command)| {
+        Visits::of(command, "").commands.into_iter().map(move |visit| (folder, visit))
+    });
+    for (folder, visit) in visits {
         let words: Vec<&str> = visit.words.iter().map(String::as_str).collect();
         for line in loops.lines(&words) {
             let scripts = scripts_in(&line, "").into_iter();
@@ -173,7 +176,12 @@ mod tests {
             ("", "find checks -name '*.sh' -exec grep -q x {} +", &[]),
             ("", "python3 checks/a.py", &[]),
         ] {
-            assert_eq!(started(folder, line), expected, "{line}");
+            let commands = [(folder.to_owned(), line.to_owned())];
+            assert_eq!(started(&commands), expected, "{line}");
         }
+        // Commands of recipes come one by one.
+        let commands = ["'find' 'checks' '-name' '*.py'", "'xargs' '-n1' 'python3'"];
+        let commands = commands.map(|command| ("web/".to_owned(), command.to_owned()));
+        assert_eq!(started(&commands), ["web/checks/**/*.py"]);
     }
 }
