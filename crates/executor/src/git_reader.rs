@@ -22,10 +22,25 @@ const ANCESTOR: &str = include_str!("ancestor.sh");
 const BLOBS: &str = include_str!("blobs.sh");
 /// What it runs to compare objects with their names.
 const OBJECTS: &str = include_str!("objects.sh");
-/// What it runs to take marks out of an index.
+/// What it runs to make an index agree with the files of a view.
 const INDEX: &str = include_str!("index.sh");
 /// The longest time for one repository.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
+
+/// What an index has otherwise than the one of a work tree. Paths are relative to the top.
+#[derive(Debug, Default)]
+pub(crate) struct IndexChanges {
+    /// The index to begin with; the work tree's own without one.
+    pub(crate) base: Option<Vec<u8>>,
+    /// Paths that git may not overlook.
+    pub(crate) unmarked: Vec<Vec<u8>>,
+    /// Paths that it does not have.
+    pub(crate) removed: Vec<Vec<u8>>,
+    /// Paths that it has as they are in the folder below.
+    pub(crate) original: Vec<Vec<u8>>,
+    /// The folder with originals, inside the folder that git may write to.
+    pub(crate) originals: Option<PathBuf>,
+}
 
 /// Reads repositories.
 #[derive(Debug, Clone)]
@@ -143,36 +158,50 @@ impl Reader {
         Ok(loose.cloned().chain(broken).collect())
     }
 
-    /// An index without the marks by which git overlooks these paths.
+    /// The index of a work tree with these changes.
     ///
     /// # Errors
     /// The sandbox could not be set up, or git failed.
-    pub(crate) async fn unmarked_index(
+    pub(crate) async fn index(
         &self,
         tree: &WorkTree,
-        paths: &[Vec<u8>],
+        changes: &IndexChanges,
     ) -> Result<Vec<u8>, ToolError> {
         let failed = |path: &Path, error: &io::Error| ToolError::io(path.display(), error);
         let own = tree.git.canonicalize().map_err(|error| failed(&tree.git, &error))?;
         let private = self.folder.join("index");
         fs::create_dir_all(&private).map_err(|error| failed(&private, &error))?;
-        let list = private.join("paths");
-        let lines: Vec<u8> =
-            paths.iter().flat_map(|path| [path.as_slice(), b"\0"].concat()).collect();
-        fs::write(&list, lines).map_err(|error| failed(&list, &error))?;
+        let write = |name: &str, bytes: &[u8]| {
+            let path = private.join(name);
+            fs::write(&path, bytes).map_err(|error| failed(&path, &error))
+        };
+        let lists = [
+            ("unmarked", &changes.unmarked),
+            ("removed", &changes.removed),
+            ("original", &changes.original),
+        ];
+        for (name, paths) in lists {
+            let lines: Vec<u8> =
+                paths.iter().flat_map(|path| [path.as_slice(), b"\0"].concat()).collect();
+            write(name, &lines)?;
+        }
+        let made = private.join("index");
+        if let Some(base) = &changes.base {
+            write("index", base)?;
+        }
+        let index = if changes.base.is_some() { made.clone() } else { own.join("index") };
         self.give_folder_to_owner_of(&tree.top)?;
         give_to_owner_of(&private, &tree.top)?;
         let format = if tree.hash_length() == 32 { "sha256" } else { "sha1" };
         let mut argv = vec!["sh".to_owned(), "-c".to_owned(), INDEX.to_owned()];
-        let index = text(&own.join("index"))?;
-        argv.extend(["index".to_owned(), index, text(&private)?, format.to_owned()]);
+        argv.extend(["index".to_owned(), text(&index)?, text(&private)?, format.to_owned()]);
+        argv.push(text(changes.originals.as_deref().unwrap_or(&private))?);
         let finished = self.run(argv, vec![own]).await?;
         if finished.exit_code != 0 {
             let said = String::from_utf8_lossy(&finished.stderr).trim().to_owned();
-            let message = format!("git could not take marks out of its index: {said}");
+            let message = format!("git could not change a copy of its index: {said}");
             return Err(ToolError::new(ErrorCode::IoFailed, message));
         }
-        let made = private.join("index");
         fs::read(&made).map_err(|error| failed(&made, &error))
     }
 

@@ -53,7 +53,7 @@ impl Round {
         let answer = opening.as_ref().map_err(Clone::clone).map(|opening| {
             !opening.mergeable.is_empty()
                 || !opening.dependencies.is_empty()
-                || opening.exams.values().any(|exam| !exam.put_back.is_empty())
+                || opening.exams.values().any(Exam::differs)
         });
         // Without resources of the machine it is tried again.
         if !answer.as_ref().is_err_and(|error| error.code == ErrorCode::MachineExhausted) {
@@ -107,6 +107,7 @@ impl Round {
     /// # Errors
     /// The workspace cannot be opened.
     pub async fn give(self: &Arc<Self>, originals: Arc<Originals>) -> Result<(), ToolError> {
+        let indexes = self.indexes(&originals).await?;
         let round = Arc::clone(self);
         blocking(move || {
             let merged = round.merge(&originals)?;
@@ -118,7 +119,14 @@ impl Round {
             let kept = |path: &&PathBuf| !replaced.iter().any(|it| is_of(path, Path::new(it)));
             let kept: Vec<PathBuf> = ignored.iter().filter(kept).cloned().collect();
             let installed = installed(&kept, &added);
-            drop(round.originals.set(Given { originals, merged, added, named, installed }));
+            drop(round.originals.set(Given {
+                originals,
+                merged,
+                added,
+                named,
+                installed,
+                indexes,
+            }));
             Ok(())
         })
         .await?

@@ -24,6 +24,8 @@ pub(super) struct Given {
     pub(super) named: Vec<String>,
     /// What their package managers installed.
     pub(super) installed: Vec<PathBuf>,
+    /// The files that stand in the places of git's indexes in the views of each line.
+    pub(super) indexes: BTreeMap<String, Vec<(PathBuf, PathBuf)>>,
 }
 
 /// A file of which a view has some parts as they were at the start.

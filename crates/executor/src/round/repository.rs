@@ -2,7 +2,7 @@
 
 use super::{Round, Start};
 use crate::blocking::blocking;
-use crate::git_reader::Reader;
+use crate::git_reader::{IndexChanges, Reader};
 use crate::snapshot::{Repository, WorkTree, WrittenObjects};
 use crate::tool::ToolError;
 use std::collections::BTreeSet;
@@ -100,7 +100,8 @@ impl Round {
         if paths.is_empty() {
             return Ok(None);
         }
-        let content = match self.git_reader("marked")?.unmarked_index(&tree, &paths).await {
+        let changes = IndexChanges { unmarked: paths, ..IndexChanges::default() };
+        let content = match self.git_reader("marked")?.index(&tree, &changes).await {
             Ok(content) => Some(content),
             // The check then runs with the index of the run, and its receipt says so.
             Err(error) => {

@@ -157,6 +157,7 @@ impl Round {
         if let Some(given) = self.originals.get() {
             let folder = self.views()?.join("originals");
             restore(exam, opening, &given.originals, &folder, &mut changes)?;
+            changes.replace.extend(given.indexes.get(line).into_iter().flatten().cloned());
         }
         let folder = self.views()?.join("merged");
         for (path, merged) in self.merged_for(line) {

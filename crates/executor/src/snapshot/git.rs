@@ -88,7 +88,7 @@ impl WorkTree {
     ///
     /// # Errors
     /// `io_failed` for an index that does not read.
-    pub(super) fn tracked(&self) -> Result<Vec<Vec<u8>>, ToolError> {
+    pub(crate) fn tracked(&self) -> Result<Vec<Vec<u8>>, ToolError> {
         let mut paths = Vec::new();
         self.gather(&mut paths, &[], 0)?;
         paths.sort_unstable();

@@ -149,3 +149,28 @@ async fn a_repository_inside_the_workspace_is_compared_as_well() {
     case.run(&format!("cd vendor/lib && {COMMIT} second"));
     assert_eq!(case.check(line).await, (String::new(), vec![]), "a commit is no change");
 }
+
+#[tokio::test]
+async fn the_index_of_a_view_agrees_with_its_check_inputs() {
+    // As a script, so that git's commands are no reading line.
+    let lists = "test -z \"$(git ls-files -d)\" && test -z \"$(git ls-files -o tests)\" && sh -c :";
+    let differs = "git diff --exit-code && sh -c :";
+    for line in [lists, differs] {
+        for step in [
+            "echo b > tests/test_b.py && git add -A && COMMIT more",
+            "echo c > tests/test_a.py && git commit -q -a -m changed",
+            "git rm -q tests/test_a.py && COMMIT less",
+            "git mv tests/test_a.py tests/test_c.py && COMMIT moved",
+            "echo c > tests/test_a.py",
+        ] {
+            let case = Case::new(&[("a.txt", "one\n"), ("tests/test_a.py", "a = 1\n")]);
+            case.run(&format!("git init -q -b main && git add -A && {COMMIT} first"));
+            case.run("git config user.name Test && git config user.email test@localhost");
+            let case = case.begin(line);
+            case.run(&step.replace("COMMIT", COMMIT));
+            let (found, _) = case.check(line).await;
+            let is_left_so = line == differs && step.starts_with("echo c") && !step.contains("git");
+            assert_eq!(found.is_empty(), !is_left_so, "{line}: {step}: {found}");
+        }
+    }
+}
