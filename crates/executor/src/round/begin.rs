@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::canary::may_be_loaded;
 use surety_common::domain::check_inputs::{
-    Assumed, Exam, InputRules, StartInputs, added_dependencies, ecosystem_of, installs,
-    is_installed, is_mixed,
+    Assumed, Exam, StartInputs, added_dependencies, ecosystem_of, installs, is_installed, is_mixed,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::receipt::Fact;
@@ -78,7 +77,6 @@ impl Round {
         let known = &start.manifest.place;
         let ignored_unknown = known.boot.is_empty() || known.mount == 0 || *known != now.place;
         let changed = changed(&start.manifest, &now);
-        let rules = &self.setup.rules;
         let mergeable = mergeable(&inputs, &start.manifest, &now);
         let ignored =
             if ignored_unknown { Vec::new() } else { ignored(&inputs, &start.manifest, &now) };
@@ -91,8 +89,8 @@ impl Round {
             changed,
             ignored,
             ignored_unknown: ignored_unknown && now.entries().iter().any(|entry| entry.ignored),
-            loadable: loadable(rules, &start.manifest, &now) || !dependencies.is_empty(),
-            touched: products(rules, &start.manifest, &now).next().is_some()
+            loadable: loadable(&inputs, &start.manifest, &now) || !dependencies.is_empty(),
+            touched: products(&inputs, &start.manifest, &now).next().is_some()
                 || !dependencies.is_empty(),
             dependencies,
             packages_lost: packages_lost(&start.manifest, &now),
@@ -245,20 +243,25 @@ fn differing<'m>(start: &'m Manifest, now: &'m Manifest) -> impl Iterator<Item =
     changes(start, now).filter(|change| change.is_of_content() && !change.is_ignored())
 }
 
+/// Whether a path is no check input by its name, or in truth.
+fn is_product(inputs: &StartInputs<'_>, path: &[u8]) -> bool {
+    inputs.rules().kind_of(path).is_none() || inputs.kind_of(path).is_none()
+}
+
 /// What differs of files that are no check inputs.
 fn products<'m>(
-    rules: &'m InputRules,
+    inputs: &'m StartInputs<'m>,
     start: &'m Manifest,
     now: &'m Manifest,
 ) -> impl Iterator<Item = Change<'m>> {
-    differing(start, now).filter(|change| rules.kind_of(change.path()).is_none())
+    differing(start, now).filter(|change| is_product(inputs, change.path()))
 }
 
 /// Whether tests may load what differs: a product of any kind, or an added check input, some of which stay.
-fn loadable(rules: &InputRules, start: &Manifest, now: &Manifest) -> bool {
+fn loadable(inputs: &StartInputs<'_>, start: &Manifest, now: &Manifest) -> bool {
     let is_one = |change: &Change<'_>| {
         let is_file = [change.before, change.after].into_iter().flatten();
-        change.before.is_none_or(|_| rules.kind_of(change.path()).is_none())
+        change.before.is_none_or(|_| is_product(inputs, change.path()))
             && is_file.into_iter().any(|entry| entry.kind != Kind::Folder)
             && may_be_loaded(&String::from_utf8_lossy(change.path()))
     };

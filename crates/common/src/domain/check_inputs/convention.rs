@@ -90,6 +90,15 @@ fn is_test(folders: &str, name: &str, lower: &str) -> bool {
         || matches!(folders.split('/').next(), Some("t" | "xt")) && is_of_perl(folders, lower)
 }
 
+/// Whether a source is a test by nothing but its own name.
+pub(super) fn is_test_by_name(path: &str) -> bool {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let beside = if folders.is_empty() { "-".to_owned() } else { format!("{folders}/-") };
+    is_test_name(name, &name.to_ascii_lowercase())
+        && convention_of(path) == Some(InputKind::Test)
+        && convention_of(&beside).is_none()
+}
+
 /// The steps of features in natural language, and what they share. Features of a product have such a folder too.
 fn is_of_features(folders: &str, lower: &str) -> bool {
     let mut parts = folders.split('/').skip_while(|part| *part != "features").skip(1);

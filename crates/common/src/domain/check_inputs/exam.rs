@@ -95,7 +95,8 @@ impl Exam {
                     (inputs, start),
                 ) || kind == InputKind::Test
                     && is_counterpart(&String::from_utf8_lossy(path), start)
-                    && added_stems().contains(&stem(&String::from_utf8_lossy(path))))
+                    && added_stems().contains(&stem(&String::from_utf8_lossy(path)))
+                    || kind == InputKind::Test && is_empty_package(&change, start))
             {
                 exam.new.push(difference);
             } else {
@@ -133,6 +134,14 @@ impl Exam {
         all.sort_by(|a, b| a.path.cmp(&b.path));
         all
     }
+}
+
+/// Whether a file only makes a folder a package of Python, and takes the place of no module.
+fn is_empty_package(change: &Change<'_>, start: &Manifest) -> bool {
+    let path = String::from_utf8_lossy(change.path());
+    let is_empty = change.after.is_some_and(|it| it.kind == Kind::File && it.size == 0);
+    path.strip_suffix("/__init__.py")
+        .is_some_and(|folder| is_empty && start.get(format!("{folder}.py").as_bytes()).is_none())
 }
 
 /// Whether a file only became one that may be started.

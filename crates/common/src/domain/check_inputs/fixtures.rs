@@ -5,6 +5,7 @@ use super::helpers::subject;
 use super::keys::is_merged;
 use super::language::{extension, language_of, name_of};
 use super::line::is_product;
+use super::namesakes::{folder_of, folders_of_data};
 use super::words::{CHECKING, SCRIPT_FOLDERS};
 use super::{InputKind, convention_of};
 use crate::domain::manifest::{Kind, Manifest};
@@ -102,6 +103,7 @@ impl Fixtures {
                 found.tested.extend(OF_TESTED.contains(&subject.as_str()).then_some(subject));
             }
         }
+        found.places.extend(folders_of_data(start));
         found
     }
 
@@ -175,6 +177,12 @@ impl Fixtures {
                     && !self.by_products.contains(place)
                     && !self.is_of_package(path, place)
             })
+    }
+
+    /// Whether a path lies in a folder with one of these names that products name and tests do not.
+    pub(super) fn is_of_products(&self, path: &str, names: &[&str]) -> bool {
+        let folder = folder_of(path, names);
+        folder.is_some_and(|it| self.by_products.contains(it) && !self.by_tests.contains(it))
     }
 
     /// Whether a source belongs to a package of the product that has the name of such a place.

@@ -5,6 +5,7 @@ use super::beside::Beside;
 use super::fixtures::Fixtures;
 use super::ignored::Local;
 use super::language::{language_of, name_of};
+use super::namesakes::Namesakes;
 use super::shadow::{compilers_own_in, is_standard_module};
 use super::texts::Texts;
 use super::{InputKind, convention_of};
@@ -76,7 +77,11 @@ impl Source {
     ) -> Self {
         let mut modules = BTreeSet::new();
         let mut files = BTreeSet::new();
-        let is_kept = |file: &String| wanted.contains(file) || imports.beside.is_about(file);
+        let is_kept = |file: &String| {
+            wanted.contains(file)
+                || imports.beside.is_about(file)
+                || imports.namesakes.is_about(file)
+        };
         if language_of(path) == Some("python") {
             for module in python(text) {
                 if !module.starts_with('.') {
@@ -114,6 +119,7 @@ pub struct Imports {
     fixtures: Fixtures,
     beside: Beside,
     local: Local,
+    namesakes: Namesakes,
 }
 
 impl Imports {
@@ -123,6 +129,7 @@ impl Imports {
             fixtures: Fixtures::of(start),
             beside: Beside::of(start),
             local: Local::of(start),
+            namesakes: Namesakes::of(start),
             ..Self::default()
         }
     }
@@ -133,6 +140,7 @@ impl Imports {
             _ if Texts::reads(path) => true,
             _ if self.fixtures.reads(path) || self.beside.reads(path) => true,
             _ if self.local.reads(path) || is_compiled_test(path) => true,
+            _ if self.namesakes.reads(path) => true,
             Some(language) => wanted.iter().any(|it| language_of(it) == Some(language)),
             None => false,
         }
@@ -147,6 +155,7 @@ impl Imports {
         self.local.add(text, is_check_input);
         self.modules.extend(modules.iter().cloned());
         self.beside.add(path, text, files, is_check_input);
+        self.namesakes.add(path, text, files, is_check_input);
         for file in files.iter().filter(|file| *file != path && wanted.contains(*file)) {
             if !is_check_input {
                 self.by_products.insert(file.clone());
@@ -178,6 +187,11 @@ impl Imports {
     /// Whether a path is expected output that tests alone read.
     pub(super) fn is_fixture(&self, path: &str) -> bool {
         self.fixtures.holds(path)
+    }
+
+    /// Whether a path that is named like a test, or lies in a folder of such a name, is a product.
+    pub(super) fn is_namesake(&self, path: &str) -> bool {
+        self.namesakes.holds(path, &self.fixtures)
     }
 
     /// Whether an ignored path is one that tests alone name.
@@ -238,6 +252,7 @@ impl Imports {
         };
         let texts = self.texts.encode().into_iter().map(|(kind, name)| format!("{kind}{name}\0"));
         let named = self.fixtures.encode().chain(self.beside.encode()).chain(self.local.encode());
+        let named = named.chain(self.namesakes.encode());
         let named = named.map(|(kind, name)| format!("{kind}{name}\0"));
         kinds.into_iter().map(line).chain(texts).chain(named).collect::<String>().into_bytes()
     }
@@ -251,6 +266,7 @@ impl Imports {
                 || imports.fixtures.decode(kind, name)
                 || imports.beside.decode(kind, name)
                 || imports.local.decode(kind, name)
+                || imports.namesakes.decode(kind, name)
             {
                 continue;
             }

@@ -38,6 +38,7 @@ mod linked;
 mod looped;
 mod makefile;
 mod named_path;
+mod namesakes;
 mod node_origins;
 mod node_values;
 mod operands;

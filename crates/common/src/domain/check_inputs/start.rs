@@ -101,7 +101,9 @@ impl<'s> StartInputs<'s> {
             let found = linked().or_else(named).or_else(beside).or_else(local);
             found.filter(|_| !self.rules.may_change(path))
         };
-        self.rules.kind_of(path).or_else(found)
+        let kind = self.rules.kind_of(path);
+        let is_namesake = || self.imports.is_namesake(&String::from_utf8_lossy(path));
+        kind.filter(|kind| *kind != InputKind::Test || !is_namesake()).or_else(found)
     }
 
     /// Whether a path that is ignored is a check input all the same, where it was there at the start.
