@@ -5,7 +5,7 @@ use surety_common::domain::caution::CAUTIONS;
 use surety_common::domain::check::{
     AcceptCheck, CheckKind, FileType, Reason, changed_paths, check_key,
 };
-use surety_common::domain::check_inputs::reads_and_runs;
+use surety_common::domain::check_inputs::{InputKind, reads_and_runs};
 use surety_common::domain::receipt::{EvidenceReceipt, exit_code};
 use surety_common::domain::toolchain::FORGE_TARGET;
 use surety_common::domain::verdict::{CheckResult, Verdict};
@@ -89,8 +89,7 @@ fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> St
         );
     }
     if let Some(needed) = of_caution(reason) {
-        let is_of_inputs = reason.starts_with(CHECK_INPUTS_CHANGED);
-        return match is_of_inputs && reads_and_runs(&check.target) {
+        return match reads_and_runs(&check.target, &changed_inputs(reason)) {
             true => format!("{needed}; {APART}"),
             false => needed,
         };
@@ -171,6 +170,17 @@ fn of_prepare(reason: &str) -> Option<String> {
 }
 
 /// What a check needs that is refused for a caution; none for another reason.
+/// The check inputs that a reason names: `check_inputs_changed: changed tests/a.py (test), ...`.
+fn changed_inputs(reason: &str) -> Vec<(&str, InputKind)> {
+    fn input(text: &str) -> Option<(&str, InputKind)> {
+        let (path, kind) = text.split_once(' ')?.1.rsplit_once(" (")?;
+        let is_test = kind == "test)";
+        Some((path, if is_test { InputKind::Test } else { InputKind::Configuration }))
+    }
+    let named = reason.strip_prefix(CHECK_INPUTS_CHANGED).and_then(|rest| rest.strip_prefix(": "));
+    named.into_iter().flat_map(|named| named.split(", ")).filter_map(input).collect()
+}
+
 fn of_caution(reason: &str) -> Option<String> {
     let (code, detail) = reason.split_once(':').unwrap_or((reason, ""));
     let needed = match code {
@@ -332,8 +342,9 @@ mod tests {
     #[test]
     fn a_line_that_reads_a_changed_test_and_runs_tests_is_told_to_be_split() {
         for (line, is_told) in [
-            ("grep -q 'def test_median' tests/test_stats.py && python3 -m unittest", true),
-            ("test ! -d tests/legacy && make test", true),
+            ("grep -q 'def test_median' tests/a.py && python3 -m unittest", true),
+            ("grep -q one CHANGELOG.md && python3 -m unittest", false),
+            ("test ! -d tests && make test", true),
             ("cargo fmt --check && cargo test", true),
             ("make lint && make test", false),
             ("grep -q one tests/a.py && grep -q two tests/b.py", false),

@@ -7,7 +7,9 @@ use crate::domain::shell_line::{Given, base_name, given_to_shell, unwrapped};
 /// Programs that succeed whatever the workspace holds.
 const ALWAYS_SUCCEED: &[&str] = &[":", "echo", "printf", "true"];
 /// Arguments with which a program runs no test.
-const RUN_NOTHING: &[&str] = &["--collect-only", "--help", "--no-run", "--version"];
+const RUN_NOTHING: &[&str] = &["--collect-only", "--no-run"];
+/// Arguments with which an installed program says something about itself.
+const ABOUT_ITSELF: &[&str] = &["--help", "--version"];
 /// Arguments with which `make` only prints what it would do.
 const ONLY_PRINT: &[&str] = &["-n", "--dry-run", "--just-print", "--recon"];
 /// Words of expressions that name no value of a run.
@@ -80,12 +82,21 @@ fn succeeds(argv: &[String], depth: usize) -> bool {
         ("[", [word, "]"]) | ("test", [word]) => !word.is_empty() && !word.contains(['$', '`']),
         ("cd", ["."]) | ("exit", ["0"]) => true,
         _ if ALWAYS_SUCCEED.contains(&name) || has(RUN_NOTHING) => true,
+        _ if has(ABOUT_ITSELF) => !starts_product(program, arguments),
         _ if name.ends_with("make") => has(ONLY_PRINT),
         _ => match given_to_shell(name, arguments) {
             Some(Given::Text(line)) => line_succeeds(line, depth + 1),
             Some(Given::File(_)) | None => false,
         },
     }
+}
+
+/// Whether a command may start what the workspace holds, and give `--help` to that: a path, a script, a module, or what
+/// stands behind `--`.
+fn starts_product(program: &str, arguments: &[&str]) -> bool {
+    let before = arguments.iter().take_while(|word| !ABOUT_ITSELF.contains(word));
+    let is_product = |word: &str| word.contains(['/', '.']) || matches!(word, "-m" | "--");
+    program.contains('/') || before.into_iter().any(|word| is_product(word))
 }
 
 /// How a part of a line follows on the one before it.
@@ -178,6 +189,12 @@ mod tests {
             ("/bin/true && echo done", true),
             ("cargo test --no-run", true),
             ("make -n test", true),
+            ("cargo test --help", true),
+            ("python3 --version", true),
+            ("./greet.sh --help", false),
+            ("python3 app/main.py --help", false),
+            ("python3 -m app --version", false),
+            ("cargo run -- --help", false),
             ("pytest --collect-only", true),
             ("true && make test", false),
             ("make test", false),

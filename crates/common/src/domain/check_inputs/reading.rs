@@ -98,13 +98,14 @@ const LINT_COMMANDS: &[(&str, &[&str])] = &[
 /// Programs that start a program of a package.
 const PACKAGE_STARTERS: &[&str] = &["bunx", "npx", "pnpx"];
 
-/// Whether a part of a chain only reads files, and another one may start tests. The files of both are check inputs then.
-pub fn reads_and_runs(line: &str) -> bool {
+/// Whether a part of a chain only reads one of these files, and another one may start tests. The files of both are check
+/// inputs then.
+pub fn reads_and_runs(line: &str, changed: &[(&str, InputKind)]) -> bool {
     let mut parts = line.split("&&");
+    let reads = |reading: Reading| changed.iter().any(|(path, kind)| reading.is_data(path, *kind));
     line.contains("&&")
         && Reading::of(line).is_none()
-        // A part that only goes to a folder reads nothing.
-        && parts.any(|part| Reading::of(part.trim()).is_some_and(|it| it != Reading::default()))
+        && parts.any(|part| Reading::of(part.trim()).is_some_and(reads))
 }
 
 /// What a line that starts no test reads.

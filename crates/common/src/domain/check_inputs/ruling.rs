@@ -197,7 +197,12 @@ pub fn rule<E: Copy>(
             let code = IGNORED_INPUTS_CHANGED;
             let named = as_left.filter(|run| names_ignored(&run.receipt.facts));
             let reason = caution(code, code, named.unwrap_or(run));
-            caution(CHECK_INPUTS_DIFFER, CHECK_INPUTS_DIFFER, original);
+            // The cause may be either: with the ignored files a check may do without what its recipe makes.
+            let differ = caution(CHECK_INPUTS_DIFFER, CHECK_INPUTS_DIFFER, original);
+            let reason = match differ.strip_prefix(CHECK_INPUTS_DIFFER) {
+                Some(": ") | None => reason,
+                Some(differ) => format!("{reason}; check inputs{differ}"),
+            };
             // What was installed is excused, and not what else steps wrote there.
             let is_installed = run.receipt.outputs(DEPENDENCY_CHANGED).next().is_some();
             if is_installed && named.is_none() {
