@@ -325,13 +325,23 @@ struct Beside<'f> {
     searches: bool,
 }
 
-impl StartFiles for Beside<'_> {
-    fn is_check_input(&self, path: &str) -> bool {
-        let path = match self.folder {
+impl Beside<'_> {
+    fn whole(&self, path: &str) -> String {
+        match self.folder {
             "" => path.to_owned(),
             folder => format!("{folder}/{path}"),
-        };
-        self.files.inputs.kind_of(path.as_bytes()).is_some()
+        }
+    }
+}
+
+impl StartFiles for Beside<'_> {
+    fn is_check_input(&self, path: &str) -> bool {
+        self.files.inputs.kind_of(self.whole(path).as_bytes()).is_some()
+    }
+
+    fn is_gone(&self, path: &str) -> bool {
+        let path = self.whole(path);
+        self.files.was_there(&path) && !self.files.is_there(&path)
     }
 
     fn has_stem(&self, stem: &str) -> bool {

@@ -263,19 +263,6 @@ mod tests {
             ("pytest -q", Pytest, "t/test_a.py", Some("pytest -q t/test_a.py")),
             ("pytest -k a", Pytest, "t/test_a.py", None),
             ("make test", Pytest, "t/test_a.py", None),
-            ("make pytest", Pytest, "t/test_a.py", None),
-            ("make test", CargoTest, "src/lib.rs", None),
-            ("just test", CargoTest, "tests/a.rs", None),
-            ("make run", Nextest, "tests/a.rs", None),
-            ("make unittest", Unittest, "tests/test_a.py", None),
-            ("npm run jest", Jest, "a.test.js", None),
-            (
-                "RUSTFLAGS=-Awarnings timeout 60 cargo +nightly test",
-                CargoTest,
-                "tests/a.rs",
-                Some("RUSTFLAGS=-Awarnings timeout 60 cargo +nightly test --no-fail-fast --test a"),
-            ),
-            ("uv run pytest -q", Pytest, "t/test_a.py", Some("uv run pytest -q t/test_a.py")),
             ("node --test test/", NodeTest, "test/a.test.js", Some("node --test test/a.test.js")),
             (
                 "node --import ./test/up.mjs --test --test-reporter spec test/b.test.js",
@@ -324,6 +311,28 @@ mod tests {
                 Some("cd app && python3 -m unittest tests.test_a"),
             ),
             ("cd app && python3 -m unittest", Unittest, "tests/test_a.py", None),
+        ] {
+            assert_eq!(narrow(line, runner, &[host]).as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_narrowed_where_it_starts_the_runner_itself() {
+        use Runner::{CargoTest, Jest, Nextest, Pytest, Unittest};
+        for (line, runner, host, expected) in [
+            ("make pytest", Pytest, "t/test_a.py", None),
+            ("make test", CargoTest, "src/lib.rs", None),
+            ("just test", CargoTest, "tests/a.rs", None),
+            ("make run", Nextest, "tests/a.rs", None),
+            ("make unittest", Unittest, "tests/test_a.py", None),
+            ("npm run jest", Jest, "a.test.js", None),
+            (
+                "RUSTFLAGS=-Awarnings timeout 60 cargo +nightly test",
+                CargoTest,
+                "tests/a.rs",
+                Some("RUSTFLAGS=-Awarnings timeout 60 cargo +nightly test --no-fail-fast --test a"),
+            ),
+            ("uv run pytest -q", Pytest, "t/test_a.py", Some("uv run pytest -q t/test_a.py")),
         ] {
             assert_eq!(narrow(line, runner, &[host]).as_deref(), expected, "{line}");
         }

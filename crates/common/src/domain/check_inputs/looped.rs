@@ -114,7 +114,7 @@ impl Loops {
         }
         match words {
             ["for", name, "in", values @ ..] => {
-                if values.iter().any(|value| *value == "$") {
+                if values.contains(&"$") {
                     self.open = Some((*name).to_owned());
                 }
                 self.bind(name, values.iter().map(|value| (*value).to_owned()).collect());

@@ -11,7 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The largest makefile that is compared, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 /// Extensions of sources and of what is made from them.
-const SOURCES: &[&str] = &["c", "cc", "cpp", "cxx", "h", "hh", "hpp", "m", "o", "s"];
+const SOURCES: &[&str] = &["c", "cc", "cpp", "cxx", "h", "hh", "hpp", "java", "m", "o", "s"];
+/// Libraries of the system that a product may come to need. Where none else is looked for, they are no others.
+const LIBRARIES: &[&str] = &["-ldl", "-lm", "-lpthread", "-lrt", "-pthread"];
+/// Variables that hold them.
+const OF_LIBRARIES: &[&str] = &["LDFLAGS", "LDLIBS", "LIBS", "LOADLIBES"];
 /// Variables that make reads itself, or that its own rules use.
 const OF_MAKE: &str = "\
     AR ARFLAGS AS ASFLAGS CC CFLAGS CO COFLAGS CPP CPPFLAGS CTANGLE CWEAVE CXX CXXFLAGS FC \
@@ -41,6 +45,9 @@ pub trait StartFiles {
 
     /// Whether a file has this name, or one that make makes it from.
     fn has_stem(&self, stem: &str) -> bool;
+
+    /// Whether a file was there at the start, and the run removed it.
+    fn is_gone(&self, path: &str) -> bool;
 
     /// Whether the line of a check has this name of a variable as a word: `STRICT=1 make test`.
     fn is_in_a_line(&self, name: &str) -> bool;
@@ -86,7 +93,13 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
         Item::Variable(..) | Item::Other(_) => &[],
     });
     let targets = targets.map(String::as_str).collect();
-    let known = Known { words, targets, makes: Makes::of(&before), files };
+    let known = Known {
+        words,
+        targets,
+        makes: Makes::of(&before),
+        links: !["-L", "LIBRARY_PATH", "-B", "-Wl"].iter().any(|it| start.contains(it)),
+        files,
+    };
     let computes = computes_names(start);
     let is_new = |item: &Item, has_rule: bool| match item {
         Item::Variable(name, values) => {
@@ -157,7 +170,8 @@ fn is_for_new_rules(name: &str, values: &[String], words: &BTreeSet<&str>) -> bo
 /// Whether an item says the same, at most with further sources.
 fn extends(before: &Item, now: &Item, known: &Known<'_>) -> bool {
     let added = |before: &[String], now: &[String]| {
-        let mut wanted = before.iter().peekable();
+        let stays = |word: &&String| now.contains(word) || !known.is_gone(word);
+        let mut wanted = before.iter().filter(stays).peekable();
         let mut added = Vec::new();
         for word in now {
             if wanted.peek() == Some(&word) {
@@ -175,7 +189,10 @@ fn extends(before: &Item, now: &Item, known: &Known<'_>) -> bool {
                 Some(first) => has_extension_of_source(first) && others.first() == Some(first),
                 None => is_list_by_name(name),
             };
-            let may_be_added = |word: &String| is_list && is_source(word);
+            let holds_libraries = OF_LIBRARIES.contains(&name_of(name));
+            let may_be_added = |word: &String| {
+                is_list && is_source(word) || holds_libraries && known.is_library(word)
+            };
             name == other && added(values, others).is_some_and(|it| it.iter().all(may_be_added))
         }
         (Item::Rule(targets, needs, recipe), Item::Rule(others, other_needs, lines)) => {
@@ -184,9 +201,8 @@ fn extends(before: &Item, now: &Item, known: &Known<'_>) -> bool {
                 |word: &String| is_source(word) || is_phony && known.may_be_phony(word);
             // The first one is `$<`.
             let has_first = needs.is_empty() || is_phony || needs.first() == other_needs.first();
-            let is_line = |(line, now): (&String, &String)| {
-                line == now || compiles_more(line, now, known.files)
-            };
+            let is_line =
+                |(line, now): (&String, &String)| line == now || compiles_more(line, now, known);
             targets == others
                 && recipe.len() == lines.len()
                 && recipe.iter().zip(lines).all(is_line)
@@ -198,20 +214,27 @@ fn extends(before: &Item, now: &Item, known: &Known<'_>) -> bool {
     }
 }
 
-/// Whether a line of a compiler says the same with further sources behind those that it had.
-fn compiles_more(line: &str, now: &str, files: &dyn StartFiles) -> bool {
-    const COMPILERS: &[&str] =
-        &["$(CC)", "$(CXX)", "${CC}", "${CXX}", "c++", "cc", "clang", "clang++", "g++", "gcc"];
+/// Whether a line of a compiler says the same with further sources behind those that it had, without sources that are gone,
+/// and with libraries of the system at its end.
+fn compiles_more(line: &str, now: &str, known: &Known<'_>) -> bool {
+    const COMPILERS: &[&str] = &[
+        "$(CC)", "$(CXX)", "${CC}", "${CXX}", "c++", "cc", "clang", "clang++", "g++", "gcc",
+        "javac",
+    ];
     let program = line.trim_start_matches(['@', '-']).split_whitespace().next();
     if !program.is_some_and(|program| COMPILERS.contains(&program)) || line.contains(SHELL) {
         return false;
     }
-    let mut wanted = line.split_whitespace().peekable();
+    let now: Vec<&str> = now.split_whitespace().collect();
+    let libraries = now.iter().rev().take_while(|word| known.is_library(word)).count();
+    let stays = |word: &&str| now.contains(word) || !known.is_gone(word);
+    let mut wanted = line.split_whitespace().filter(stays).peekable();
     let mut before = "";
-    for word in now.split_whitespace() {
-        if wanted.peek() == Some(&word) {
+    for (place, word) in now.iter().enumerate() {
+        let is_at_end = place + libraries >= now.len();
+        if wanted.peek() == Some(word) {
             wanted.next();
-        } else if !has_extension_of_source(before) || !is_source(word, files) {
+        } else if !(is_at_end || has_extension_of_source(before) && is_source(word, known.files)) {
             return false;
         }
         before = word;
@@ -225,10 +248,31 @@ struct Known<'a> {
     /// The targets of its rules.
     targets: BTreeSet<&'a str>,
     makes: Makes,
+    /// Whether it looks for libraries nowhere but where the system has them.
+    links: bool,
     files: &'a dyn StartFiles,
 }
 
 impl Known<'_> {
+    /// A library of the system, and no file of the workspace.
+    fn is_library(&self, word: &str) -> bool {
+        self.links
+            && !self.makes.includes
+            && !self.files.is_in_a_line("LIBRARY_PATH")
+            && LIBRARIES.contains(&word)
+    }
+
+    /// A source that the run removed, or what is made from one.
+    fn is_gone(&self, word: &str) -> bool {
+        let stem = || word.rsplit_once('.').map_or(word, |(stem, _)| stem);
+        let from_source = || {
+            let mut sources = SOURCES.iter().filter(|it| **it != "o");
+            word.ends_with(".o")
+                && sources.any(|extension| self.files.is_gone(&format!("{}.{extension}", stem())))
+        };
+        is_source(word, self.files) && (self.files.is_gone(word) || from_source())
+    }
+
     /// A target without a file: the start has no word of it, no rule that makes it by a pattern, and no file that a
     /// rule of make could make it from.
     fn is_new_target(&self, name: &str) -> bool {

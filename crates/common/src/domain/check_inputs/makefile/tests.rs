@@ -11,6 +11,10 @@ impl StartFiles for Files {
         matches!(stem, "main" | "bench")
     }
 
+    fn is_gone(&self, path: &str) -> bool {
+        path == "old.c"
+    }
+
     fn is_in_a_line(&self, name: &str) -> bool {
         name == "STRICT"
     }
@@ -146,6 +150,33 @@ fn a_line_of_a_compiler_may_have_further_sources() {
         ("run.sh sum.c", "run.sh sum.c twice.c", false),
     ] {
         assert_eq!(only_adds(start, &start.replace(from, to), &Files), expected, "{to}");
+    }
+}
+
+#[test]
+fn sources_that_are_gone_and_libraries_of_the_system_are_left_out_and_added() {
+    let start = "SRCS = add.c old.c keep.c\nLDLIBS =\nt: add.c old.c\n\tcc -o t add.c old.c\n\t./t\nA = A.java\nj:\n\tjavac -d out A.java\n";
+    for (from, to, expected) in [
+        ("SRCS = add.c old.c", "SRCS = add.c", true),
+        ("SRCS = add.c old.c", "SRCS = add.c new.c", true),
+        ("keep.c", "", false),
+        ("t: add.c old.c", "t: add.c", true),
+        ("t add.c old.c\n", "t add.c\n", true),
+        ("t add.c old.c\n", "t add.c old.c -lm\n", true),
+        ("t add.c old.c\n", "t add.c old.c -lm -pthread\n", true),
+        ("t add.c old.c\n", "t -lm add.c old.c\n", false),
+        ("t add.c old.c\n", "t add.c old.c -lfake\n", false),
+        ("t add.c old.c\n", "t add.c old.c -DNDEBUG\n", false),
+        ("LDLIBS =", "LDLIBS = -lm", true),
+        ("LDLIBS =", "LDLIBS = -lfake", false),
+        ("A = A.java", "A = A.java B.java", true),
+        ("out A.java", "out A.java B.java", true),
+    ] {
+        assert_eq!(only_adds(start, &start.replace(from, to), &Files), expected, "{to}");
+        let elsewhere = start.replace("LDLIBS =", "LDFLAGS = -L.\nLDLIBS =");
+        if to.contains("-lm") {
+            assert!(!only_adds(&elsewhere, &elsewhere.replace(from, to), &Files), "{to}");
+        }
     }
 }
 
