@@ -37,6 +37,7 @@ impl Round {
             changes.extend(self.forged(before, now, &place).await?);
             changes.extend(self.marked(&start.manifest, &manifest_of_now, (root, &place)).await?);
         }
+        changes.retain(|change| !self.setup.rules.may_change_git(&change.path));
         Ok(changes)
     }
 

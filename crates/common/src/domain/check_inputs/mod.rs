@@ -167,6 +167,8 @@ pub struct InputRules {
     protect: GlobSet,
     protected: Vec<String>,
     may_change: GlobSet,
+    /// Those of them that name the repository: no glob reaches into it by chance.
+    may_change_git: GlobSet,
     /// Globs of the namespace, which win over those of the run.
     always: GlobSet,
     /// Globs of both that protect ignored paths too.
@@ -187,7 +189,8 @@ impl InputRules {
             protect: globs(PROTECT, protect)?,
             protected: protect.to_vec(),
             may_change: globs(MAY_CHANGE, may_change)?,
-            even_ignored: globs(PROTECT, &ignored)?,
+            may_change_git: globs(MAY_CHANGE, &of_git(may_change))?,
+            even_ignored: plain_globs(PROTECT, &ignored)?,
             spelled: spelled(&ignored),
             ..Self::default()
         })
@@ -204,7 +207,7 @@ impl InputRules {
         };
         let always = globs("always_protect", &policy.always_protect)?;
         let ignored = protected_even_ignored(policy);
-        let (even_ignored, spelled) = (globs(PROTECT, &ignored)?, spelled(&ignored));
+        let (even_ignored, spelled) = (plain_globs(PROTECT, &ignored)?, spelled(&ignored));
         let of_run = Self::new(&policy.protect, &policy.may_change)?;
         Ok(Self { always, even_ignored, spelled, within, ..of_run })
     }
@@ -265,6 +268,27 @@ impl InputRules {
             && !self.always.is_match(path)
             && self.within.as_ref().is_none_or(|within| within.is_match(path))
     }
+
+    /// Whether the policy says that a run may change a part of the repository, by a glob that names the repository.
+    pub fn may_change_git(&self, path: &[u8]) -> bool {
+        self.may_change_git.is_match(Path::new(OsStr::from_bytes(path))) && self.may_change(path)
+    }
+}
+
+/// Globs, with all below the folders that they may name: `tests` stands for `tests/` too.
+fn with_folders(globs: &[String]) -> Vec<String> {
+    let is_name = |glob: &&String| {
+        let last = glob.rsplit('/').next().unwrap_or_default();
+        !last.is_empty() && !last.contains(['*', '?', '[', '{', '\\'])
+    };
+    let folders = globs.iter().filter(is_name).map(|glob| format!("{glob}/"));
+    globs.iter().cloned().chain(folders).collect()
+}
+
+/// The globs that name the repository.
+fn of_git(globs: &[String]) -> Vec<String> {
+    let parts = |glob: &&String| glob.split('/').any(|part| part == ".git");
+    globs.iter().filter(parts).cloned().collect()
 }
 
 /// The globs of a policy that protect ignored paths too: those whose last part names a file. Others, and those that name a
@@ -298,7 +322,13 @@ pub fn read_globs(key: &str, texts: &[String]) -> Result<GlobSet, Problem> {
     globs(key, texts).map_err(|problem| Problem { field: Some(key.to_owned()), ..problem })
 }
 
+/// As [`plain_globs`], where the name of a folder stands for all below it too.
 fn globs(key: &str, globs: &[String]) -> Result<GlobSet, Problem> {
+    plain_globs(key, globs)?;
+    set_of(key, &with_folders(globs))
+}
+
+fn plain_globs(key: &str, globs: &[String]) -> Result<GlobSet, Problem> {
     let field = format!("policy.{key}");
     if globs.len() > MAX_GLOBS {
         let message = format!("has more than {MAX_GLOBS} globs; join some, or name a folder");
@@ -311,8 +341,12 @@ fn globs(key: &str, globs: &[String]) -> Result<GlobSet, Problem> {
         let message = format!("{glob:?} is no path inside the workspace; name one relative to it");
         return Err(Problem::at(Code::TypeMismatch, field, message));
     }
+    set_of(key, globs)
+}
+
+fn set_of(key: &str, globs: &[String]) -> Result<GlobSet, Problem> {
     glob_set(globs).map_err(|error| {
         let message = format!("has a glob that does not read: {error}");
-        Problem::at(Code::TypeMismatch, field, message)
+        Problem::at(Code::TypeMismatch, format!("policy.{key}"), message)
     })
 }

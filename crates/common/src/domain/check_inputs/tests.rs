@@ -543,3 +543,24 @@ fn a_script_of_checks_is_helped_by_what_its_names_say_and_no_test_is_about() {
         assert_eq!(inputs.decides(line, b"scripts/checklib.py"), is_one, "{line}");
     }
 }
+
+#[test]
+fn a_folder_stands_for_all_below_it_and_only_a_glob_that_names_the_repository_reaches_into_it() {
+    let rules = rules(&["schema"], &["tests", "**/*.cfg", ".git/refs/heads/topic", "**"]);
+    assert_eq!(rules.kind_of(b"schema/a/b.sql"), None, "what the run may change wins");
+    for (globs, path, expected) in [
+        (&["tests"][..], "tests/a/test_b.py", true),
+        (&["tests/"], "tests/a/test_b.py", true),
+        (&["*"], "tests/test_b.py", false),
+        (&["tests"], "tests2/test_b.py", false),
+    ] {
+        let rules = self::rules(&[], globs);
+        assert_eq!(rules.may_change(path.as_bytes()), expected, "{globs:?} {path}");
+    }
+    assert_eq!(
+        self::rules(&["schema"], &[]).kind_of(b"schema/a/b.sql"),
+        Some(InputKind::Protected)
+    );
+    assert!(rules.may_change_git(b".git/refs/heads/topic"));
+    assert!(!rules.may_change_git(b".git/config"));
+}

@@ -174,3 +174,16 @@ async fn the_index_of_a_view_agrees_with_its_check_inputs() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_branch_that_the_policy_names_may_be_rewritten() {
+    for (glob, expected) in [(".git/refs/heads/main", vec![]), ("**", vec!["check_inputs_differ"])]
+    {
+        let mut case = Case::new(&[("a.txt", "one\n")]);
+        case.rules = InputRules::new(&[], &[glob.to_owned()]).unwrap();
+        case.run(&format!("git init -q -b main && git add -A && {COMMIT} first"));
+        let case = case.begin("true");
+        case.run(&format!("{COMMIT} other --amend"));
+        assert_eq!(case.check("true").await, (String::new(), expected), "{glob}");
+    }
+}
