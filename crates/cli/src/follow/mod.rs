@@ -180,6 +180,12 @@ impl Follower<'_> {
 
     /// Reads one stream. The outer error ends everything, the inner one this stream.
     async fn pass(&mut self) -> Result<Result<Pass, Status>, Failure> {
+        // The event that blocked the run may be before the first one that is asked for.
+        let waiting = self.waiting().await;
+        if let Some(run) = waiting.as_ref().filter(|run| run.last_sequence < self.next) {
+            return Ok(Ok(Pass::Waiting(Box::new(run.clone()))));
+        }
+        let waits_from = waiting.map(|run| run.last_sequence);
         let request = v1::WatchRunRequest {
             run_id: self.run_id.to_owned(),
             from_sequence: self.next,
@@ -207,11 +213,13 @@ impl Follower<'_> {
                 continue;
             }
             self.next = event.sequence + 1;
-            let (sequence, blocks) = (event.sequence, blocks_the_run(&event));
+            let sequence = event.sequence;
+            let blocks = blocks_the_run(&event) || waits_from == Some(sequence);
             self.tell(News::Event(Box::new(event))).await;
             if blocks
-                && self.ends_at_waits
-                && let Some(run) = self.waits_for_a_person(sequence).await
+                && let Some(run) = self.waiting().await
+                // A wait that was answered before also had such an event.
+                && run.last_sequence <= sequence.saturating_add(1)
             {
                 return Ok(Ok(Pass::Waiting(Box::new(run))));
             }
@@ -223,15 +231,15 @@ impl Follower<'_> {
         self.news.send(news).await.ok();
     }
 
-    /// The run, if it is still in the state of this event and only a user can continue it. After a
-    /// failed read the run is followed further.
-    async fn waits_for_a_person(&self, sequence: u64) -> Option<v1::Run> {
+    /// The run, where only a user can continue it and no terminal asks one. After a failed read the run is followed
+    /// further.
+    async fn waiting(&self) -> Option<v1::Run> {
+        if !self.ends_at_waits {
+            return None;
+        }
         let answer = self.connection.run(self.run_id, v1::RunView::Basic).await.ok()?;
-        let run = answer.run?;
-        let still =
-            run.blocked.as_ref().is_some_and(|blocked| needs_a_person(blocked.waiting_on()));
-        // A wait that was answered before also had such an event.
-        (still && run.last_sequence <= sequence.saturating_add(1)).then_some(run)
+        let waits = |blocked: &v1::Blocked| needs_a_person(blocked.waiting_on());
+        answer.run.filter(|run| run.blocked.as_ref().is_some_and(waits))
     }
 
     fn reason(&self, status: &Status) -> Result<String, Failure> {

@@ -8,6 +8,7 @@ mod panics;
 mod scripted;
 
 use std::process::Output;
+use std::time::Duration;
 
 use prost_types::Timestamp;
 use surety_common::wire::v1;
@@ -16,6 +17,7 @@ use surety_common::wire::v1::event::Kind;
 use scripted::{Scripted, serve};
 
 const RUN: &str = "01900000-0000-7000-8000-000000000001";
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn state(sequence: u64, to: v1::RunState) -> v1::Event {
     v1::Event {
@@ -95,6 +97,31 @@ async fn a_run_that_waits_for_a_user_ends_the_following_without_a_terminal() {
         assert_eq!(output.status.code(), code, "{waiting_on:?}");
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("Shall I?") && said.contains("surety cancel"), "{said}");
+    }
+}
+
+/// The server ends each stream, so a client that misses the wait connects again and again.
+#[tokio::test]
+async fn a_run_that_waited_before_the_first_event_asked_for_ends_the_following_as_well() {
+    for (from, shown) in [("2", vec![2, 3]), ("3", vec![3]), ("4", vec![]), ("99", vec![])] {
+        let mut run = run_in(v1::RunState::Blocked);
+        run.last_sequence = 3;
+        run.blocked =
+            Some(v1::Blocked { waiting_on: v1::WaitingOn::User.into(), ..v1::Blocked::default() });
+        let events = vec![
+            state(1, v1::RunState::Executing),
+            state(2, v1::RunState::Blocked),
+            v1::Event { sequence: 3, ..v1::Event::default() },
+        ];
+        let scripted = Scripted { run, events, breaks_after: 9, hold: None };
+        let words = ["--from", from];
+        let watching = watch(scripted, &words);
+        let output = tokio::time::timeout(PATIENCE, watching).await.expect("an end in time");
+        assert_eq!(output.status.code(), Some(4), "{from}");
+        let seen = sequences(&output);
+        assert!(seen.iter().all(|sequence| shown.contains(sequence)), "{from}: {seen:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("the connection was lost"), "{from}: {said}");
     }
 }
 

@@ -4,21 +4,19 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nix::pty::{OpenptyResult, openpty};
 use nix::sys::termios::tcgetattr;
 use surety_common::wire::v1;
 
 use crate::scripted::{Hold, Scripted, serve};
-use crate::{RUN, run_in};
+use crate::{PATIENCE, RUN, run_in};
 
 /// Bytes of the stack of each thread, far above what the program uses.
 const STACK: u64 = 1 << 30;
 /// Bytes of memory that the program may still ask for: enough for everything but a stack, also for what its libraries
 /// reserve and do not use.
 const ROOM: u64 = 512 << 20;
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The sequences that take the alternate screen, leave it, and show the cursor.
 const TAKEN: &str = "\u{1b}[?1049h";
 const LEFT: &str = "\u{1b}[?1049l";
