@@ -150,6 +150,12 @@ fn lines_of(path: &Path) -> String {
 }
 
 #[test]
+fn an_answer_with_an_empty_digest_is_refused_before_it_is_sent() {
+    let answer = Place::new().run(&["answer", "a-wait", "--digest", "", "yes"]);
+    answer.says(1, &["error[value_invalid]", "the digest is empty"]);
+}
+
+#[test]
 fn a_plan_with_a_cycle_is_refused_without_a_service() {
     let place = Place::new();
     let file = place.file("plan.yaml", CYCLE);

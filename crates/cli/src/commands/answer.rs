@@ -6,7 +6,7 @@ use surety_common::config::ClientConfig;
 use crate::answering::answer;
 use crate::connection::Connection;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::text::run_state;
 use crate::wire_json;
@@ -32,6 +32,12 @@ pub struct Answer {
 
 impl Answer {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
+        // The service takes an empty digest for none, and would compare nothing.
+        if self.digest.as_deref() == Some("") {
+            let message = "the digest is empty, and no question has that digest";
+            let advice = "Give the digest that `surety waits` shows, or leave --digest out.";
+            return Err(Failure::new(Code::ValueInvalid, message, advice).at("digest"));
+        }
         let connection = Connection::open(&self.client)?;
         let asked = (self.wait, self.digest.unwrap_or_default());
         let run = answer(&connection, asked, self.text.join(" ")).await?;
