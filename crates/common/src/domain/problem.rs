@@ -221,6 +221,7 @@ codes! {
         EmptyArrayAsAbsent = "empty_array_as_absent", "An empty array was read as absent.";
         EmptyStringAsObject = "empty_string_as_object", "Blank text was read as an empty object.";
         ObjectInString = "object_in_string", "An object written as text was read.";
+        QuestionAsSpeak = "question_as_speak", "The question of ask_user stood in the key question; it was read as speak.";
         GoalCheckSerialized = "goal_check_serialized", "A goal_check that is an object or array was kept as its JSON text.";
         SingleCheckWrapped = "single_check_wrapped", "A single check was read as a list of one.";
         LegacyCheckMigrated = "legacy_check_migrated", "A check written as plain text was read as its current form.";

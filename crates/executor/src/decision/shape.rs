@@ -16,10 +16,10 @@ pub(super) fn read_decision(
     members: &Members,
     warnings: &mut Vec<Warning>,
 ) -> Result<ExecuteDecision, Problem> {
-    // It stands beside the keys by which a decision is found in a text.
-    let keys = [DECISION_KEYS, &["answer_schema"]].concat();
+    // These stand beside the keys by which a decision is found in a text.
+    let keys = [DECISION_KEYS, &["answer_schema", "question"]].concat();
     let fields = TypedFields::of_members(members, "", &keys, warnings);
-    let speak = fields.text("speak")?;
+    let mut speak = fields.text("speak")?;
     let action = fields.text("action")?;
     let reason = fields.text("reason")?;
     let goal_check = read_goal_check(&fields, warnings)?;
@@ -29,6 +29,13 @@ pub(super) fn read_decision(
     };
     let abort = read_abort(&fields, warnings)?;
     let action = read_action(&action, warnings)?;
+    if action == Action::AskUser && speak.is_empty() {
+        // Else the person would be asked a question without its words.
+        speak = fields.text("question")?;
+        if !speak.is_empty() {
+            warnings.push(Warning::at(WarningCode::QuestionAsSpeak, "question"));
+        }
+    }
     let answer_schema = match (action, fields.get("answer_schema")) {
         (Action::AskUser, Some(value)) => {
             read_optional_object(value, "answer_schema", Code::AnswerSchemaInvalid, warnings)?

@@ -62,6 +62,22 @@ fn words_fall_back_to_the_reason_and_then_to_a_sentence() {
 }
 
 #[test]
+fn a_question_in_a_key_of_its_own_is_what_the_person_reads() {
+    for (text, asked, warnings) in [
+        (r#"{"action":"ask_user","question":" Which word? "}"#, "Which word?", 1),
+        (r#"{"action":"ask_user","speak":"This?","question":"That?"}"#, "This?", 0),
+        (r#"{"action":"done","goal_check":"g","question":"Which word?"}"#, "", 0),
+    ] {
+        let reading = parse_decision(text).unwrap();
+        let codes: Vec<WarningCode> = reading.warnings.iter().map(|each| each.code).collect();
+        assert_eq!(codes, vec![WarningCode::QuestionAsSpeak; warnings], "{text}");
+        assert_eq!(reading.decision.unwrap().speak, asked, "{text}");
+    }
+    let problem = parse_decision(r#"{"action":"ask_user","question":["Which?"]}"#).unwrap_err();
+    assert_eq!(problem.field.as_deref(), Some("question"), "{problem:?}");
+}
+
+#[test]
 fn step_done_arrives_as_next_plan_with_the_reason_as_its_goal_check() {
     let reading = parse_decision(r#"{"control":"step_done","reason":"read 3 files"}"#).unwrap();
     let next = reading.decision.unwrap();
