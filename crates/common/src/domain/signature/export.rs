@@ -18,7 +18,7 @@
 
 mod parts;
 
-use self::parts::{Proof, Root, read_proof, read_root, read_state, unknown_state};
+use self::parts::{Proof, Root, read_proof, read_root, read_state};
 use super::anchor::VerdictAnchor;
 use super::columns::{FoundColumns, PlanColumns, RunColumns, SignedColumns, TaskColumns};
 use super::commit::{Commit, CommitLine};
@@ -436,23 +436,24 @@ impl<'f> Reader<'_, 'f> {
     }
 
     fn finish(mut self) -> EvidenceReport {
-        self.verdict_is_over();
         if !self.group.lines.is_empty() {
             let first = self.group.first;
             self.verifier.find(0, format!("line {first}: the journal row that begins here is cut"));
         }
-        if self.state.is_none() {
-            self.verifier.find(0, "the line with the run's state is missing");
-        }
         let Some(end) = self.end.take() else {
+            // What is missing with it is no finding of its own.
             self.verifier.find(0, "the last line, which states the chain's end, is missing");
-            let state = self.state.unwrap_or_else(unknown_state);
-            return self.verifier.finish(&state, (u64::MAX, ""));
+            return self.verifier.report();
         };
+        self.verdict_is_over();
         if end.run_id != self.run_id {
             self.verifier.find(0, "the chain's end belongs to another run");
         }
-        let state = self.state.unwrap_or_else(unknown_state);
+        let Some(state) = self.state else {
+            self.verifier.find(0, "the line with the run's state is missing");
+            self.verifier.ends_with(end.receipt_count, &end.chain_digest);
+            return self.verifier.report();
+        };
         self.verifier.finish(&state, (end.receipt_count, &end.chain_digest))
     }
 }

@@ -396,6 +396,19 @@ impl<'k> Verifier<'k> {
         self.report.receipt_count
     }
 
+    /// Compares the chain with its expected end.
+    pub(super) fn ends_with(&mut self, receipt_count: u64, chain_digest: &str) {
+        let report = std::mem::take(&mut self.report);
+        self.report = report.ending(receipt_count, chain_digest);
+    }
+
+    /// What was found so far.
+    pub(super) fn report(self) -> EvidenceReport {
+        let Self { report: chain, keys, unsigned, signed_receipt_count, anchors, .. } = self;
+        let status = status(&chain, keys, unsigned);
+        EvidenceReport { chain, signed_receipt_count, status, anchors }
+    }
+
     /// Compares the run's mutable row with what was found, and ends the check.
     pub fn finish(
         mut self,
@@ -460,10 +473,8 @@ impl<'k> Verifier<'k> {
         } else if self.keys.is_some() && self.unsigned.is_none() {
             self.find(0, "run: it was not signed");
         }
-        let chain = self.report.ending(receipt_count, chain_digest);
-        let status = status(&chain, self.keys, self.unsigned);
-        let (signed_receipt_count, anchors) = (self.signed_receipt_count, self.anchors);
-        EvidenceReport { chain, signed_receipt_count, status, anchors }
+        self.ends_with(receipt_count, chain_digest);
+        self.report()
     }
 }
 

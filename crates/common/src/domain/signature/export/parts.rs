@@ -27,16 +27,6 @@ pub(super) struct Root {
     pub(super) signed_at: DateTime<Utc>,
 }
 
-pub(super) fn unknown_state() -> StoredState {
-    StoredState {
-        state: String::new(),
-        plan_revision: 0,
-        sequence: 0,
-        progress: Digest::default(),
-        history: None,
-    }
-}
-
 pub(super) fn read_state(value: &Value) -> Option<StoredState> {
     Some(StoredState {
         state: value.get("state")?.as_str()?.to_owned(),

@@ -79,6 +79,25 @@ fn bad_files_are_named_and_none_panics() {
     }
 }
 
+#[test]
+fn of_a_cut_file_only_the_cut_is_named() {
+    let file = story(RUN).file();
+    let lines: Vec<&str> = file.lines().collect();
+    for kept in 2..lines.len() {
+        let cut = lines.iter().take(kept).fold(String::new(), |text, line| text + line + "\n");
+        for keys in [None, Some(&trusted())] {
+            let report = check_export(&cut, keys);
+            let said = report.chain.findings.iter().map(|found| found.message.as_str());
+            let said: Vec<_> = said.filter(|said| !said.ends_with("begins here is cut")).collect();
+            let missing = "the last line, which states the chain's end, is missing";
+            assert_eq!(said, [missing], "{kept} lines");
+        }
+    }
+    let state = lines.iter().find(|line| line.starts_with("{\"state\"")).unwrap();
+    let found = found(&file.replace(&format!("{state}\n"), ""));
+    assert_eq!(found, "0: the line with the run's state is missing\n");
+}
+
 /// The file with another text in its first payload.
 fn with_payload(file: &str, from: &str, to: &str) -> String {
     let line = file.lines().find(|line| line.starts_with("{\"payload\"")).unwrap();
