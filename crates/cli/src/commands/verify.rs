@@ -20,7 +20,7 @@ use crate::text::warning_line;
 use crate::verify::{
     Caution, DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, Ran, Recorded, Scene, Signed, StartFrom,
     Subject, Traces, VerdictFile, VerifyPlan, as_left, as_text, ask, beside_at, check_programs,
-    compare, default_verdict_file, judge, of_run, origin_of, real, resolve, text_at,
+    compare, default_verdict_file, judge, not_compared, of_run, origin_of, real, resolve, text_at,
 };
 
 /// Verifies a workspace, without a service.
@@ -272,6 +272,11 @@ impl Verify {
     async fn compare(&self, still: &str, output: Output) -> Result<Exit, Failure> {
         let (recorded, signed) = self.recorded(still).await?;
         let workspace = self.workspace.clone().unwrap_or_else(|| recorded.path.clone().into());
+        if let Some(signed @ Signed::Changed(_)) = signed {
+            let comparison = not_compared(&workspace, &recorded, signed);
+            output.either(&comparison.to_json(), || comparison.to_text())?;
+            return Ok(Exit::NotAccepted);
+        }
         if workspace.as_os_str().is_empty() {
             let message = format!("run {still} worked in a folder of its own");
             let advice = "Name the folder with --workspace.";

@@ -38,5 +38,5 @@ pub use report::as_text;
 pub use round::{Judged, Traces, judge, resolve};
 pub use scene::{DEFAULT_BASE, Kept, Scene, StartFrom, is_protected, rules};
 pub use signed::Signed;
-pub use still::{Comparison, compare};
+pub use still::{Comparison, compare, not_compared};
 pub use still_run::of_run;

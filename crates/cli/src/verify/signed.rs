@@ -7,7 +7,7 @@ use surety_common::clock;
 use surety_common::config::{ClientConfig, ConfigError};
 use surety_common::domain::json::{Value, parse_stored};
 use surety_common::domain::signature::{
-    PublicKey, Service, TrustedKey, instant, sign_document, verify_document,
+    DocumentFault, PublicKey, Service, TrustedKey, instant, sign_document, verify_document,
 };
 use surety_common::keys::{KeyFile, read_secret_key, read_trusted_keys, trust_key, trust_keys};
 
@@ -96,20 +96,22 @@ impl VerdictFile {
     /// Checks the signature.
     ///
     /// # Errors
-    /// The verdict is not what was signed, or no trusted key signed it.
+    /// No trusted key signed it.
     pub fn check_signature(&self, client: &ClientConfig) -> Result<Signed, Failure> {
         let file = DataFolder::trusted_keys_of(client.trusted_keys_file.as_deref(), &client.folder);
         let Some(signature) = &self.signature else {
             return Ok(Signed::Unsigned { refused: trusts_a_user(file.ok())? });
         };
         let keys = read_trusted_keys(&file?)?;
-        verify_document(&keys, signature, &self.document()?).map_err(|why| {
-            let message = format!("the verdict's signature does not hold: {why}");
-            let advice =
-                "Trust the key of its author with `surety keys pin`, or make the verdict again.";
-            Failure::new(Code::ValueInvalid, message, advice).at("signature")
-        })?;
-        Ok(Signed::By(key_id(signature).unwrap_or_default()))
+        match verify_document(&keys, signature, &self.document()?) {
+            Ok(()) => Ok(Signed::By(key_id(signature).unwrap_or_default())),
+            Err(DocumentFault::Changed(why)) => Ok(Signed::Changed(why)),
+            Err(DocumentFault::Untrusted(why)) => {
+                let message = format!("the verdict's signature does not hold: {why}");
+                let advice = "Trust the key of its author with `surety keys pin`, or make the verdict again.";
+                Err(Failure::new(Code::ValueInvalid, message, advice).at("signature"))
+            }
+        }
     }
 
     /// What is signed: everything but the signature.
@@ -126,6 +128,8 @@ impl VerdictFile {
 pub enum Signed {
     /// A key of a user with this id, which is trusted.
     By(String),
+    /// The file is not what was signed; the text says why.
+    Changed(String),
     /// A verdict file without a signature.
     Unsigned {
         /// The reader trusts keys of users, so a signature may have been taken out.

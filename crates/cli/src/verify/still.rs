@@ -31,7 +31,11 @@ impl Comparison {
     /// Whether nothing changed since, as far as the reader can trust the verdict.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.is_same() && self.signed != Some(Signed::Unsigned { refused: true })
+        self.is_same()
+            && match self.signed {
+                Some(Signed::Changed(_) | Signed::Unsigned { refused: true }) => false,
+                Some(Signed::By(_) | Signed::Unsigned { refused: false }) | None => true,
+            }
     }
 
     fn is_same(&self) -> bool {
@@ -62,6 +66,12 @@ impl Comparison {
                  makes a new verdict"
                     .to_owned()
             }
+            Some(Signed::Changed(why)) => {
+                return format!(
+                    "the verdict file about {path} was changed since it was signed: {why}\n  `surety verify` makes a new \
+                     verdict"
+                );
+            }
             None => String::new(),
         };
         if self.is_same() {
@@ -77,9 +87,17 @@ impl Comparison {
     fn signed_by(&self) -> Option<&String> {
         match &self.signed {
             Some(Signed::By(key_id)) => Some(key_id),
-            Some(Signed::Unsigned { .. }) | None => None,
+            Some(Signed::Changed(_) | Signed::Unsigned { .. }) | None => None,
         }
     }
+}
+
+/// What is said of a verdict file that is not what was signed. Nothing is compared with it, its path of the workspace
+/// neither.
+#[must_use]
+pub fn not_compared(workspace: &Path, recorded: &Recorded, signed: Signed) -> Comparison {
+    let (workspace, expected) = (workspace.to_owned(), recorded.digest.clone());
+    Comparison { workspace, expected, found: String::new(), signed: Some(signed) }
 }
 
 /// Compares a workspace with what a verdict recorded of one, under the ignore rules of that moment.

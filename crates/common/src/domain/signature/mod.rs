@@ -49,7 +49,7 @@ pub use row::{RowLeaves, RowSignature, root_statement};
 pub use since::{is_about_a_verdict, missing_since};
 pub use summary::{SignedVerdict, verdict_statements};
 pub use trust::{Service, TrustError, TrustedKey, TrustedKeys};
-pub use user::{sign_document, verify_document};
+pub use user::{DocumentFault, sign_document, verify_document};
 pub use verifier::Verifier;
 
 #[cfg(test)]

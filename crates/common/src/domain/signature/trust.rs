@@ -173,6 +173,12 @@ impl TrustedKeys {
         format!("{{\"form\":\"{FORM}\",\"keys\":[\n{}\n]}}\n", keys.join(",\n"))
     }
 
+    /// Whether the key of a service was trusted at a time.
+    pub(super) fn trusts(&self, (key_id, service): (KeyId, Service), at: DateTime<Utc>) -> bool {
+        let mut with_id = self.ids.iter().zip(&self.keys).filter(|(id, _)| **id == key_id);
+        with_id.any(|(_, key)| key.service == service && key.is_valid(at))
+    }
+
     /// Checks a signature of a key that may sign for one of these services.
     ///
     /// # Errors
@@ -227,10 +233,7 @@ impl TrustedKeys {
                 "it is signed by the key {key_id} of the {service}, which may not sign it"
             ));
         }
-        let is_valid = |key: &&TrustedKey| {
-            key.valid_from <= at && key.valid_until.is_none_or(|until| at < until)
-        };
-        let Some(key) = may_sign.find(is_valid) else {
+        let Some(key) = may_sign.find(|key| key.is_valid(at)) else {
             let at = instant(at);
             return Err(format!("it is signed at {at}, when the key {key_id} was not valid"));
         };
@@ -243,6 +246,12 @@ impl TrustedKeys {
         }
         held().add(known);
         Ok(())
+    }
+}
+
+impl TrustedKey {
+    fn is_valid(&self, at: DateTime<Utc>) -> bool {
+        self.valid_from <= at && self.valid_until.is_none_or(|until| at < until)
     }
 }
 

@@ -27,11 +27,37 @@ fn subject_of(document: &Value) -> String {
     list
 }
 
+/// Why the signature of a document does not hold, in words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DocumentFault {
+    /// The document or its signature is not what was signed.
+    #[error("{0}")]
+    Changed(String),
+    /// No key that the reader trusted then signed it.
+    #[error("{0}")]
+    Untrusted(String),
+}
+
 /// Checks the signature of a document.
 ///
 /// # Errors
-/// Why it does not hold, in words.
-pub fn verify_document(keys: &TrustedKeys, line: &str, document: &Value) -> Result<(), String> {
+/// Why it does not hold.
+pub fn verify_document(
+    keys: &TrustedKeys,
+    line: &str,
+    document: &Value,
+) -> Result<(), DocumentFault> {
+    let (envelope, at) = read_envelope(line, document).map_err(DocumentFault::Changed)?;
+    let signature = (envelope.key_id, &envelope.signature);
+    let checked = keys.check(signature, &[Service::User], at, &message_of(&envelope.payload));
+    checked.map_err(|why| match keys.trusts((envelope.key_id, Service::User), at) {
+        true => DocumentFault::Changed(why),
+        false => DocumentFault::Untrusted(why),
+    })
+}
+
+/// The envelope of a statement about the document, and its time.
+fn read_envelope(line: &str, document: &Value) -> Result<(Envelope, DateTime<Utc>), String> {
     let value = parse_stored(line).map_err(|error| format!("it is not JSON: {error}"))?.value;
     let envelope = Envelope::read(&value)?;
     if envelope.to_line() != line {
@@ -46,6 +72,5 @@ pub fn verify_document(keys: &TrustedKeys, line: &str, document: &Value) -> Resu
     if statement.subject.to_canonical() != subject_of(document) {
         return Err("it is not what was signed".to_owned());
     }
-    let signature = (envelope.key_id, &envelope.signature);
-    keys.check(signature, &[Service::User], at, &message_of(&envelope.payload))
+    Ok((envelope, at))
 }
