@@ -156,6 +156,27 @@ fn an_answer_with_an_empty_digest_is_refused_before_it_is_sent() {
 }
 
 #[test]
+fn bytes_of_an_export_that_are_no_text_are_broken_evidence() {
+    let place = Place::new();
+    let file = place.folder.path().join("run.ndjson");
+    fs::write(&file, b"{}\n{\"a\":\"\xff\"}\n").expect("a file");
+    let answer = place.run(&["receipts", "verify", file.to_str().expect("a path")]);
+    answer.says(2, &[]);
+    assert!(answer.out.contains("line 2: it is not UTF-8 text"), "{}", answer.out);
+}
+
+#[test]
+fn keys_that_are_missing_are_named_as_they_were_given() {
+    let place = Place::new();
+    let file = place.file("run.ndjson", "{}\n");
+    let verify = ["receipts", "verify", file.to_str().expect("a path"), "--keys", "nothere"];
+    let answer = place.run(&verify);
+    answer.says(1, &["nothere of --keys cannot be read", "`surety keys export`"]);
+    assert!(!answer.err.contains("pin"), "{}", answer.err);
+    place.run(&["keys", "export"]).says(1, &["trusted-keys.json", "cannot be read", "`surety up`"]);
+}
+
+#[test]
 fn a_plan_with_a_cycle_is_refused_without_a_service() {
     let place = Place::new();
     let file = place.file("plan.yaml", CYCLE);

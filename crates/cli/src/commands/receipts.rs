@@ -1,14 +1,15 @@
 //! `surety receipts export RUN`, `surety receipts verify FILE`
 
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 
 use clap::{Args, Subcommand};
-use surety_common::config::ClientConfig;
+use surety_common::config::{ClientConfig, ConfigError};
 use surety_common::domain::json::Value;
 use surety_common::domain::receipt::{ChainFinding, ChainReport};
 use surety_common::domain::signature::{
-    AnchoredVerdict, EvidenceReport, SignatureStatus, check_export, instant, is_about_a_verdict,
-    missing_since,
+    AnchoredVerdict, EvidenceReport, SignatureStatus, TrustedKeys, check_export, instant,
+    is_about_a_verdict, missing_since,
 };
 use surety_common::domain::timestamp::TsaCertificate;
 use surety_common::keys::read_trusted_keys;
@@ -20,7 +21,7 @@ use super::named_run::NamedRun;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::plan_file::read_text_within;
+use crate::plan_file::{read_bytes_within, read_text_within};
 use crate::text::{count, one_line};
 use crate::wire_json::{object, text};
 
@@ -79,11 +80,15 @@ impl Receipts {
                 export(&named, verdicts, &client, output).await
             }
             ReceiptsCommand::Verify { file, keys, since, tsa_certificate } => {
-                let lines = read_text_within(&file, MOST_BYTES)?;
-                let keys = keys.map(|path| read_trusted_keys(&path)).transpose()?;
+                let bytes = read_bytes_within(&file, MOST_BYTES)?;
+                let keys = keys.map(|path| trusted_keys(&path)).transpose()?;
                 let keys = match (keys, tsa_certificate) {
                     (Some(keys), Some(path)) => Some(keys.with_time_authority(authority(&path)?)),
                     (keys, _) => keys,
+                };
+                let lines = match String::from_utf8(bytes) {
+                    Ok(lines) => lines,
+                    Err(error) => return verify(&unread(&error), keys.is_some(), output),
                 };
                 let mut report = check_export(&lines, keys.as_ref());
                 for path in since {
@@ -96,6 +101,26 @@ impl Receipts {
             }
         }
     }
+}
+
+/// The report on bytes that are no text: a place that does not read is broken as any other.
+fn unread(error: &FromUtf8Error) -> EvidenceReport {
+    let whole = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
+    let line = whole.filter(|byte| **byte == b'\n').count() + 1;
+    let status = SignatureStatus::Unsigned(String::new());
+    let chain = ChainReport::default();
+    let mut report = EvidenceReport { chain, signed_receipt_count: 0, status, anchors: Vec::new() };
+    report.find(format!("line {line}: it is not UTF-8 text"));
+    report
+}
+
+/// The keys of `--keys`.
+fn trusted_keys(path: &Path) -> Result<TrustedKeys, Failure> {
+    read_trusted_keys(path).map_err(|error| {
+        let ConfigError::TrustedKeysUnusable { path, why } = error else { return error.into() };
+        let message = format!("the file {} of --keys {why}", path.display());
+        Failure::new(Code::FileUnusable, message, "Name a file that `surety keys export` wrote.")
+    })
 }
 
 /// The certificate of a time-stamp authority in a file.

@@ -64,6 +64,17 @@ pub fn read_text(path: &Path) -> Result<String, Failure> {
 /// # Errors
 /// As [`read_text`].
 pub fn read_text_within(path: &Path, most: u64) -> Result<String, Failure> {
+    String::from_utf8(read_bytes_within(path, most)?).map_err(|error| {
+        let message = format!("{} is not UTF-8 text: {error}", path.display());
+        Failure::new(Code::FileUnusable, message, "Check that it is the right file.")
+    })
+}
+
+/// The bytes of a file, or of standard input for `-`, with a size limit.
+///
+/// # Errors
+/// It cannot be read, or is too large.
+pub fn read_bytes_within(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
         std::io::stdin().lock().take(most + 1).read_to_end(&mut bytes)
@@ -78,10 +89,7 @@ pub fn read_text_within(path: &Path, most: u64) -> Result<String, Failure> {
             "Check that it is the right file.",
         ));
     }
-    String::from_utf8(bytes).map_err(|error| {
-        let message = format!("{} is not UTF-8 text: {error}", path.display());
-        Failure::new(Code::FileUnusable, message, "Check that it is the right file.")
-    })
+    Ok(bytes)
 }
 
 /// Reads a plan file. Files of overlays are named by their paths from `folder`. In the workspace, else the one that the file

@@ -56,8 +56,8 @@ pub enum ConfigError {
     },
     /// The file of trusted keys cannot be used.
     #[error(
-        "the file {path} of --trusted-keys-file (SURETY_TRUSTED_KEYS_FILE) {why}. `surety keys pin` writes such \
-         a file"
+        "the file {path} with the trusted keys {why}. `surety up` and `surety keys pin` write such a file; name another \
+         one with --trusted-keys-file (SURETY_TRUSTED_KEYS_FILE)"
     )]
     TrustedKeysUnusable {
         /// The file.

@@ -62,8 +62,9 @@ pub fn read_trusted_keys(path: &Path) -> Result<TrustedKeys, ConfigError> {
 
 fn read_trusted(path: &Path) -> Result<(TrustedKeys, Stamp), ConfigError> {
     let unusable = |why: String| ConfigError::TrustedKeysUnusable { path: path.to_owned(), why };
-    let metadata = fs::metadata(path).map_err(|error| unusable(error.to_string()))?;
-    let text = fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
+    let unread = |error: std::io::Error| unusable(format!("cannot be read: {error}"));
+    let metadata = fs::metadata(path).map_err(unread)?;
+    let text = fs::read_to_string(path).map_err(unread)?;
     let keys = TrustedKeys::read(&text).map_err(|error| unusable(error.to_string()))?;
     Ok((keys, stamp(&metadata)))
 }
