@@ -9,7 +9,7 @@ use surety_common::domain::json::Value;
 use surety_common::domain::problem::Problem;
 use surety_common::tls::TlsError;
 use surety_common::wire::client::ClientError;
-use surety_common::wire::status::from_status;
+use surety_common::wire::status::{from_status, has_reason};
 use surety_common::wire::token::TokenError;
 use surety_common::wire::v1;
 
@@ -213,6 +213,9 @@ impl Failure {
     #[must_use]
     pub fn from_service(url: &str, status: &tonic::Status) -> Self {
         let fault = from_status(status);
+        if let Some(misdirected) = misdirected(url, status, &fault) {
+            return misdirected;
+        }
         if is_unreachable(&fault) {
             let message = format!("no service answers at {url} ({})", fault.message);
             return Self::new(
@@ -260,6 +263,38 @@ impl Failure {
             Self::OutputClosed(error) => format!("error: {error}"),
         }
     }
+}
+
+/// What to do about an address that is not the one of the service.
+const ADDRESS: &str = "Check the address: --url (SURETY_URL) names the planner, which listens on port 7401 by default; \
+                       the executor listens on 7402 and the gate on 7403.";
+
+/// The failure where something else than the wanted service is at the address: a status of Surety says its reason, and one
+/// of a transport does not.
+fn misdirected(url: &str, status: &tonic::Status, fault: &Fault) -> Option<Failure> {
+    let Fault { class, message: said, .. } = fault;
+    let unserved = *class == FaultClass::Unimplemented;
+    let (code, message) = if has_reason(status) {
+        if !unserved {
+            return None;
+        }
+        let message = format!("the service at {url} does not serve this call ({said})");
+        (fault.reason.as_str(), message)
+    } else if unserved || *class == FaultClass::Internal {
+        let message = format!("what is at {url} does not answer as a service of Surety ({said})");
+        (Code::ServiceUnreachable.as_str(), message)
+    } else if matches!(class, FaultClass::Cancelled | FaultClass::DeadlineExceeded) {
+        let message = format!("nothing at {url} answered in time ({said})");
+        (Code::ServiceUnreachable.as_str(), message)
+    } else {
+        return None;
+    };
+    Some(Failure::Said(Box::new(Said {
+        code: code.to_owned(),
+        message,
+        advice: ADDRESS.to_owned(),
+        field: None,
+    })))
 }
 
 /// Whether no service was reached: a running service's error has a reason.

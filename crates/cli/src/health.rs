@@ -23,7 +23,7 @@ pub async fn serving(url: &str, transport: &Transport) -> Result<bool, Failure> 
     request.set_timeout(DEADLINE);
     let answer = tokio::time::timeout(DEADLINE, client.check(request))
         .await
-        .unwrap_or_else(|_| Err(tonic::Status::unavailable("no answer in time")));
+        .unwrap_or_else(|_| Err(tonic::Status::deadline_exceeded("4 s are over")));
     let answer = answer.map_err(|status| Failure::from_service(url, &status))?;
     Ok(answer.into_inner().status() == ServingStatus::Serving)
 }

@@ -156,6 +156,30 @@ fn an_answer_with_an_empty_digest_is_refused_before_it_is_sent() {
 }
 
 #[test]
+fn an_address_of_something_else_is_named_with_what_to_look_for() {
+    let place = Place::new();
+    let answers: [&[u8]; 3] =
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", b"", b"no gRPC\n"];
+    for answer in answers {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let mut stream = stream;
+                stream.write_all(answer).ok();
+            }
+        });
+        for words in [vec!["health", &url], vec!["runs", "--url", &url]] {
+            place.run(&words).says(1, &["error[service_unreachable]", &url, "7401"]);
+        }
+    }
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", silent.local_addr().expect("an address"));
+    let parts = ["error[service_unreachable]", &url, "answered in time", "7401"];
+    place.run(&["health", &url]).says(1, &parts);
+}
+
+#[test]
 fn bytes_of_an_export_that_are_no_text_are_broken_evidence() {
     let place = Place::new();
     let file = place.folder.path().join("run.ndjson");

@@ -98,6 +98,11 @@ pub fn from_status(status: &Status) -> Fault {
     }
 }
 
+/// Whether a service of Surety made the status: a transport, and a server of another kind, say no reason.
+pub fn has_reason(status: &Status) -> bool {
+    status.get_error_details().error_info().is_some_and(|info| info.domain == ERROR_DOMAIN)
+}
+
 /// The same status, with an `ErrorInfo` if it had none; its metadata is kept.
 pub fn with_error_info(status: Status) -> Status {
     if status.code() == Code::Ok || status.get_error_details().error_info().is_some() {
