@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::{Output, note};
 use crate::report;
-use crate::text::run_state;
+use crate::text::{run_state, waiting_on};
 use crate::wire_json;
 
 /// How many calls a grant covers where the approver does not say it.
@@ -142,17 +142,17 @@ impl Answering {
 
     /// The wait that is named, or that of the run that is.
     async fn find(&self, connection: &Connection) -> Result<v1::Wait, Failure> {
-        let mut waits = confirmations(connection).await?;
+        let mut waits = open_waits(connection, &[v1::WaitingOn::Approver]).await?;
+        waits.retain(|wait| !wait.call_digest.is_empty());
         let named = self.subject.trim().to_ascii_lowercase();
         if let Some(at) = waits.iter().position(|wait| wait.id == named) {
             return Ok(waits.swap_remove(at));
         }
         let run_id = connection.resolve(&self.subject).await?;
-        let found = waits.into_iter().find(|wait| wait.run_id == run_id);
-        found.ok_or_else(|| {
-            let message = format!("no wait for a confirmation is {named:?} or of run {run_id}");
-            Failure::new(Code::RunUnclear, message, "List the open waits with `surety waits`.")
-        })
+        match waits.into_iter().find(|wait| wait.run_id == run_id) {
+            Some(wait) => Ok(wait),
+            None => Err(not_asked(connection, &run_id).await),
+        }
     }
 
     fn confirm(&self, wait: &v1::Wait, answer: v1::ConfirmationAnswer) -> Result<(), Failure> {
@@ -175,7 +175,9 @@ impl Answering {
             if read.is_ok() && line.trim() == "yes" {
                 return Ok(());
             }
-            return Err(Failure::new(Code::Usage, "nothing was answered", ""));
+            let message = format!("nothing was answered: {:?} is not yes", line.trim());
+            let advice = "The wait stays open. Run the command again, and type yes.";
+            return Err(Failure::new(Code::Usage, message, advice));
         }
         let message = "there is no terminal to confirm on";
         let advice = format!("Add --digest {} to answer exactly this.", wait.call_digest);
@@ -205,18 +207,56 @@ fn word(answer: v1::ConfirmationAnswer) -> &'static str {
     }
 }
 
-/// The open waits for a confirmation.
-async fn confirmations(connection: &Connection) -> Result<Vec<v1::Wait>, Failure> {
-    let waiting_on = vec![v1::WaitingOn::Approver.into()];
-    let mut request = v1::ListWaitsRequest { waiting_on, ..Default::default() };
+/// The open waits for one of these parties, of all where none is named.
+async fn open_waits(
+    connection: &Connection,
+    parties: &[v1::WaitingOn],
+) -> Result<Vec<v1::Wait>, Failure> {
+    let mut request = v1::ListWaitsRequest::default();
+    request.waiting_on.extend(parties.iter().map(|party| i32::from(*party)));
     let mut waits = Vec::new();
     loop {
         let answer = connection.runs().list_waits(bounded(request.clone())).await;
         let page = answer.map_err(|status| connection.failure(&status))?.into_inner();
-        waits.extend(page.waits.into_iter().filter(|wait| !wait.call_digest.is_empty()));
+        waits.extend(page.waits);
         request.page_token = page.next_page_token;
         if request.page_token.is_empty() {
             return Ok(waits);
         }
+    }
+}
+
+/// Why nothing is to be confirmed of this run, or wait.
+async fn not_asked(connection: &Connection, id: &str) -> Failure {
+    let unclear = |message: String, advice: String| Failure::new(Code::RunUnclear, message, advice);
+    let waits = match open_waits(connection, &[]).await {
+        Ok(waits) => waits,
+        Err(failure) => return failure,
+    };
+    if let Some(wait) = waits.iter().find(|wait| wait.id == id || wait.run_id == id) {
+        let (v1::Wait { id, run_id, .. }, on) = (wait, waiting_on(wait.waiting_on()));
+        if wait.kind() == v1::WaitKind::Question {
+            let message = format!("run {run_id} asks a question, and waits for no confirmation");
+            return unclear(message, format!("Answer it: surety answer {id} TEXT"));
+        }
+        let message = format!("run {run_id} waits for no confirmation: it waits on {on}");
+        return unclear(message, "`surety waits` shows what ends the wait.".to_owned());
+    }
+    match connection.run(id, v1::RunView::Basic).await {
+        Ok(answer) => {
+            let run = answer.run.unwrap_or_default();
+            let state = run_state(run.state());
+            let is = if run.terminal.is_some() { "ended as" } else { "is" };
+            unclear(
+                format!("run {id} {is} {state}, and waits for no confirmation"),
+                format!("What was answered before: surety show {id}"),
+            )
+        }
+        Err(status) if status.code() == tonic::Code::NotFound => unclear(
+            format!("no open wait and no run has the id {id}"),
+            "A wait that was answered is not open; list the open ones with `surety waits`."
+                .to_owned(),
+        ),
+        Err(status) => connection.failure(&status),
     }
 }

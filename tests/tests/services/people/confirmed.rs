@@ -65,6 +65,16 @@ async fn an_agents_call_is_refused_until_it_is_confirmed_and_then_made_once() ->
     }
     let again = runs.resolve_confirmation(answer(&wait, APPROVE)).await;
     ensure!(["wait_closed", "wait_not_found"].contains(&code(again)?.as_str()));
+    for subject in [&wait.id, &run.id] {
+        let again = stage.deployment.command_line(&["approve", subject, "--yes"]).await;
+        let said = again.map_err(|error| error.to_string()).err().context("a refusal")?;
+        let why = if subject == &wait.id {
+            "no open wait and no run"
+        } else {
+            "waits for no confirmation"
+        };
+        ensure!(said.contains("run_unclear") && said.contains(why), "{said}");
+    }
 
     let work = agent.work(&run.id).await?;
     ensure!(shown(&work.context).contains("write_file succeeded"), "{:#?}", work.context);
@@ -74,6 +84,9 @@ async fn an_agents_call_is_refused_until_it_is_confirmed_and_then_made_once() ->
     let work = Work { context: edited.next.context("a next turn")?, ..work };
     agent.submit(&work, &next_plan().to_string()).await?;
     stage.ended(&run, v1::StopReason::Accepted).await?;
+    let late = stage.deployment.command_line(&["approve", &run.id, "--yes"]).await;
+    let said = late.map_err(|error| error.to_string()).err().context("a refusal")?;
+    ensure!(said.contains("ended as DONE, and waits for no confirmation"), "{said}");
     let receipts = stage.receipts(&run).await?;
     let writes = receipts.iter().filter(|it| it.name == "write_file").count();
     let said = stage.said(&run).await?;
