@@ -26,7 +26,7 @@ pub(super) fn open_grants(run: &v1::Run, now: DateTime<Utc>) -> String {
 /// What an approver is about to grant.
 #[must_use]
 pub fn terms(terms: &v1::GrantTerms) -> String {
-    let mut text = format!("granted with it: {} of this tool", count(terms.uses, "call"));
+    let mut text = format!("would be granted with it: {} of this tool", count(terms.uses, "call"));
     for (name, pattern) in &terms.arguments {
         let said = match serde_json::from_str::<Vec<String>>(pattern) {
             Ok(patterns) => list_in_words(&patterns),
