@@ -248,17 +248,11 @@ impl Failure {
     pub fn to_text(&self) -> String {
         match self {
             Self::Said(said) => {
-                let place = said
-                    .field
-                    .as_deref()
-                    .filter(|field| !field.is_empty() && !said.message.contains(field))
-                    .map(|field| format!(" (at {field})"))
-                    .unwrap_or_default();
                 let advice = match said.advice.as_str() {
                     "" => String::new(),
                     advice => format!("\n  {advice}"),
                 };
-                format!("error[{}]: {}{place}{advice}", said.code, said.message)
+                format!("error[{}]: {}{advice}", said.code, said.sentence())
             }
             Self::OutputClosed(error) => format!("error: {error}"),
         }
@@ -295,6 +289,24 @@ fn misdirected(url: &str, status: &tonic::Status, fault: &Fault) -> Option<Failu
         advice: ADDRESS.to_owned(),
         field: None,
     })))
+}
+
+/// What a message begins with that leaves its subject to the field.
+const VERBS: [&str; 6] = ["is ", "has ", "contains ", "names ", "needs ", "must "];
+
+impl Said {
+    /// The message with the field, as the subject where the message has none.
+    fn sentence(&self) -> String {
+        let message = &self.message;
+        match self.field.as_deref().unwrap_or_default() {
+            "" => message.clone(),
+            field if VERBS.iter().any(|verb| message.starts_with(verb)) => {
+                format!("{field} {message}")
+            }
+            field if message.contains(field) => message.clone(),
+            field => format!("{message} (at {field})"),
+        }
+    }
 }
 
 /// Whether no service was reached: a running service's error has a reason.
@@ -380,5 +392,23 @@ impl From<TokenError> for Failure {
 impl From<PostgresError> for Failure {
     fn from(error: PostgresError) -> Self {
         Self::new(Code::Postgres, error.to_string(), "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_without_a_subject_begins_with_its_field() {
+        for (field, message, shown) in [
+            ("answer", "is longer than 9 bytes", "answer is longer than 9 bytes"),
+            ("answer", "9 bytes are too many", "9 bytes are too many (at answer)"),
+            ("answer", "the answer is blank", "the answer is blank"),
+            ("", "is unknown", "is unknown"),
+        ] {
+            let failure = Failure::new(Code::ValueInvalid, message, "").at(field);
+            assert_eq!(failure.to_text(), format!("error[value_invalid]: {shown}"));
+        }
     }
 }
