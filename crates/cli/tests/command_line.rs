@@ -180,6 +180,20 @@ fn an_address_of_something_else_is_named_with_what_to_look_for() {
 }
 
 #[test]
+fn a_database_that_cannot_be_reached_is_named_with_the_cause() {
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = closed.local_addr().expect("an address").to_string();
+    drop(closed);
+    let place = Place::new();
+    let mut migrate = place.command(&["migrate"]);
+    migrate.env("DATABASE_URL", format!("postgres://a@{address}/b"));
+    migrate.env("SURETY_DATABASE_ACQUIRE_TIMEOUT_MS", "200");
+    let answer = Answer::of(migrate.output().expect("surety runs"));
+    answer.says(1, &["error[database_unusable]", &address, "refused", "Start the database"]);
+    assert!(!answer.err.contains("owns the schema"), "{}", answer.err);
+}
+
+#[test]
 fn bytes_of_an_export_that_are_no_text_are_broken_evidence() {
     let place = Place::new();
     let file = place.folder.path().join("run.ndjson");

@@ -43,8 +43,14 @@ impl Migrate {
             return Err(failure.at("--database-url"));
         };
         let failed = |error: StoreError| {
-            let advice =
-                "Connect as a role that owns the schema and, with --roles, may create roles.";
+            let advice = match error.is_transient() {
+                true => {
+                    "Start the database, or name another one with --database-url (DATABASE_URL)."
+                }
+                false => {
+                    "Connect as a role that owns the schema and, with --roles, may create roles."
+                }
+            };
             Failure::new(Code::DatabaseUnusable, error.to_string(), advice)
         };
         let pool = store::connect(&url, PoolSize::of(&self.common)).await.map_err(failed)?;

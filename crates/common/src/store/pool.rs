@@ -5,9 +5,10 @@ use super::hosts::Hosts;
 use super::options::shard_index_of;
 use crate::clock;
 use backon::{BackoffBuilder, ExponentialBuilder, Retryable};
-use sqlx::Connection;
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions, Postgres};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, Postgres};
+use sqlx::{ConnectOptions, Connection};
+use std::io;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -97,10 +98,27 @@ pub(super) async fn connect_at(
             })
         });
     }
-    let pool = options.connect_with(primary).await?;
+    let pool = match options.connect_with(primary.clone()).await {
+        Err(sqlx::Error::PoolTimedOut) => return Err(unreached(&primary).await.into()),
+        opened => opened?,
+    };
     hosts.follow(&pool);
     tokio::spawn(keep_one(pool.clone()));
     Ok(pool)
+}
+
+/// Why an address has no connection: the pool says only that it waited.
+async fn unreached(address: &PgConnectOptions) -> sqlx::Error {
+    let why = match timeout(SIGN_OF_LIFE, address.connect()).await {
+        Ok(Err(sqlx::Error::Io(error))) => error.to_string(),
+        Ok(Err(error)) => error.to_string(),
+        Ok(Ok(_)) | Err(_) => "no connection in time".to_owned(),
+    };
+    let place = match address.get_socket() {
+        Some(socket) => socket.display().to_string(),
+        None => format!("{}:{}", address.get_host(), address.get_port()),
+    };
+    sqlx::Error::Io(io::Error::new(io::ErrorKind::NotConnected, format!("{place}: {why}")))
 }
 
 /// Keeps one connection of a pool that is at rest, until the pool is closed. The pool would close it and open another one,

@@ -215,12 +215,16 @@ async fn await_serving(url: &str, transport: &Transport) {
             Ok(true) => return,
             Err(error) if !warned => {
                 warned = true;
-                tracing::warn!(
-                    %url,
-                    %error,
-                    "up: a service does not answer yet; with TLS its certificate must name this address \
-                     and be issued by an authority in --tls-ca-file (SURETY_TLS_CA_FILE)"
-                );
+                if url.starts_with("https://") {
+                    tracing::warn!(
+                        %url,
+                        %error,
+                        "up: a service does not answer yet; its certificate must name this address \
+                         and be issued by an authority in --tls-ca-file (SURETY_TLS_CA_FILE)"
+                    );
+                } else {
+                    tracing::warn!(%url, %error, "up: a service does not answer yet");
+                }
             }
             Ok(false) | Err(_) => {}
         }
