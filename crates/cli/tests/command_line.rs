@@ -156,6 +156,12 @@ fn an_answer_with_an_empty_digest_is_refused_before_it_is_sent() {
 }
 
 #[test]
+fn budgets_that_nothing_is_added_to_are_refused_in_the_words_of_the_command() {
+    let answer = Place::new().run(&["budget", "extend", "last", "--tokens", "0"]);
+    answer.says(1, &["error[value_invalid]", "--tokens or --cost-micros above 0"]);
+}
+
+#[test]
 fn an_address_of_something_else_is_named_with_what_to_look_for() {
     let place = Place::new();
     let answers: [&[u8]; 3] =

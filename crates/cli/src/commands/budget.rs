@@ -8,7 +8,7 @@ use super::named_run::NamedRun;
 use crate::answering::{budgets, extend};
 use crate::connection::Connection;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::text::run_state;
 use crate::wire_json;
@@ -61,6 +61,12 @@ impl Budget {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
         match self.way {
             Way::Extend(Extend { named, tokens, cost_micros, client }) => {
+                if matches!((tokens, cost_micros), (Some(0), None | Some(0)) | (None, Some(0))) {
+                    let message = "nothing is added to the budgets";
+                    let advice = "Give --tokens or --cost-micros above 0, or neither to double the budgets; `surety budget \
+                                  stop RUN` ends the run.";
+                    return Err(Failure::new(Code::ValueInvalid, message, advice));
+                }
                 let (connection, run_id) = named.find(&client).await?;
                 let (add_tokens, add_cost_micros) = match (tokens, cost_micros) {
                     (None, None) => budgets(&connection, &run_id).await?,
