@@ -75,7 +75,7 @@ fn list<'a>(key: &str, value: &'a Value) -> Result<&'a [Value], Failure> {
 }
 
 fn wanted(key: &str, expected: &str, value: &Value) -> Failure {
-    let message = format!("`{key}`: expected {expected}, found a {}", value.kind());
+    let message = format!("`{key}`: expected {expected}, found {}", value.kind());
     Failure::new(Code::ValueInvalid, message, "docs/cli.md has an example of an evidence file.")
         .at(key)
 }

@@ -221,7 +221,8 @@ impl Verify {
     async fn carry_out(&self, scene: &Scene, attached: &Attached) -> Result<Ran, Failure> {
         let began = Instant::now();
         let ran = run_attached(&attached.spec, &scene.cancel).await.map_err(|error| {
-            let message = format!("{:?} was not started: {}", self.command, error.message);
+            let message =
+                format!("`{}` was not started: {}", self.command.join(" "), error.message);
             Failure::new(Code::CommandNotStarted, message, "Name a program that is installed.")
         })?;
         let Finished { exit_code, sandbox, left, .. } = ran;

@@ -208,10 +208,13 @@ fn limits(value: &Value) -> Result<v1::Limits, Failure> {
         }
         let path = format!("limits.{key}");
         let spelling = value.as_number().unwrap_or_default();
-        let refused = || invalid(&path, "a whole number, 0 or more", value);
+        let refused =
+            |most: u64| invalid(&path, &format!("a whole number from 0 to {most}"), value);
         match slot {
-            Slot::Short(slot) => **slot = Some(spelling.parse().map_err(|_| refused())?),
-            Slot::Long(slot) => **slot = Some(spelling.parse().map_err(|_| refused())?),
+            Slot::Short(slot) => {
+                **slot = Some(spelling.parse().map_err(|_| refused(u32::MAX.into()))?);
+            }
+            Slot::Long(slot) => **slot = Some(spelling.parse().map_err(|_| refused(u64::MAX))?),
             Slot::Time(slot) => **slot = Some(duration(&path, value)?),
         }
     }

@@ -131,7 +131,7 @@ fn an_invalid_value_is_named_with_the_expected_form() {
     let cases = [
         ("limits: {max_repairs: -1}", "limits.max_repairs"),
         ("limits: {max_repairs: 1.5}", "whole number"),
-        ("limits: {max_repairs: 99999999999}", "whole number"),
+        ("limits: {max_repairs: 99999999999}", "0 to 4294967295"),
         ("limits: []", "keys and values"),
         ("policy: {verify_commands: runer}", "did you mean runner?"),
         ("policy: {repeatable_commands: [1]}", "repeatable_commands[0]"),

@@ -7,6 +7,7 @@ use surety_common::wire::v1;
 use super::file::Recorded;
 use crate::connection::{Connection, bounded};
 use crate::failure::{Code, Failure};
+use crate::text::run_state;
 
 /// Receipts of one page.
 const PAGE_SIZE: u32 = 1_000;
@@ -19,8 +20,14 @@ pub async fn of_run(connection: &Connection, run_id: &str) -> Result<Recorded, F
     let answer = connection.run(run_id, v1::RunView::Basic).await;
     let run = answer.map_err(|status| connection.failure(&status))?.run.unwrap_or_default();
     let Some(verdict) = run.verdict else {
-        let message = format!("run {run_id} has no verdict");
-        return Err(Failure::new(Code::DigestMissing, message, "Wait for it with `surety watch`."));
+        let (message, advice) = match run.terminal {
+            Some(_) => (
+                format!("run {run_id} ended as {} without a verdict", run_state(run.state())),
+                "Verify its workspace with `surety verify`.",
+            ),
+            None => (format!("run {run_id} has no verdict"), "Wait for it with `surety watch`."),
+        };
+        return Err(Failure::new(Code::DigestMissing, message, advice));
     };
     if verdict.workspace_digest.is_empty() {
         let message = format!("the verdict of run {run_id} names no digest of a workspace");

@@ -118,8 +118,8 @@ pub enum ConfigError {
     },
     /// The token file could not be read.
     #[error(
-        "the token file {path} cannot be read: {source}. Create it with a line for each token, \
-         `<token> <name> <roles> <namespaces>`, or point --token-file (SURETY_TOKEN_FILE) at the \
+        "the token file {path} cannot be read: {source}. This user must be able to read it, and it \
+         has a line for each token, `<token> <name> <roles> <namespaces>`; or point --token-file (SURETY_TOKEN_FILE) at the \
          right file"
     )]
     TokenUnreadable {

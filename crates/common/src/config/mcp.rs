@@ -135,11 +135,11 @@ impl fmt::Display for McpServer {
         match &self.transport {
             McpTransport::Command(command) => {
                 let program = command.argv.first().map_or("", String::as_str);
-                write!(
-                    f,
-                    "command {program} ({} arguments)",
-                    command.argv.len().saturating_sub(1)
-                )?;
+                let arguments = match command.argv.len().saturating_sub(1) {
+                    1 => "1 argument".to_owned(),
+                    count => format!("{count} arguments"),
+                };
+                write!(f, "command {program} ({arguments})")?;
                 listed(f, "variables", command.env.keys().chain(&command.inherit))?;
             }
             McpTransport::Url(url) => {

@@ -51,7 +51,7 @@ pub enum MessageErrorKind {
     #[error("nests more than 128 levels deep")]
     JsonTooDeep,
     /// JSON that is not an object.
-    #[error("expected a JSON object, found a {0}")]
+    #[error("expected a JSON object, found {0}")]
     NotAnObject(&'static str),
     /// A time outside the years 1 to 9999, or with nanoseconds outside a second.
     #[error("is not a valid time; use the years 1 to 9999")]
