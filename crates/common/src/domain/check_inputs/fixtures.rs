@@ -164,7 +164,15 @@ impl Fixtures {
                     || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
                 name_of(place) == name && is_above
             };
-            found.extend(self.places.iter().filter(above).max_by_key(|it| it.len()).cloned());
+            let nearest = self.places.iter().filter(above).max_by_key(|it| it.len());
+            // Elsewhere a text spells the path, or the folder that the place lies in.
+            let spells = |place: &&String| {
+                let parent = place.rsplit_once('/').map_or("", |(parent, _)| parent);
+                let is_one = name_of(place) == name && !above(place) && !parent.is_empty();
+                let by_parts = || [name_of(parent), name].iter().all(|it| mentions(text, it, true));
+                is_one && (text.contains(place.as_str()) || by_parts())
+            };
+            found.extend(self.places.iter().filter(spells).chain(nearest).cloned());
         }
         found
     }
@@ -321,6 +329,26 @@ mod tests {
         again.tested.clone_from(&fixtures.tested);
         assert_eq!(again, fixtures);
         fixtures
+    }
+
+    #[test]
+    fn a_place_elsewhere_is_named_by_its_path_or_its_parts() {
+        let test = |text: &'static str| ("tests/test_a.py", text);
+        for (files, path, expected) in [
+            (vec![test("open('data/expected/a.txt')\n")], "data/expected/a.txt", true),
+            (vec![test("join('data', 'expected', name)\n")], "data/expected/a.txt", true),
+            (vec![test("import data\nexpected = 3\n")], "data/expected/a.txt", false),
+            (
+                vec![
+                    test("open('data/expected/a.txt')\n"),
+                    ("app.py", "open('data/expected/a.txt')\n"),
+                ],
+                "data/expected/a.txt",
+                false,
+            ),
+        ] {
+            assert_eq!(found(&["data/expected"], &files).holds(path), expected, "{files:?}");
+        }
     }
 
     #[test]

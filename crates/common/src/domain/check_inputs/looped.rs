@@ -8,7 +8,7 @@
 use super::convention_of;
 use super::line::{Role, is_product, scripts_in};
 use super::visits::{Visits, join};
-use super::words::{CHECKING, MAKING, SCRIPT_FOLDERS, has_word};
+use super::words::{CHECKING, has_word, is_of_checks};
 use crate::domain::manifest::{Kind, Manifest};
 use crate::domain::scope::glob_set;
 use crate::domain::shell_line::{base_name, listed, started_by};
@@ -40,8 +40,7 @@ pub fn looped_scripts(commands: &[(String, String)], start: &Manifest) -> Vec<St
 
 /// Whether the name of a file, or of a folder above it, says that it checks.
 fn checks(path: &str) -> bool {
-    path.split('/').any(|part| has_word(part, CHECKING))
-        || path.split('/').any(|part| SCRIPT_FOLDERS.contains(&part)) && !has_word(path, MAKING)
+    is_of_checks(path) || path.split('/').any(|part| has_word(part, CHECKING))
 }
 
 /// The paths and globs of what commands start by a loop or from a list.

@@ -36,6 +36,21 @@ pub(super) const CHECKING: &[&str] = &[
     "valid",
     "verify",
 ];
+/// Folders of scripts that check.
+const CHECKING_FOLDERS: &[&str] = &[
+    "acceptance",
+    "check",
+    "checks",
+    "qa",
+    "regression",
+    "sanity",
+    "scenario",
+    "scenarios",
+    "selftest",
+    "smoke",
+    "validation",
+    "verification",
+];
 /// Folders of scripts.
 pub(super) const SCRIPT_FOLDERS: &[&str] =
     &["ci", ".ci", "hack", "script", "scripts", "tool", "tools"];
@@ -76,7 +91,8 @@ pub(super) fn is_of_checks(path: &str) -> bool {
     let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
     let in_folder = above.split('/').any(|folder| SCRIPT_FOLDERS.contains(&folder));
     let is_ci = name.split_once('.').map_or(name, |(stem, _)| stem).eq_ignore_ascii_case("ci");
-    has_word(path, CHECKING) || is_ci || in_folder && !has_word(path, MAKING)
+    let checks = above.split('/').any(|folder| CHECKING_FOLDERS.contains(&folder));
+    has_word(path, CHECKING) || is_ci || (in_folder || checks) && !has_word(path, MAKING)
 }
 
 /// Whether a script of a shell lies in a folder of continuous integration. What only such scripts read into themselves

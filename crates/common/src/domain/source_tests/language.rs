@@ -26,7 +26,7 @@ pub fn has_tests(path: &[u8], text: &[u8]) -> bool {
             b"```",
             b"include_str!",
         ],
-        Some(Language::Python) => &[b">>>"],
+        Some(Language::Python) => &[b">>>", b"TestCase"],
         Some(Language::Zig) => &[b"test \"", b"test {", b"test "],
         Some(Language::D) => &[b"unittest"],
         None => return false,

@@ -5,7 +5,7 @@
 //!                                       \--> the text of now with the original items, where it reads
 //! ```
 //!
-//! Rust: items under `cfg(test)`, `#[test]` functions and the code in doc comments. Python: doctests. Zig:
+//! Rust: items under `cfg(test)`, `#[test]` functions and the code in doc comments. Python: doctests, and classes of unittest. Zig:
 //! `test`. D: `unittest`. A
 //! file that does not read, or that is too large or too deep, has no items.
 

@@ -1,4 +1,4 @@
-//! Doctests in the documentation of Python modules, classes and functions.
+//! Tests in Python modules: doctests in the documentation of modules, classes and functions, and classes of unittest.
 
 use super::item::{Item, Items, Place};
 use std::collections::BTreeMap;
@@ -11,6 +11,10 @@ const MAX_DEPTH: usize = 40;
 pub(super) fn items(text: &str) -> Option<Items> {
     let lines = logical_lines(text)?;
     let mut found = Items::default();
+    let cases = cases(text, &lines);
+    let is_in_case =
+        |line: &Logical| cases.iter().any(|case| case.range.contains(&line.range.start));
+    found.places.insert(CASES.to_owned(), place_of_cases(text, &lines));
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut scopes: Vec<(usize, String)> = Vec::new();
     // The scope whose documentation the next line may be, and where it goes when there is none.
@@ -26,7 +30,8 @@ pub(super) fn items(text: &str) -> Option<Items> {
                 }
             }
         }
-        let Some(name) = scope_name(code) else { continue };
+        // A class of tests is compared as a whole.
+        let Some(name) = scope_name(code).filter(|_| !is_in_case(line)) else { continue };
         scopes.retain(|(indent, _)| *indent < line.indent);
         if scopes.len() >= MAX_DEPTH {
             return None;
@@ -45,7 +50,55 @@ pub(super) fn items(text: &str) -> Option<Items> {
             waits = Some((key, place));
         }
     }
+    found.tests.extend(cases);
     Some(found)
+}
+
+/// The key of the place for classes of tests.
+const CASES: &str = "tests!";
+
+/// The classes of unittest at the top of a module, with their decorators.
+fn cases(text: &str, lines: &[Logical]) -> Vec<Item> {
+    let mut found: Vec<Item> = Vec::new();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let code = |line: &Logical| text.get(line.range.clone()).unwrap_or_default().to_owned();
+    let is_top = |line: &&Logical| line.indent == 0;
+    for (at, line) in lines.iter().enumerate().filter(|(_, line)| is_top(line)) {
+        let head = code(line);
+        let bases = head.strip_prefix("class ").and_then(|rest| rest.split_once('('));
+        let Some((name, _)) = bases.filter(|(_, bases)| bases.contains("TestCase")) else {
+            continue;
+        };
+        let before = lines.get(..at).unwrap_or_default().iter().rev();
+        let decorators =
+            before.take_while(|line| line.indent == 0 && code(line).starts_with('@')).count();
+        let behind = lines.get(at + 1..).unwrap_or_default();
+        let inside = behind.iter().take_while(|line| line.indent > 0).count();
+        let own = lines.get(at - decorators..=at + inside).unwrap_or_default();
+        let (Some(first), Some(last)) = (own.first(), own.last()) else { continue };
+        let said = own.iter().map(|line| format!("{}{}", " ".repeat(line.indent), code(line)));
+        let count = seen.entry(name.trim().to_owned()).or_default();
+        *count += 1;
+        found.push(Item {
+            key: format!("class {}[{count}]", name.trim()),
+            name: format!("the tests of {}", name.trim()),
+            range: first.range.start..last.range.end,
+            home: CASES.to_owned(),
+            parts: vec![said.collect::<Vec<_>>().join("\n")],
+        });
+    }
+    found
+}
+
+/// Where a class of tests is put that a module has no more: in front of what runs only where the module is started.
+fn place_of_cases(text: &str, lines: &[Logical]) -> Place {
+    let starts = |line: &&Logical| {
+        let code = text.get(line.range.clone()).unwrap_or_default();
+        line.indent == 0 && code.starts_with("if __name__")
+    };
+    let started = lines.iter().find(starts).map(|line| line.range.start);
+    let (at, before) = started.map_or((text.len(), "\n"), |at| (at, ""));
+    Place { at, before: before.to_owned(), after: "\n\n".to_owned() }
 }
 
 fn documented(found: &mut Items, key: &str, range: Range<usize>, text: &str) {

@@ -314,3 +314,39 @@ fn tests_that_move_into_an_added_module_are_not_lost() {
         assert_eq!(look(&added, &left), ["tests"], "{added}\n{left}");
     }
 }
+
+#[test]
+fn a_class_of_unittest_is_compared_as_a_whole() {
+    let case = "@skipUnless(A, 'a')\nclass AddTest(unittest.TestCase):\n    \"\"\"Adds.\n\n    >>> 1\n    1\n    \"\"\"\n\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n";
+    let main = "\n\nif __name__ == '__main__':\n    unittest.main()\n";
+    let product = "import unittest\n\n\ndef add(a, b):\n    return a - b\n\n\n";
+    let before = format!("{product}{case}{main}");
+    let of = |after: &str| compare(b"calc.py", &before, after);
+    assert_eq!(of(&before.replace("a - b", "a + b")), Comparison::default());
+    let moved = format!("{case}\n{product}{main}");
+    assert_eq!(of(&moved), Comparison::default(), "a class may stand elsewhere");
+    let fixed = product.replace("a - b", "a + b");
+    for after in [
+        before.replace("2), 3)", "2), -1)"),
+        before.replace(
+            "    def test_add",
+            "    def setUp(self):\n        self.skipTest('')\n\n    def test_add",
+        ),
+        before.replace("'a')", "'b')"),
+        format!("{product}{main}"),
+        product.to_owned(),
+    ] {
+        let found = of(&after);
+        assert_eq!(found.changed, ["the tests of AddTest"], "{after}");
+        let restored = found.restored.unwrap();
+        assert!(restored.contains("add(1, 2), 3)"), "{restored}");
+        assert_eq!(of(&restored), Comparison::default(), "{restored}");
+    }
+    assert_eq!(
+        of(&format!("{fixed}{main}")).restored,
+        Some(format!(
+            "{fixed}\n\n{}\n\nif __name__ == '__main__':\n    unittest.main()\n",
+            case.trim_end()
+        ))
+    );
+}
