@@ -2,15 +2,13 @@
 """Checks what `surety receipts export` wrote, without Surety: verify_receipts.py FILE KEYS [TSA_CERTIFICATE].
 
 KEYS is what `surety keys export` wrote; TSA_CERTIFICATE (PEM) is that of the time-stamp authority. Needs
-PyPI's `cryptography`. Exit code 0: signed; 1: the first problem is printed. docs/receipts.md has the format.
+PyPI's `cryptography`. Exit code 0: signed; 1: the first problem is printed, or why nothing was checked. docs/receipts.md has the format.
 """
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
-import verify_anchor
 from verify_rules import (
     BAD_INPUT,
     STATES,
@@ -25,6 +23,7 @@ from verify_rules import (
     opened,
     owners,
     predicate_type,
+    read_keys,
     sha256,
     statements,
 )
@@ -145,6 +144,8 @@ class Check:
             need(canonical(found) == tests and "gate" in services, "the test result fits no verdict")
             lines.read()
         if "anchor" in lines.value:
+            import verify_anchor  # the only part that reads DER
+
             verify_anchor.check(lines.value, self.run, signature, self.authority, tree)
             lines.read()
 
@@ -185,8 +186,11 @@ def problems(export: bytes, keys: Any, authority: str | None = None) -> list[str
             check.file()
         finally:
             number = check.lines.number
+    except UnicodeDecodeError as error:
+        before = export[: error.start].split(b"\n")
+        return [f"line {len(before)}: it is not UTF-8 text"]
     except BAD_INPUT as error:
-        return [f"line {number}: {named(error)}"]
+        return [f"line {number or 1}: {named(error)}"]
     return []
 
 
@@ -194,8 +198,8 @@ def main() -> None:
     paths = list(map(Path, sys.argv[1:]))
     if len(paths) not in (2, 3):
         sys.exit("usage: verify_receipts.py FILE KEYS [TSA_CERTIFICATE]")
+    keys = read_keys(paths[1])
     try:
-        keys = json.loads(paths[1].read_text(encoding="utf-8"))["keys"]
         certificate = paths[2].read_text(encoding="utf-8") if len(paths) > 2 else None
         found = problems(paths[0].read_bytes(), keys, certificate)
     except (OSError, *BAD_INPUT) as error:

@@ -4,11 +4,16 @@ and who may sign a row."""
 import base64
 import hashlib
 import json
+import sys
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+except ImportError:
+    sys.exit("PyPI's cryptography is missing: pip install cryptography")
 
 KIND, STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
 VSA = "https://slsa.dev/verification_summary/v1"
@@ -31,17 +36,31 @@ ENTRIES = {"assignment", "handoff", "note", "observation", "review", "system"}
 BAD_INPUT = (InvalidSignature, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
+class Refused(ValueError):
+    """What is wrong, in words; other errors have words of Python."""
+
+
 def named(error: BaseException) -> str:
     if isinstance(error, InvalidSignature):
         return "it is not what was signed"
     if isinstance(error, KeyError):
         return f"it has no {error}"
-    return str(error) or type(error).__name__
+    return str(error) if isinstance(error, (Refused, OSError)) else "it does not read"
 
 
 def need(holds: object, otherwise: str) -> None:
     if not holds:
-        raise ValueError(otherwise)
+        raise Refused(otherwise)
+
+
+def read_keys(file: Path) -> Any:
+    """The keys in what `surety keys export` wrote."""
+    try:
+        keys = json.loads(file.read_text(encoding="utf-8"))["keys"]
+        need(all(key["key_id"] for key in keys), "a key has no id")
+        return keys
+    except (OSError, *BAD_INPUT) as error:
+        sys.exit(f"the keys in {file} cannot be used: {named(error)}")
 
 
 def canonical(value: Any) -> str:
@@ -53,7 +72,7 @@ def sha256(*parts: str | bytes) -> bytes:
 
 
 def no_fraction(text: str) -> Any:
-    raise ValueError(f"{text} is no integer")
+    raise Refused(f"{text} is no integer")
 
 
 class Lines:

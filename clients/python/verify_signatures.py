@@ -14,8 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+except ImportError:
+    sys.exit("PyPI's cryptography is missing: pip install cryptography")
 
 KIND, ROOT = "application/vnd.in-toto+json", "urn:surety:predicate:receipts-root:v1"
 WRONG = (InvalidSignature, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -23,9 +26,13 @@ NEVER = "9999-12-31T00:00:00Z"
 NOT_COMPARED = "stored columns, which service signed, order and number of rows, verdicts, state, anchors"
 
 
+class Refused(ValueError):
+    """What is wrong, in words; other errors have words of Python."""
+
+
 def need(holds: object, otherwise: str) -> None:
     if not holds:
-        raise ValueError(otherwise)
+        raise Refused(otherwise)
 
 
 def sha256(*parts: bytes) -> bytes:
@@ -111,7 +118,8 @@ def problem(export: bytes, keys: Any) -> str:
     try:
         check(export.decode().split("\n"), keys, seen)
     except WRONG as error:
-        return f"line {len(seen) or 1}: {type(error).__name__}: {error}"
+        said = "it is not what was signed" if isinstance(error, InvalidSignature) else "it does not read"
+        return f"line {len(seen) or 1}: {error if isinstance(error, Refused) else said}"
     return ""
 
 
@@ -119,10 +127,11 @@ def main() -> None:
     if len(sys.argv) != 3:
         sys.exit("usage: verify_signatures.py FILE KEYS")
     try:
-        keys = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))["keys"]
-        found = problem(Path(sys.argv[1]).read_bytes(), keys)
-    except (OSError, *WRONG) as error:
+        found = problem(Path(sys.argv[1]).read_bytes(), json.loads(Path(sys.argv[2]).read_bytes())["keys"])
+    except OSError as error:
         sys.exit(f"a file cannot be read: {error}")
+    except WRONG:
+        sys.exit(f"{sys.argv[2]} is no file of keys, as `surety keys export` writes it")
     print(found or f"every signature holds; not compared: {NOT_COMPARED}")
     sys.exit(1 if found else 0)
 

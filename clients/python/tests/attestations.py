@@ -27,6 +27,8 @@ from verify_receipts import problems
 from verify_rules import BAD_INPUT
 from verify_signatures import problem
 
+# Words of Python that tell a reader nothing.
+PYTHON = ("Traceback", "Error:", "NoneType", "empty list", "indices", "Expecting value", "codec can't")
 SIGNED = {"payload", "proof", "receipt", "run", "task", "plan", "commit", "entry", "chain_end"}
 
 
@@ -40,7 +42,8 @@ def is_named(program: str, *arguments: str | Path) -> None:
     script = Path(__file__).resolve().parent.parent / program
     ran = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, check=False)
     said = ran.stdout + ran.stderr
-    assert ran.returncode == 1 and said and "Traceback" not in said, f"{program} {arguments}: {said}"
+    is_said = ran.returncode == 1 and len(said.strip().splitlines()) == 1
+    assert is_said and not any(word in said for word in PYTHON), f"{program} {arguments}: {said}"
 
 
 def anchor_holds(anchor: Path, authority: Path) -> bool:
