@@ -195,7 +195,15 @@ fn link(name: &str) -> String {
     }
 }
 
-fn type_of(field: &FieldDescriptorProto) -> String {
+/// The type of a field of a message. A map is a list of entries, each a message without a section of its own.
+fn type_of(message: &DescriptorProto, field: &FieldDescriptorProto) -> String {
+    let entry = field.type_name().rsplit('.').next().unwrap_or_default();
+    let entry =
+        message.nested_type.iter().find(|nested| is_entry(nested) && nested.name() == entry);
+    if let Some(entry) = entry {
+        let types: Vec<_> = entry.field.iter().map(|field| type_of(entry, field)).collect();
+        return format!("map of {}", types.join(" to "));
+    }
     let kind = field.r#type();
     let named = if matches!(kind, Type::Message | Type::Enum) {
         link(field.type_name())
@@ -209,6 +217,10 @@ fn type_of(field: &FieldDescriptorProto) -> String {
         }
         Label::Optional | Label::Required => named,
     }
+}
+
+fn is_entry(message: &DescriptorProto) -> bool {
+    message.options.as_ref().is_some_and(|options| options.map_entry())
 }
 
 fn service_page(
@@ -291,7 +303,7 @@ fn message_page(
     message: &DescriptorProto,
     path: &[i32],
 ) -> Result<()> {
-    if message.options.as_ref().is_some_and(|options| options.map_entry()) {
+    if is_entry(message) {
         return Ok(());
     }
     writeln!(page, "\n### {name}\n\n{}", comment(file, path))?;
@@ -301,7 +313,7 @@ fn message_page(
     for (number, field) in message.field.iter().enumerate() {
         let at = [path, &[2, place(number)]].concat();
         let meaning = cell(&comment(file, &at));
-        writeln!(page, "| `{}` | {} | {meaning} |", field.name(), type_of(field))?;
+        writeln!(page, "| `{}` | {} | {meaning} |", field.name(), type_of(message, field))?;
     }
     for (number, nested) in message.nested_type.iter().enumerate() {
         let at = [path, &[3, place(number)]].concat();
@@ -355,7 +367,7 @@ fn document(api: &Api) -> Result<String> {
 /// Whether a request of an example has only fields that its message has.
 fn fits(api: &Api, name: &str, value: &Value) -> Result<()> {
     let Some(message) = api.message(name) else { return Ok(()) };
-    if message.options.as_ref().is_some_and(|options| options.map_entry()) {
+    if is_entry(message) {
         return Ok(());
     }
     let members = value.as_object().with_context(|| format!("{name}: {value} is no object"))?;
@@ -407,6 +419,18 @@ fn what_is_not_served_is_a_call_of_the_api() -> Result<()> {
             .filter(|item| format!("{PACKAGE}.{}", item.name()) == service)
             .any(|item| item.method.iter().any(|one| one.name() == method));
         ensure!(known, "proto/not_served.txt names {call}, which is no call");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_link_within_the_page_leads_to_a_section() -> Result<()> {
+    let page = document(&Api::of_this_build()?)?;
+    let heads = page.lines().filter_map(|line| line.strip_prefix('#'));
+    let anchors = heads.map(|head| head.trim_start_matches('#').trim().to_ascii_lowercase());
+    let anchors: Vec<_> = anchors.map(|head| head.replace('.', "").replace(' ', "-")).collect();
+    for link in page.split("](#").skip(1).filter_map(|rest| rest.split(')').next()) {
+        ensure!(anchors.iter().any(|anchor| anchor == link), "no section is named {link}");
     }
     Ok(())
 }
