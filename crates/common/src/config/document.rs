@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::settings::{Group, Setting, settings};
+use super::settings::{Accepts, Group, Setting, settings};
 
 const INTRODUCTION: &str = "\
 # Configuration
@@ -76,7 +76,11 @@ fn row(setting: &Setting) -> String {
     let mut row = format!("| `--{}` | `{}` | {default} ", setting.flag, setting.env);
     let secret = if setting.secret { "yes" } else { "no" };
     // Writing to a String cannot fail, so there is no error to return.
-    write!(row, "| {} | {} | {secret} |", setting.accepts, setting.meaning).unwrap_or_default();
+    let mut accepts = setting.accepts.to_string();
+    if matches!(setting.accepts, Accepts::Switch) {
+        accepts.push_str(" in the variable; the flag takes no value");
+    }
+    write!(row, "| {accepts} | {} | {secret} |", setting.meaning).unwrap_or_default();
     row.push('\n');
     row
 }
