@@ -26,7 +26,7 @@ use crate::verify::{
 /// Verifies a workspace, without a service.
 #[derive(Debug, Args)]
 pub struct Verify {
-    /// The file with the checks, YAML or JSON; by default `.surety/checks.yaml` in the work tree.
+    /// The file with the checks, YAML or JSON; by default `.surety/checks.yaml` in the folder that is verified.
     #[arg(value_name = "PLAN")]
     pub(super) plan: Option<PathBuf>,
 
