@@ -65,16 +65,8 @@ async fn an_agents_call_is_refused_until_it_is_confirmed_and_then_made_once() ->
     }
     let again = runs.resolve_confirmation(answer(&wait, APPROVE)).await;
     ensure!(["wait_closed", "wait_not_found"].contains(&code(again)?.as_str()));
-    for subject in [&wait.id, &run.id] {
-        let again = stage.deployment.command_line(&["approve", subject, "--yes"]).await;
-        let said = again.map_err(|error| error.to_string()).err().context("a refusal")?;
-        let why = if subject == &wait.id {
-            "no open wait and no run"
-        } else {
-            "waits for no confirmation"
-        };
-        ensure!(said.contains("run_unclear") && said.contains(why), "{said}");
-    }
+    nothing_is_left_to_confirm(&stage, &wait.id, "no open wait and no run").await?;
+    nothing_is_left_to_confirm(&stage, &run.id, "waits for no confirmation").await?;
 
     let work = agent.work(&run.id).await?;
     ensure!(shown(&work.context).contains("write_file succeeded"), "{:#?}", work.context);
@@ -96,6 +88,14 @@ async fn an_agents_call_is_refused_until_it_is_confirmed_and_then_made_once() ->
     ensure!(approval.summary.contains("alice approved") && approval.summary.contains("fine"));
     ensure!(approval.arguments_digest == wait.call_digest, "{approval:#?}");
     stage.deployment.finish().await
+}
+
+/// The command line says why an approval of this subject finds no wait.
+async fn nothing_is_left_to_confirm(stage: &Stage, subject: &str, why: &str) -> Result<()> {
+    let again = stage.deployment.command_line(&["approve", subject, "--yes"]).await;
+    let said = again.map_err(|error| error.to_string()).err().context("a refusal")?;
+    ensure!(said.contains("run_unclear") && said.contains(why), "{said}");
+    Ok(())
 }
 
 #[tokio::test]
