@@ -2,7 +2,8 @@
 """Checks what `surety receipts export` wrote, without Surety: verify_receipts.py FILE KEYS [TSA_CERTIFICATE].
 
 KEYS is what `surety keys export` wrote; TSA_CERTIFICATE (PEM) is that of the time-stamp authority. Needs
-PyPI's `cryptography`. Exit code 0: signed; 1: the first problem is printed, or why nothing was checked. docs/receipts.md has the format.
+PyPI's `cryptography`. Exit code 0: signed; 1: the first problem is printed, or why nothing was checked.
+docs/receipts.md has the format.
 """
 
 import sys

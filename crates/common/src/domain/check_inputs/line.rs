@@ -4,7 +4,7 @@
 use super::configuration::recipes_of_program;
 use super::interpreter::{LOADERS, LOADING_OPTIONS, loaded, reads_syntax_only, script_of};
 use super::visits::{Visit, Visits, join, options_of};
-use super::words::{CHECKING, is_of_checks, writes_out};
+use super::words::{CHECKING, has_word, is_of_checks, writes_out};
 use crate::domain::shell_line::{
     Given, base_name, given_to_shell, is_python, is_shell, module_of_python,
 };
@@ -120,6 +120,10 @@ pub fn scripts_in(line: &str, root: &str) -> BTreeSet<Script> {
         let is_part = |path: &&&str| is_of_checks(&join(root, &visit.folder, path));
         sourced.filter(is_part).into_iter().for_each(|path| add(path, Role::Script));
         loaded(&name, arguments).into_iter().for_each(|path| add(path, Role::Script));
+        // An example that checks is no example of the product.
+        let examples = options_of(arguments, &["--example"]).into_iter();
+        let examples = examples.filter(|it| name == "cargo" && has_word(it, CHECKING));
+        examples.for_each(|it| add(&format!("examples/{it}.rs"), Role::Script));
         for module in module_of(&words).into_iter().flat_map(files_of_module) {
             add(&module, Role::Script);
         }

@@ -115,6 +115,8 @@ fn a_line_names_what_it_starts_and_never_its_operands() {
         ("mocha -r tools/init.js test", vec![("tools/init.js", false)]),
         ("sort -f names.txt", vec![]),
         ("/usr/bin/env python3 check.py", vec![("check.py", false)]),
+        ("cargo run -q --example check_add", vec![("examples/check_add.rs", false)]),
+        ("cargo run --example demo", vec![]),
     ] {
         let found = scripts(line);
         let found: Vec<_> =

@@ -54,7 +54,7 @@ pub fn unseen_in(
         let words: Vec<&str> = visit.words.iter().map(String::as_str).collect();
         let (program, arguments) = words.split_first()?;
         let name = base_name(program).to_ascii_lowercase();
-        tool(&name, &words).or_else(|| {
+        tool(&name, &words).or_else(|| class_of_java(&name, arguments)).or_else(|| {
             let loads = loads(visit, (&name, arguments), (folder, command), is_there);
             loads.or_else(|| program_of(program, arguments, (folder, visit, root), is_there))
         })
@@ -70,6 +70,17 @@ fn tool(name: &str, words: &[&str]) -> Option<String> {
     let is_task = name == "cargo" && arguments.contains(&"xtask");
     let is_one = TOOLS.contains(&name) || ASKED.contains(&name) && asks || is_task;
     is_one.then(|| format!("none is known for {name}"))
+}
+
+/// A class of tests that is started by itself: it may end wherever the product ends the machine.
+fn class_of_java(name: &str, arguments: &[&str]) -> Option<String> {
+    let is_class = |word: &&&str| {
+        let class = word.rsplit('.').next().unwrap_or(word);
+        let ends = ["IT", "Test", "Tests"].iter().any(|end| class.ends_with(end));
+        !word.starts_with('-') && !word.contains('/') && (ends || class.starts_with("Test"))
+    };
+    let class = arguments.iter().find(is_class).filter(|_| name == "java")?;
+    Some(format!("where the class {class} ends is not known"))
 }
 
 /// Code on the line, or at the input of an interpreter, that loads a file.
@@ -156,6 +167,9 @@ mod tests {
             ("./build/test_calc", true),
             ("./tools/test", false),
             ("./build/calc 2 3", false),
+            ("java -ea -cp out a.CalcTest", true),
+            ("java -cp out a.Calc 2 3", false),
+            ("java -cp target/test-classes:x a.Calc", false),
             ("node_modules/.bin/test-all", false),
             ("grep -q fixed CHANGELOG.md", false),
             ("test -f a && diff a b", false),
