@@ -5,7 +5,7 @@ use super::helpers::subject;
 use super::keys::is_merged;
 use super::language::{extension, language_of, name_of};
 use super::line::is_product;
-use super::namesakes::{folder_of, folders_of_data};
+use super::namesakes::{folder_of_data, folders_of_data};
 use super::words::{CHECKING, SCRIPT_FOLDERS};
 use super::{InputKind, convention_of};
 use crate::domain::manifest::{Kind, Manifest};
@@ -187,9 +187,9 @@ impl Fixtures {
             })
     }
 
-    /// Whether a path lies in a folder with one of these names that products name and tests do not.
-    pub(super) fn is_of_products(&self, path: &str, names: &[&str]) -> bool {
-        let folder = folder_of(path, names);
+    /// Whether data lies in a folder of specifications that products name and tests do not.
+    pub(super) fn is_of_products(&self, path: &str) -> bool {
+        let folder = folder_of_data(path).filter(|_| language_of(path).is_none());
         folder.is_some_and(|it| self.by_products.contains(it) && !self.by_tests.contains(it))
     }
 

@@ -191,7 +191,7 @@ impl Imports {
 
     /// Whether a path that is named like a test, or lies in a folder of such a name, is a product.
     pub(super) fn is_namesake(&self, path: &str) -> bool {
-        self.namesakes.holds(path, &self.fixtures)
+        self.namesakes.holds(path) || self.fixtures.is_of_products(path)
     }
 
     /// Whether an ignored path is one that tests alone name.

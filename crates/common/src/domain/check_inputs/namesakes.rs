@@ -1,7 +1,6 @@
 //! Products that are named like tests: sources such as `src/commands/test.js`, and data such as `spec/openapi.json`.
 
 use super::convention::is_test_by_name;
-use super::fixtures::Fixtures;
 use super::helpers::helps_by_name;
 use super::language::language_of;
 use super::words::is_of_checks;
@@ -66,10 +65,9 @@ impl Namesakes {
         }
     }
 
-    /// Whether a path is a product all the same.
-    pub(super) fn holds(&self, path: &str, fixtures: &Fixtures) -> bool {
-        let is_source = || self.plain.contains(path) && self.loaded.contains(path);
-        is_source() || language_of(path).is_none() && fixtures.is_of_products(path, FOLDERS)
+    /// Whether a source is a product all the same.
+    pub(super) fn holds(&self, path: &str) -> bool {
+        self.plain.contains(path) && self.loaded.contains(path)
     }
 
     /// The parts of the stored form.
@@ -105,19 +103,19 @@ pub(super) fn folders_of_data(start: &Manifest) -> BTreeSet<String> {
     let paths: Vec<&str> =
         files.filter_map(|entry| std::str::from_utf8(&entry.path).ok()).collect();
     let mut found: BTreeSet<String> =
-        paths.iter().filter_map(|path| folder_of(path, FOLDERS)).map(str::to_owned).collect();
+        paths.iter().filter_map(|path| folder_of_data(path)).map(str::to_owned).collect();
     for path in paths.iter().filter(|path| language_of(path).is_some()) {
-        folder_of(path, FOLDERS).map(|folder| found.remove(folder));
+        folder_of_data(path).map(|folder| found.remove(folder));
     }
     found
 }
 
-/// The outermost folder with one of these names that a path lies in.
-pub(super) fn folder_of<'p>(path: &'p str, names: &[&str]) -> Option<&'p str> {
+/// The outermost folder of specifications that a path lies in.
+pub(super) fn folder_of_data(path: &str) -> Option<&str> {
     let mut ends = path.match_indices('/').map(|(end, _)| end);
     let is_one = |folder: &&str| {
         let name = folder.rsplit('/').next().unwrap_or(folder).to_ascii_lowercase();
-        names.contains(&name.as_str())
+        FOLDERS.contains(&name.as_str())
     };
     ends.find_map(|end| path.get(..end).filter(is_one))
 }
@@ -148,7 +146,7 @@ mod tests {
             for (kind, name) in found.encode() {
                 assert!(again.decode(kind, name));
             }
-            assert_eq!(again.holds(named, &Fixtures::default()), expected, "{importer} {text}");
+            assert_eq!(again.holds(named), expected, "{importer} {text}");
         }
     }
 }
