@@ -83,7 +83,10 @@ async fn a_dependency_of_the_product_excuses_no_added_test_that_passes_only_with
     assert_eq!(reason, "", "the dependency is excused");
     case.put("tests/t_b.sh", "grep -q forged build/app\n");
     let (reason, cautions) = case.check(LINE).await;
-    assert_eq!(reason, "ignored_inputs_changed: build, node_modules");
+    assert_eq!(
+        reason,
+        "ignored_inputs_changed: build, node_modules; check inputs: added tests/t_b.sh (test)"
+    );
     assert_eq!(cautions, ["ignored_inputs_changed", "check_inputs_differ"]);
 }
 
