@@ -169,7 +169,6 @@ fn of_prepare(reason: &str) -> Option<String> {
     Some(format!("policy.prepare to succeed: {}", shortened(line)))
 }
 
-/// What a check needs that is refused for a caution; none for another reason.
 /// The check inputs that a reason names: `check_inputs_changed: changed tests/a.py (test), ...`.
 fn changed_inputs(reason: &str) -> Vec<(&str, InputKind)> {
     fn input(text: &str) -> Option<(&str, InputKind)> {
@@ -181,6 +180,7 @@ fn changed_inputs(reason: &str) -> Vec<(&str, InputKind)> {
     named.into_iter().flat_map(|named| named.split(", ")).filter_map(input).collect()
 }
 
+/// What a check needs that is refused for a caution; none for another reason.
 fn of_caution(reason: &str) -> Option<String> {
     let (code, detail) = reason.split_once(':').unwrap_or((reason, ""));
     let needed = match code {

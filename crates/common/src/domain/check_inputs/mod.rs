@@ -324,11 +324,17 @@ pub fn read_globs(key: &str, texts: &[String]) -> Result<GlobSet, Problem> {
 
 /// As [`plain_globs`], where the name of a folder stands for all below it too.
 fn globs(key: &str, globs: &[String]) -> Result<GlobSet, Problem> {
-    plain_globs(key, globs)?;
+    check_globs(key, globs)?;
     set_of(key, &with_folders(globs))
 }
 
 fn plain_globs(key: &str, globs: &[String]) -> Result<GlobSet, Problem> {
+    check_globs(key, globs)?;
+    set_of(key, globs)
+}
+
+/// Whether there are not too many, and each is a path inside the workspace.
+fn check_globs(key: &str, globs: &[String]) -> Result<(), Problem> {
     let field = format!("policy.{key}");
     if globs.len() > MAX_GLOBS {
         let message = format!("has more than {MAX_GLOBS} globs; join some, or name a folder");
@@ -341,7 +347,7 @@ fn plain_globs(key: &str, globs: &[String]) -> Result<GlobSet, Problem> {
         let message = format!("{glob:?} is no path inside the workspace; name one relative to it");
         return Err(Problem::at(Code::TypeMismatch, field, message));
     }
-    set_of(key, globs)
+    Ok(())
 }
 
 fn set_of(key: &str, globs: &[String]) -> Result<GlobSet, Problem> {

@@ -20,6 +20,8 @@ const FOLDERS: &[&str] = &["spec", "specs"];
 pub(super) struct Namesakes {
     /// What to look for; not stored.
     candidates: BTreeSet<String>,
+    /// Their languages; not stored.
+    languages: BTreeSet<&'static str>,
     /// Those that test nothing.
     plain: BTreeSet<String>,
     /// Those that a product imports.
@@ -34,13 +36,14 @@ impl Namesakes {
         let is_one = |path: &&str| {
             matches!(language_of(path), Some("javascript" | "python")) && is_test_by_name(path)
         };
-        Self { candidates: paths.filter(is_one).map(str::to_owned).collect(), ..Self::default() }
+        let candidates: BTreeSet<String> = paths.filter(is_one).map(str::to_owned).collect();
+        let languages = candidates.iter().filter_map(|path| language_of(path)).collect();
+        Self { candidates, languages, ..Self::default() }
     }
 
     /// Whether the text of a file can say anything about them.
     pub(super) fn reads(&self, path: &str) -> bool {
-        let language = language_of(path);
-        language.is_some() && self.candidates.iter().any(|it| language_of(it) == language)
+        language_of(path).is_some_and(|language| self.languages.contains(language))
     }
 
     /// Whether it matters that a file imports this one.
