@@ -64,16 +64,24 @@ impl Round {
     async fn compare(&self, start: &Start, lines: &[&str]) -> Result<Opening, ToolError> {
         let now = self.snapshot_of(start, Reach::Everything).await?;
         let root = self.setup.folder.workspace()?.root().to_owned();
-        let git = self.git_changes(start, (&root, &now)).await?;
+        let state = self.git_state(start, (&root, &now)).await?;
+        let git = self.git_changes(start, (&root, &now), &state).await?;
+        let mut recorded = self.recorded(start, &now, (&state, &git)).await?;
         let (facts, root) = (&start.facts, root.as_os_str().as_bytes());
         let asked = self.asked_commands(&facts.imports, lines).await?;
         let inputs = StartInputs::new(&self.setup.rules, &facts.imports, &start.manifest, root)
             .asking(asked);
-        let exam = |line: &&str| {
+        let exams = lines.iter().map(|line| {
             let mut exam = Exam::of(&inputs, line, &start.manifest, &now);
             exam.add_git(&git);
+            for recorded in &mut recorded {
+                let manifests = [&*start.manifest, &*now];
+                let shown = recorded.examine((line, &inputs), manifests, &exam);
+                exam.add_git(shown.as_slice());
+            }
             ((*line).to_owned(), exam)
-        };
+        });
+        let exams = exams.collect();
         let known = &start.manifest.place;
         let ignored_unknown = known.boot.is_empty() || known.mount == 0 || *known != now.place;
         let changed = changed(&start.manifest, &now);
@@ -83,9 +91,10 @@ impl Round {
         let dependencies = dependencies(&start.manifest, &now);
         Ok(Opening {
             mergeable,
-            exams: lines.iter().map(exam).collect(),
+            exams,
             imported: imported(&inputs, lines),
             git,
+            recorded,
             changed,
             ignored,
             ignored_unknown: ignored_unknown && now.entries().iter().any(|entry| entry.ignored),
@@ -105,10 +114,11 @@ impl Round {
     /// # Errors
     /// The workspace cannot be opened.
     pub async fn give(self: &Arc<Self>, originals: Arc<Originals>) -> Result<(), ToolError> {
-        let indexes = self.indexes(&originals).await?;
+        let (round, kept) = (Arc::clone(self), Arc::clone(&originals));
+        let merged = blocking(move || round.merge(&kept)).await??;
+        let repositories = self.repositories(&originals, &merged).await?;
         let round = Arc::clone(self);
         blocking(move || {
-            let merged = round.merge(&originals)?;
             let (added, named) = round.added_dependencies(&originals, &merged)?;
             let replaced = round.replaced_packages(&originals, &named)?;
             let ignored = &round.opening()?.ignored;
@@ -123,7 +133,7 @@ impl Round {
                 added,
                 named,
                 installed,
-                indexes,
+                repositories,
             }));
             Ok(())
         })

@@ -193,7 +193,7 @@ impl Round {
         let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
         let exam = opening.exams.get(line);
         let kept = |path: &[u8]| {
-            self.originals.get().is_some_and(|given| given.originals.has(path))
+            self.originals.get().is_some_and(|given| given.has(line, path))
                 || opening.git.iter().any(|it| it.path == path && it.content.is_some())
         };
         let put_back = exam.map(|exam| exam.put_back.as_slice()).unwrap_or_default();

@@ -1,7 +1,9 @@
 //! What a round knows before its first command.
 
 use super::originals::Originals;
+use super::recorded::Recorded;
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use surety_common::domain::check::{CheckKind, Owner};
@@ -24,8 +26,17 @@ pub(super) struct Given {
     pub(super) named: Vec<String>,
     /// What their package managers installed.
     pub(super) installed: Vec<PathBuf>,
-    /// The files that stand in the places of git's indexes in the views of each line.
-    pub(super) indexes: BTreeMap<String, Vec<(PathBuf, PathBuf)>>,
+    /// The files of repositories that the views of each line have, and what stands in their places.
+    pub(super) repositories: BTreeMap<String, Vec<(PathBuf, PathBuf)>>,
+}
+
+impl Given {
+    /// Whether the views of a line have a file as it was at the start.
+    pub(super) fn has(&self, line: &str, path: &[u8]) -> bool {
+        let of_line = self.repositories.get(line).into_iter().flatten();
+        self.originals.has(path)
+            || of_line.into_iter().any(|(place, _)| place.as_os_str().as_bytes() == path)
+    }
 }
 
 /// A file of which a view has some parts as they were at the start.
@@ -68,6 +79,8 @@ pub(super) struct Opening {
     pub(super) imported: BTreeMap<String, Vec<String>>,
     /// What steps did to the repository.
     pub(super) git: Vec<GitChange>,
+    /// What repositories record beside the files.
+    pub(super) recorded: Vec<Recorded>,
     /// Files whose content steps changed: a view gets them with a new time, so that no build answers for an
     /// older text.
     pub(super) changed: Vec<Vec<u8>>,

@@ -14,28 +14,39 @@ use surety_common::domain::check_inputs::{GitChange, GitState, Moved};
 use surety_common::domain::manifest::{Aspect, Manifest};
 
 impl Round {
+    /// The repository now; nothing where the start has none either.
+    pub(super) async fn git_state(
+        &self,
+        start: &Start,
+        (root, manifest): (&Path, &Arc<Manifest>),
+    ) -> Result<GitState, ToolError> {
+        if start.facts.git.is_empty() && start.revision.is_none() {
+            return Ok(GitState::default());
+        }
+        let (root, manifest) = (root.to_owned(), Arc::clone(manifest));
+        blocking(move || Repository::around(&root, &manifest).state).await
+    }
+
     /// What differs from the start, other than a branch of HEAD that moved to a descendant.
     pub(super) async fn git_changes(
         &self,
         start: &Start,
         (root, manifest): (&Path, &Arc<Manifest>),
+        now: &GitState,
     ) -> Result<Vec<GitChange>, ToolError> {
         let before = &start.facts.git;
         if before.is_empty() {
             return Ok(Vec::new());
         }
-        let (place, manifest) = (root.to_owned(), Arc::clone(manifest));
-        let manifest_of_now = Arc::clone(&manifest);
-        let now = blocking(move || Repository::around(&place, &manifest).state).await?;
         let mut changes = Vec::new();
-        for (folder, before, now) in before.pairs(&now) {
+        for (folder, before, now) in before.pairs(now) {
             // A folder that went away is a change of its files.
             let Some(now) = now else { continue };
             let place = root.join(OsStr::from_bytes(folder));
             let forward = self.forward(before, now, &place).await?;
             changes.extend(before.changes(now, &forward));
             changes.extend(self.forged(before, now, &place).await?);
-            changes.extend(self.marked(&start.manifest, &manifest_of_now, (root, &place)).await?);
+            changes.extend(self.marked(&start.manifest, manifest, (root, &place)).await?);
         }
         changes.retain(|change| !self.setup.rules.may_change_git(&change.path));
         Ok(changes)

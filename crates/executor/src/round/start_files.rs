@@ -98,13 +98,14 @@ impl Round {
             return Ok(Vec::new());
         };
         let prefix = root.strip_prefix(&tree.top).unwrap_or(Path::new(""));
-        let paths: Vec<Vec<u8>> = files
+        let names: Vec<Vec<u8>> = files
             .iter()
             .map(|entry| {
-                prefix.join(OsStr::from_bytes(&entry.path)).into_os_string().into_encoded_bytes()
+                let path = prefix.join(OsStr::from_bytes(&entry.path));
+                [commit.as_bytes(), b":", path.as_os_str().as_bytes()].concat()
             })
             .collect();
-        match self.git_reader("objects")?.blobs(&tree, &commit, &paths).await {
+        match self.git_reader("objects")?.blobs(&tree, &names).await {
             Ok(blobs) => Ok(blobs),
             // A check whose canary is not run says so.
             Err(error) => {
@@ -118,13 +119,7 @@ impl Round {
 impl Start {
     /// The commit that the start was based on, in hexadecimal; none without a repository.
     fn commit(&self) -> Option<String> {
-        let named = match &self.revision {
-            Some(revision) => revision.clone(),
-            None => String::from_utf8(self.facts.git.commit()?.to_vec()).ok()?,
-        };
-        let is_name =
-            matches!(named.len(), 40 | 64) && named.bytes().all(|it| it.is_ascii_hexdigit());
-        is_name.then_some(named)
+        self.revision.clone().or_else(|| self.facts.git.commit_name())
     }
 }
 

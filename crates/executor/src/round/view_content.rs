@@ -157,7 +157,7 @@ impl Round {
         if let Some(given) = self.originals.get() {
             let folder = self.views()?.join("originals");
             restore(exam, opening, &given.originals, &folder, &mut changes)?;
-            changes.replace.extend(given.indexes.get(line).into_iter().flatten().cloned());
+            changes.replace.extend(given.repositories.get(line).into_iter().flatten().cloned());
         }
         let folder = self.views()?.join("merged");
         for (path, merged) in self.merged_for(line) {
@@ -188,7 +188,7 @@ impl Round {
 }
 
 /// Writes a merged manifest, with the permissions of the workspace's own.
-fn write_merged(own: &Path, to: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write_merged(own: &Path, to: &Path, text: &str) -> io::Result<()> {
     if to.exists() {
         return Ok(());
     }

@@ -90,6 +90,19 @@ impl GitState {
         }
     }
 
+    /// The same in hexadecimal.
+    pub fn commit_name(&self) -> Option<String> {
+        let name = String::from_utf8(self.commit()?.to_vec()).ok()?;
+        let is_name =
+            matches!(name.len(), 40 | 64) && name.bytes().all(|it| it.is_ascii_hexdigit());
+        is_name.then_some(name)
+    }
+
+    /// The branch that HEAD names, such as `refs/heads/main`; none where it names a commit.
+    pub fn branch(&self) -> Option<&[u8]> {
+        branch(&self.head)
+    }
+
     /// The branches of HEAD, then and now, that name another commit. A commit moves such a branch forward.
     pub fn moved(&self, now: &Self) -> BTreeSet<Moved> {
         let heads = [branch(&self.head), branch(&now.head)];

@@ -155,7 +155,8 @@ async fn the_index_of_a_view_agrees_with_its_check_inputs() {
     // As a script, so that git's commands are no reading line.
     let lists = "test -z \"$(git ls-files -d)\" && test -z \"$(git ls-files -o tests)\" && sh -c :";
     let differs = "git diff --exit-code && sh -c :";
-    for line in [lists, differs] {
+    let clean = "test -z \"$(git status --porcelain)\" && git diff --exit-code HEAD && git log -1 --format=%s && sh -c :";
+    for line in [lists, differs, clean] {
         for step in [
             "echo b > tests/test_b.py && git add -A && COMMIT more",
             "echo c > tests/test_a.py && git commit -q -a -m changed",
@@ -169,7 +170,7 @@ async fn the_index_of_a_view_agrees_with_its_check_inputs() {
             let case = case.begin(line);
             case.run(&step.replace("COMMIT", COMMIT));
             let (found, _) = case.check(line).await;
-            let is_left_so = line == differs && step.starts_with("echo c") && !step.contains("git");
+            let is_left_so = line != lists && step.starts_with("echo c") && !step.contains("git");
             assert_eq!(found.is_empty(), !is_left_so, "{line}: {step}: {found}");
         }
     }
@@ -186,4 +187,83 @@ async fn a_branch_that_the_policy_names_may_be_rewritten() {
         case.run(&format!("{COMMIT} other --amend"));
         assert_eq!(case.check("true").await, (String::new(), expected), "{glob}");
     }
+}
+
+/// Lines that test what git records.
+const RECORDED: [&str; 5] = [
+    "d=$(mktemp -d) && git clone -q . \"$d\" && cd \"$d\" && sh tests/run.sh",
+    "d=$(mktemp -d) && git archive HEAD | tar -x -C \"$d\" && cd \"$d\" && sh tests/run.sh",
+    "d=$(mktemp -d) && git worktree add -q \"$d/w\" HEAD && cd \"$d/w\" && sh tests/run.sh",
+    "git -c user.name=a -c user.email=a@localhost stash -q; sh tests/run.sh",
+    "git checkout -q HEAD -- tests && sh tests/run.sh",
+];
+
+fn with_tests(line: &str) -> Case {
+    let tests = [("app.txt", "wrong\n"), ("tests/run.sh", "grep -q right app.txt\n")];
+    let case = Case::new(&tests);
+    case.run(&format!("git init -q -b main && git add -A && {COMMIT} first"));
+    case.run("git config user.name Test && git config user.email test@localhost");
+    case.begin(line)
+}
+
+#[tokio::test]
+async fn what_git_records_has_the_check_inputs_of_the_start() {
+    for line in RECORDED {
+        for (step, is_shown) in [
+            ("echo : > tests/run.sh && git commit -qam second", true),
+            (
+                "echo : > tests/run.sh && git commit -qam second && git checkout -q HEAD~ -- tests",
+                false,
+            ),
+            ("git checkout -q -b topic && echo : > tests/run.sh && git commit -qam second", true),
+            ("echo : > tests/run.sh && git commit -qam second && git checkout -q --detach", true),
+        ] {
+            let case = with_tests(line);
+            case.run(step);
+            let (found, cautions) = case.check(line).await;
+            let reason =
+                if is_shown { "tests/run.sh (test)" } else { ".git/refs/heads/main (git)" };
+            assert_eq!(found, format!("check_inputs_changed: changed {reason}"), "{line}: {step}");
+            assert_eq!(cautions, ["check_inputs_changed"], "{line}: {step}");
+        }
+        for step in [
+            "echo right > app.txt && git commit -qam second",
+            "echo right > app.txt && echo false > tests/more.sh && git add -A && git commit -qm second",
+            "echo right > app.txt && git checkout -q -b topic && git commit -qam second",
+        ] {
+            let case = with_tests(line);
+            case.run(step);
+            assert_eq!(case.check(line).await.0, "", "{line}: {step}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_index_has_the_check_inputs_of_the_start() {
+    let line =
+        "d=$(mktemp -d) && git checkout-index -a --prefix=\"$d/\" && cd \"$d\" && sh tests/run.sh";
+    for (step, reason) in [
+        ("echo : > tests/run.sh && git add -A", "changed tests/run.sh (test)"),
+        (
+            "cp tests/run.sh kept && echo : > tests/run.sh && git add tests && mv kept tests/run.sh",
+            "changed .git/index (git)",
+        ),
+    ] {
+        let case = with_tests(line);
+        case.run(step);
+        let (found, cautions) = case.check(line).await;
+        assert_eq!(found, format!("check_inputs_changed: {reason}"), "{step}");
+        assert_eq!(cautions, ["check_inputs_changed"], "{step}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_not_committed_at_the_start_may_be_committed() {
+    let line = "test -z \"$(git status --porcelain)\" && sh tests/run.sh";
+    let case = Case::new(&[("app.txt", "right\n"), ("tests/run.sh", "false\n")]);
+    case.run(&format!("git init -q -b main && git add -A && {COMMIT} first"));
+    case.put("tests/run.sh", "grep -q right app.txt\n");
+    let case = case.begin(line);
+    case.run(&format!("git add -A && {COMMIT} second"));
+    assert_eq!(case.check(line).await, (String::new(), vec![]));
 }

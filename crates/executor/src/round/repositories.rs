@@ -1,0 +1,261 @@
+//! Repositories in views: the index and the commit of HEAD agree with the check inputs that a view takes out and puts back,
+//! so what git says is there, is there, and a check input that was put back is no change of the work tree.
+
+use super::opening::{Merged, Put};
+use super::recorded::Inputs;
+use super::view_content::write_merged;
+use super::{Exam, Originals, Round};
+use crate::blocking::blocking;
+use crate::git_reader::{CommitChanges, IndexChanges, Reader};
+use crate::snapshot::WorkTree;
+use crate::tool::ToolError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use surety_common::domain::check_inputs::InputKind;
+
+/// The most sets of check inputs for which a round makes repositories. Checks beyond that have them as the steps left them.
+const MAX_SETS: usize = 8;
+
+/// The files of a view, and what stands in their places.
+type Placed = Vec<(PathBuf, PathBuf)>;
+
+/// What a view has of check inputs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+struct Set {
+    /// In files.
+    files: Inputs,
+    /// In what repositories record.
+    recorded: Inputs,
+    /// Recorded files with some parts of the start.
+    merged: BTreeSet<Vec<u8>>,
+}
+
+/// One repository.
+struct Place<'r> {
+    tree: Arc<WorkTree>,
+    /// The folder of its work tree, relative to the workspace.
+    folder: &'r Path,
+    /// The folders of all repositories.
+    folders: &'r [&'r Path],
+}
+
+impl Place<'_> {
+    /// The paths that belong to it: it lies nearest to them.
+    fn own(&self, paths: &BTreeSet<Vec<u8>>) -> Vec<PathBuf> {
+        let paths = paths.iter().map(|path| Path::new(OsStr::from_bytes(path)));
+        let nearest = |path: &Path| {
+            let above = self.folders.iter().filter(|folder| path.starts_with(folder));
+            above.max_by_key(|folder| folder.as_os_str().len()).copied()
+        };
+        paths.filter(|path| nearest(path) == Some(self.folder)).map(Path::to_owned).collect()
+    }
+
+    /// A path as the repository names it.
+    fn inside(&self, path: &Path) -> Vec<u8> {
+        path.strip_prefix(self.folder).unwrap_or(path).as_os_str().as_bytes().to_vec()
+    }
+
+    fn all_inside<'p>(&self, paths: impl IntoIterator<Item = &'p PathBuf>) -> Vec<Vec<u8>> {
+        paths.into_iter().map(|path| self.inside(path)).collect()
+    }
+}
+
+impl Round {
+    /// For each line, the files of repositories that its views have. Where git cannot make one, they have it as the steps
+    /// left it.
+    pub(super) async fn repositories(
+        &self,
+        originals: &Arc<Originals>,
+        merged: &BTreeMap<Vec<u8>, Merged>,
+    ) -> Result<BTreeMap<String, Placed>, ToolError> {
+        let mut made: BTreeMap<Set, Placed> = BTreeMap::new();
+        let mut found = BTreeMap::new();
+        let Some(start) = self.start()? else { return Ok(found) };
+        // A revision says nothing of the repository, which is that of the root then.
+        let git = &start.facts.git;
+        let pairs = git.pairs(git).into_iter();
+        let folders: Vec<&Path> =
+            pairs.map(|(folder, _, _)| Path::new(OsStr::from_bytes(folder))).collect();
+        let root = self.setup.folder.workspace()?.root().to_owned();
+        for (line, exam) in &self.opening()?.exams {
+            let set = self.set_of(line, exam, merged)?;
+            if set == Set::default() || made.len() >= MAX_SETS {
+                continue;
+            }
+            if !made.contains_key(&set) {
+                let mut placed = Vec::new();
+                for (number, folder) in folders.iter().enumerate() {
+                    let Some(tree) = WorkTree::at(&root.join(folder)) else { continue };
+                    let place = Place { tree: Arc::new(tree), folder, folders: &folders };
+                    let reader = self.git_reader(&format!("git-{}-{number}", made.len()))?;
+                    let given = (originals, merged);
+                    placed.extend(self.index(&reader, &place, &set, originals).await?);
+                    placed.extend(self.head(&reader, &place, &set, given).await?);
+                }
+                made.insert(set.clone(), placed);
+            }
+            found.insert(line.clone(), made.get(&set).cloned().unwrap_or_default());
+        }
+        Ok(found)
+    }
+
+    fn set_of(
+        &self,
+        line: &str,
+        exam: &Exam,
+        merged: &BTreeMap<Vec<u8>, Merged>,
+    ) -> Result<Set, ToolError> {
+        let files = [&exam.take_out, &exam.put_back].map(|differences| {
+            let own = differences.iter().filter(|difference| difference.kind != InputKind::Git);
+            own.map(|difference| difference.path.clone()).collect()
+        });
+        let mut set = Set { files, ..Set::default() };
+        for recorded in &self.opening()?.recorded {
+            for (all, own) in
+                set.recorded.iter_mut().zip(recorded.inputs.get(line).into_iter().flatten())
+            {
+                all.extend(own.iter().cloned());
+            }
+            let is_merged = |path: &&Vec<u8>| {
+                !exam.only_reads && merged.get(*path).is_some_and(Merged::differs)
+            };
+            set.merged.extend(recorded.paths.iter().filter(is_merged).cloned());
+        }
+        Ok(set)
+    }
+
+    /// The place of the index of a repository, and what stands there in a view.
+    async fn index(
+        &self,
+        reader: &Reader,
+        place: &Place<'_>,
+        set: &Set,
+        originals: &Arc<Originals>,
+    ) -> Result<Option<(PathBuf, PathBuf)>, ToolError> {
+        let root = self.setup.folder.workspace()?.root().to_owned();
+        let Ok(file) = place.tree.git.strip_prefix(&root).map(|git| git.join("index")) else {
+            return Ok(None);
+        };
+        let both =
+            |at: usize| [&set.files, &set.recorded].map(|it| it.get(at)).into_iter().flatten();
+        let all = |at: usize| both(at).flatten().cloned().collect::<BTreeSet<Vec<u8>>>();
+        let (removed, original) = (place.own(&all(0)), place.own(&all(1)));
+        if removed.is_empty() && original.is_empty() || !root.join(&file).is_file() {
+            return Ok(None);
+        }
+        let now = self.opening()?.now.clone();
+        let (tree, recorded) = (Arc::clone(&place.tree), set.recorded[1].clone());
+        let tracked = blocking(move || tree.tracked()).await??;
+        let is_tracked = |path: &Path| tracked.binary_search(&place.inside(path)).is_ok();
+        let is_recorded = |path: &Path| {
+            let path = path.as_os_str().as_bytes();
+            recorded.contains(path) || now.as_ref().is_some_and(|now| now.get(path).is_none())
+        };
+        let removed: Vec<PathBuf> = removed.into_iter().filter(|it| is_tracked(it)).collect();
+        let original: Vec<PathBuf> =
+            original.into_iter().filter(|it| is_tracked(it) || is_recorded(it)).collect();
+        let written = reader.folder.join("originals");
+        let original = write_kept(originals, original, &written).await?;
+        if removed.is_empty() && original.is_empty() {
+            return Ok(None);
+        }
+        let marked = self.opening()?.git.iter().find(|it| it.path == file.as_os_str().as_bytes());
+        let changes = IndexChanges {
+            base: marked.and_then(|change| change.content.clone()),
+            removed: place.all_inside(&removed),
+            original: place.all_inside(&original),
+            originals: (!original.is_empty()).then(|| written.join(place.folder)),
+            ..IndexChanges::default()
+        };
+        let index = match reader.index(&place.tree, &changes).await {
+            Ok(index) => index,
+            Err(error) => {
+                tracing::warn!(%error, "verify: git could not make an index for a view");
+                return Ok(None);
+            }
+        };
+        let from = reader.folder.join("view");
+        fs::write(&from, index).map_err(|error| ToolError::io(from.display(), &error))?;
+        Ok(Some((file, from)))
+    }
+
+    /// The place that names the commit of HEAD, and what stands there in a view, with the objects that this needs.
+    async fn head(
+        &self,
+        reader: &Reader,
+        place: &Place<'_>,
+        set: &Set,
+        (originals, merged): (&Arc<Originals>, &BTreeMap<Vec<u8>, Merged>),
+    ) -> Result<Placed, ToolError> {
+        let recorded = self.opening()?.recorded.iter().find(|it| it.folder == place.folder);
+        let Some((recorded, file, objects)) =
+            recorded.and_then(|it| Some((it, it.head.as_ref()?, it.objects.as_ref()?)))
+        else {
+            return Ok(Vec::new());
+        };
+        let root = self.setup.folder.workspace()?.root().to_owned();
+        let [removed, original] = [&set.recorded[0], &set.recorded[1]].map(|it| place.own(it));
+        let written = reader.folder.join("recorded");
+        let mut original = write_kept(originals, original, &written).await?;
+        for path in place.own(&set.merged) {
+            match merged.get(path.as_os_str().as_bytes()).map(|merged| &merged.put) {
+                Some(Put::Text(text)) => {
+                    let to = written.join(&path);
+                    write_merged(&root.join(&path), &to, text)
+                        .map_err(|error| ToolError::io(to.display(), &error))?;
+                    original.push(path);
+                }
+                Some(Put::Original) => {
+                    original.extend(write_kept(originals, vec![path], &written).await?);
+                }
+                Some(Put::Nothing | Put::Unknown) | None => {}
+            }
+        }
+        if removed.is_empty() && original.is_empty() {
+            return Ok(Vec::new());
+        }
+        let changes = CommitChanges {
+            base: recorded.commit.clone(),
+            removed: place.all_inside(&removed),
+            original: place.all_inside(&original),
+            originals: written.join(place.folder),
+        };
+        let commit = match reader.commit(&place.tree, &changes).await {
+            Ok(Some(commit)) => commit,
+            Ok(None) => return Ok(Vec::new()),
+            Err(error) => {
+                tracing::warn!(%error, "verify: git could not make a commit for a view");
+                return Ok(Vec::new());
+            }
+        };
+        let from = reader.folder.join("head");
+        let failed = |error: std::io::Error| ToolError::io(from.display(), &error);
+        fs::write(&from, format!("{}\n", commit.name)).map_err(failed)?;
+        let packs = commit.pack.into_iter().filter_map(|from| {
+            let name = from.file_name()?.to_owned();
+            Some((objects.join("pack").join(name), from))
+        });
+        Ok(packs.chain([(file.clone(), from.clone())]).collect())
+    }
+}
+
+/// Writes the originals to a folder; answers those that were kept. The others are in a view as they are.
+async fn write_kept(
+    originals: &Arc<Originals>,
+    paths: Vec<PathBuf>,
+    to: &Path,
+) -> Result<Vec<PathBuf>, ToolError> {
+    let (originals, to) = (Arc::clone(originals), to.to_owned());
+    blocking(move || {
+        fs::create_dir_all(&to).map_err(|error| ToolError::io(to.display(), &error))?;
+        let is_kept = |path: &PathBuf| {
+            originals.write(path.as_os_str().as_bytes(), &to).is_ok_and(|it| it.is_some())
+        };
+        Ok(paths.into_iter().filter(is_kept).collect())
+    })
+    .await?
+}
