@@ -55,7 +55,7 @@ fn once(root: &std::path::Path, confinement: &Confinement) {
         attached: false,
         cwd: workspace.clone(),
         environment: Tree::environment(variables),
-        tree: host.tree(&workspace, &workspace, &[PathBuf::new()]),
+        tree: host.tree(&workspace, &workspace, &[PathBuf::new()], &[]),
         network: Network::None,
         closed_ports: Vec::new(),
         limits: Limits::default(),

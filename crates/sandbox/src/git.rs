@@ -11,40 +11,50 @@ const KEPT: [(&str, &[&str]); 3] = [
     ("core", &["autocrlf", "eol", "quotepath", "symlinks"]),
 ];
 
-/// Folders outside the workspace that git reads when it is called inside: the enclosing work tree, and
-/// where the repository is kept. `home` and what encloses it is never one of them.
-pub(crate) fn around(workspace: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+/// Folders outside the workspace that git reads when it is called inside: the enclosing work tree, where the repository is
+/// kept, and where it borrows objects. Ask before the first command: a command may write what they follow from.
+pub fn folders_of_git(workspace: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let holder = workspace.ancestors().find(|folder| folder.join(".git").exists());
-    let Some(holder) = holder else { return found };
+    let Some(holder) = holder.filter(|holder| holder.parent().is_some()) else { return found };
     if holder != workspace {
-        if holder.parent().is_none() || home.is_some_and(|home| home.starts_with(holder)) {
-            return found;
-        }
         found.push(holder.to_owned());
     }
-    let Some(folder) = kept_elsewhere(&holder.join(".git")) else { return found };
-    let common = fs::read_to_string(folder.join("commondir"))
-        .ok()
-        .and_then(|text| folder.join(text.trim()).canonicalize().ok());
-    found.push(folder);
-    found.extend(common);
-    let borrowed = found.iter().map(|folder| folder.join("objects/info/alternates"));
-    let borrowed = borrowed.filter_map(|file| fs::read_to_string(file).ok());
-    let borrowed: Vec<_> = borrowed
-        .flat_map(|text| text.lines().map(PathBuf::from).collect::<Vec<_>>())
-        .filter(|path| path.is_absolute())
-        .collect();
-    found.extend(borrowed);
+    let dot_git = holder.join(".git");
+    let mut common = dot_git.canonicalize().ok();
+    if let Some((folder, shared)) = kept_elsewhere(&dot_git) {
+        if folder.starts_with(workspace) {
+            return found;
+        }
+        found.push(folder);
+        found.extend((shared != *found.last().unwrap_or(&shared)).then(|| shared.clone()));
+        common = Some(shared);
+    }
+    let alternates = common.map(|common| common.join("objects/info/alternates"));
+    let borrowed = alternates.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    let borrowed = borrowed.lines().map(PathBuf::from).filter(|path| path.is_absolute());
+    found.extend(borrowed.filter(|path| path.join("pack").is_dir() && path.ends_with("objects")));
     found.retain(|path| !path.starts_with(workspace));
     found
 }
 
-/// Where a work tree's repository is kept when `.git` is a file that says so.
-fn kept_elsewhere(dot_git: &Path) -> Option<PathBuf> {
+/// Where a work tree's repository is kept when `.git` is a file that says so, and what it shares with others. Any text may
+/// stand there: both have to look like a repository, and that of a linked work tree names the file.
+fn kept_elsewhere(dot_git: &Path) -> Option<(PathBuf, PathBuf)> {
     let text = fs::read_to_string(dot_git).ok()?;
-    let path = text.strip_prefix("gitdir:")?.trim();
-    dot_git.parent()?.join(path).canonicalize().ok()
+    let named = |folder: &Path, text: &str| folder.join(text.trim()).canonicalize().ok();
+    let folder = named(dot_git.parent()?, text.strip_prefix("gitdir:")?)?;
+    let is_repository = |folder: &Path| {
+        let has = |name: &str| folder.join(name).is_dir();
+        folder.join("HEAD").is_file() && has("objects") && has("refs")
+    };
+    let Ok(shared) = fs::read_to_string(folder.join("commondir")) else {
+        return is_repository(&folder).then(|| (folder.clone(), folder));
+    };
+    let back = fs::read_to_string(folder.join("gitdir")).ok()?;
+    let is_back = named(&folder, &back) == dot_git.canonicalize().ok();
+    let shared = named(&folder, &shared).filter(|shared| is_back && is_repository(shared))?;
+    folder.join("HEAD").is_file().then_some((folder, shared))
 }
 
 /// A configuration for the command's own home: what is kept of the person's, and that the account of
@@ -93,23 +103,76 @@ mod tests {
         assert!(!kept.contains("evil") && !kept.contains("AUTHORIZATION"), "{kept}");
     }
 
+    fn repository(folder: &Path) {
+        for name in ["objects/pack", "objects/info", "refs"] {
+            fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        fs::write(folder.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    }
+
     #[test]
     fn the_repository_of_a_linked_work_tree_and_the_enclosing_one_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
-        let kept = root.join("main/.git/worktrees/w");
+        let common = root.join("main/.git");
+        repository(&common);
+        let kept = common.join("worktrees/w");
         fs::create_dir_all(&kept).unwrap();
-        fs::write(kept.join("commondir"), "../..\n").unwrap();
         let tree = root.join("w");
         fs::create_dir_all(tree.join("inner")).unwrap();
-        fs::write(tree.join(".git"), format!("gitdir: {}\n", kept.display())).unwrap();
-        let common = root.join("main/.git");
-        assert_eq!(around(&tree, None), [kept.clone(), common.clone()]);
-        assert_eq!(around(&tree.join("inner"), None), [tree.clone(), kept, common]);
-        assert_eq!(around(&root.join("main"), None), Vec::<PathBuf>::new());
+        let write = |path: PathBuf, text: String| fs::write(path, text).unwrap();
+        write(kept.join("HEAD"), "ref: refs/heads/w\n".to_owned());
+        write(kept.join("commondir"), "../..\n".to_owned());
+        write(kept.join("gitdir"), format!("{}\n", tree.join(".git").display()));
+        write(tree.join(".git"), format!("gitdir: {}\n", kept.display()));
+        assert_eq!(folders_of_git(&tree), [kept.clone(), common.clone()]);
+        assert_eq!(folders_of_git(&tree.join("inner")), [tree.clone(), kept, common.clone()]);
+        assert_eq!(folders_of_git(&root.join("main")), Vec::<PathBuf>::new());
         let inner = root.join("main/crates");
         fs::create_dir_all(&inner).unwrap();
-        assert_eq!(around(&inner, None), [root.join("main")]);
-        assert_eq!(around(&inner, Some(&root.join("main/home"))), Vec::<PathBuf>::new());
+        assert_eq!(folders_of_git(&inner), [root.join("main")]);
+        // One that is kept elsewhere, and one that borrows.
+        let elsewhere = root.join("kept.git");
+        repository(&elsewhere);
+        let other = root.join("other");
+        fs::create_dir_all(&other).unwrap();
+        write(other.join(".git"), "gitdir: ../kept.git\n".to_owned());
+        assert_eq!(folders_of_git(&other), [elsewhere]);
+        let borrowing = root.join("borrowing");
+        repository(&borrowing.join(".git"));
+        let objects = common.join("objects");
+        let lines = format!("{}\n{}\n", objects.display(), root.display());
+        write(borrowing.join(".git/objects/info/alternates"), lines);
+        assert_eq!(folders_of_git(&borrowing), [objects]);
+    }
+
+    #[test]
+    fn what_is_no_repository_of_this_work_tree_is_not_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let tree = root.join("w");
+        let secrets = root.join("secrets");
+        for folder in [&tree, &secrets] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        let dot_git = |to: &Path| {
+            fs::write(tree.join(".git"), format!("gitdir: {}\n", to.display())).unwrap();
+        };
+        dot_git(&secrets);
+        assert_eq!(folders_of_git(&tree), Vec::<PathBuf>::new(), "any folder");
+        let inside = tree.join("kept");
+        repository(&inside);
+        fs::write(inside.join("commondir"), format!("{}\n", secrets.display())).unwrap();
+        dot_git(&inside);
+        assert_eq!(folders_of_git(&tree), Vec::<PathBuf>::new(), "a forged one inside");
+        let common = root.join("main/.git");
+        repository(&common);
+        let kept = common.join("worktrees/other");
+        fs::create_dir_all(&kept).unwrap();
+        fs::write(kept.join("HEAD"), "ref: refs/heads/w\n").unwrap();
+        fs::write(kept.join("commondir"), "../..\n").unwrap();
+        fs::write(kept.join("gitdir"), "/somewhere/else/.git\n").unwrap();
+        dot_git(&kept);
+        assert_eq!(folders_of_git(&tree), Vec::<PathBuf>::new(), "that of another work tree");
     }
 }

@@ -31,6 +31,7 @@ mod spec;
 mod tree;
 
 pub use address::is_public;
+pub use git::folders_of_git;
 pub use launch::{Launch, LaunchError, prepare, run};
 pub use level::{InForce, Level, Missing, Wanted};
 pub use message::REPORT_LIMIT;

@@ -221,10 +221,16 @@ impl HostTree {
     }
 
     /// What a command on a workspace sees. `workspace` has no links in it; `given` is the name by which
-    /// it is known, and `writable` what of it may be written, relative to it.
-    pub fn tree(&self, workspace: &Path, given: &Path, writable: &[PathBuf]) -> Tree {
+    /// it is known, `writable` what of it may be written, relative to it, and `git` what [`crate::folders_of_git`] found.
+    pub fn tree(
+        &self,
+        workspace: &Path,
+        given: &Path,
+        writable: &[PathBuf],
+        git: &[PathBuf],
+    ) -> Tree {
         let mut tree = self.tree.clone();
-        tree.read_only.extend(git::around(workspace, self.home.as_deref()));
+        tree.read_only.extend(self.shown(git).iter().cloned());
         tree.writable.extend(writable.iter().map(|path| workspace.join(path)));
         tree.workspace = workspace.to_owned();
         if given != workspace {
@@ -240,19 +246,19 @@ impl HostTree {
 
     /// What a participant sees that works with a person's own home: toolchains and their configuration are
     /// read-only, and what it writes to a cache goes away with it, so that no later command meets it.
-    pub fn participant(&self, workspace: &Path, given: &Path) -> Tree {
-        let mut tree = self.tree(workspace, given, &[PathBuf::new()]);
+    pub fn participant(&self, workspace: &Path, given: &Path, git: &[PathBuf]) -> Tree {
+        let mut tree = self.tree(workspace, given, &[PathBuf::new()], git);
         tree.private.clear();
         tree.files.clear();
         let home = self.home.as_deref().and_then(|home| home.canonicalize().ok());
         // It may commit; the files of an enclosing work tree are shown to later commands.
-        for folder in git::around(workspace, self.home.as_deref()) {
+        for folder in self.shown(git) {
             let inside = folder.join(".git");
             let is_borrowed = folder.file_name().is_some_and(|name| name == "objects");
             if inside.is_dir() {
                 tree.writable.push(inside);
             } else if !inside.exists() && !is_borrowed {
-                tree.writable.push(folder);
+                tree.writable.push(folder.clone());
             }
         }
         if let Some(home) = home {
@@ -264,6 +270,13 @@ impl HostTree {
         // A path that is named twice has the wider right.
         tree.read_only.retain(|path| !tree.writable.contains(path));
         tree
+    }
+
+    /// The folders of git: none where a person's home lies in one of them.
+    fn shown<'g>(&self, git: &'g [PathBuf]) -> &'g [PathBuf] {
+        let holds_home =
+            |folder: &PathBuf| self.home.as_ref().is_some_and(|home| home.starts_with(folder));
+        if git.iter().any(holds_home) { &[] } else { git }
     }
 
     /// What a later command would see, and what is not there now: toolchains, configurations, caches and
@@ -431,7 +444,7 @@ mod tests {
         let text = |path: &str| home.join(path).to_string_lossy().into_owned();
         let found = host(&[("HOME", home.to_str().unwrap()), ("PATH", &text(".cargo/bin"))], &[]);
         let workspace = home.join("repo/crates/a");
-        let tree = found.participant(&workspace, &workspace);
+        let tree = found.participant(&workspace, &workspace, &git::folders_of_git(&workspace));
         let named = |paths: &[PathBuf], path: &str| paths.contains(&home.join(path));
         assert!(tree.private.is_empty() && tree.files.is_empty());
         for path in ["", "repo/.git", "repo/crates/a/"] {

@@ -212,6 +212,9 @@ impl Scene {
         });
         let read = reading.await.map_err(defect)?;
         let (facts, originals) = read.map_err(|error| failed(&error))?;
+        if let Some(folders) = facts.folders_of_git() {
+            self.folder.keep_git(folders);
+        }
         Ok(Start { facts: Arc::new(facts), originals: Arc::new(originals), ..start })
     }
 
@@ -287,8 +290,11 @@ impl Scene {
             confine,
         };
         let (sandbox, workspace) = (self.sandbox.clone(), Arc::clone(&self.workspace));
-        let describing = spawn_blocking(move || sandbox.participant(&workspace, &participant));
-        describing.await.map_err(defect)
+        let folder = Arc::clone(&self.folder);
+        let describing = spawn_blocking(move || {
+            Ok(sandbox.participant((&workspace, folder.git()?), &participant))
+        });
+        describing.await.map_err(defect)?.map_err(|error: ToolError| failed(&error))
     }
 }
 

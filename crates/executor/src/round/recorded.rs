@@ -98,6 +98,8 @@ impl Round {
                 Some(_) => None,
                 None => before.commit_name(),
             };
+            let is_own = |state: &&GitState| before.other_place(state, folder).is_none();
+            let state = state.filter(is_own);
             let new = state.and_then(GitState::commit_name);
             let place = root.join(OsStr::from_bytes(folder));
             let (Some(old), Some(new), Some(tree)) = (old, new, WorkTree::at(&place)) else {

@@ -4,7 +4,7 @@ use super::{Round, Start};
 use crate::blocking::blocking;
 use crate::git_reader::{IndexChanges, Reader};
 use crate::snapshot::{Repository, WorkTree, WrittenObjects};
-use crate::tool::ToolError;
+use crate::tool::{ErrorCode, ToolError};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -42,6 +42,14 @@ impl Round {
         for (folder, before, now) in before.pairs(now) {
             // A folder that went away is a change of its files.
             let Some(now) = now else { continue };
+            if let Some(change) = before.other_place(now, folder) {
+                // Without the first repository no line can be answered.
+                if change.content.is_none() && !self.setup.rules.may_change_git(&change.path) {
+                    return Err(replaced(&root.join(OsStr::from_bytes(&change.path))));
+                }
+                changes.push(change);
+                continue;
+            }
             let place = root.join(OsStr::from_bytes(folder));
             let forward = self.forward(before, now, &place).await?;
             changes.extend(before.changes(now, &forward));
@@ -168,4 +176,12 @@ impl Round {
         }
         Ok(forward)
     }
+}
+
+fn replaced(dot_git: &Path) -> ToolError {
+    let message = format!(
+        "{} leads to another repository than at the start of the run; put that folder back, or let policy.may_change name it",
+        dot_git.display()
+    );
+    ToolError::new(ErrorCode::WorkspaceMoved, message)
 }

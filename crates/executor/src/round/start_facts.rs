@@ -9,13 +9,15 @@ use crate::tool::project::TestCommand;
 use crate::tool::{RelPath, ToolError, Workspace};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use surety_common::domain::check_inputs::{
     GitState, Imports, InputRules, Source, StartInputs, imports_wanted, is_of_ci, scripts,
 };
 use surety_common::domain::manifest::{Entry, Kind, Manifest};
+
+use surety_sandbox::folders_of_git;
 
 /// The largest source that is read, and all of them, in bytes.
 const SOURCE_LIMIT: u64 = 1 << 20;
@@ -88,10 +90,15 @@ impl StartFacts {
         }
         let inputs = StartInputs::new(rules, &imports, start, root.as_os_str().as_bytes());
         let mut originals = Originals::read(workspace, start, &inputs, lines, check)?;
-        let repository = match revision_of {
+        let mut repository = match revision_of {
             None => Repository::around(root, start),
             Some(_) => Repository::default(),
         };
+        if !repository.state.is_empty() {
+            let folders = folders_of_git(root).into_iter();
+            let folders = folders.map(|folder| folder.into_os_string().into_encoded_bytes());
+            repository.state.set_outside(folders);
+        }
         for (path, mode, content) in repository.files {
             // What lies outside the workspace is in no view.
             if !path.starts_with(b"/") {
@@ -99,6 +106,12 @@ impl StartFacts {
             }
         }
         Ok((Self { imports, git: repository.state }, originals))
+    }
+
+    /// The folders outside of the workspace that git reads; none where an earlier version did not keep them.
+    pub fn folders_of_git(&self) -> Option<Vec<PathBuf>> {
+        let folders = self.git.outside()?.into_iter();
+        Some(folders.map(|folder| PathBuf::from(OsString::from_vec(folder))).collect())
     }
 
     /// The stored form: the imports, and in front their length.

@@ -103,8 +103,21 @@ impl Case {
 
     async fn round(&self, probes: &[Probe]) -> Arc<Round> {
         let (start, originals) = self.before.clone().unzip();
-        let round = Round::new(Setup {
-            folder: Arc::new(Folder::given(self.root.clone())),
+        let round = self.unopened(start);
+        if round.open(probes).await.unwrap() {
+            round.give(originals.unwrap()).await.unwrap();
+        }
+        round
+    }
+
+    fn unopened(&self, start: Option<Start>) -> Arc<Round> {
+        let folder = Folder::given(self.root.clone());
+        if let Some(folders) = start.as_ref().and_then(|start: &Start| start.facts.folders_of_git())
+        {
+            folder.keep_git(folders);
+        }
+        Round::new(Setup {
+            folder: Arc::new(folder),
             environment: Arc::new(Environment::of_process()),
             sandbox: Arc::new(self.sandbox.clone()),
             secrets: Arc::default(),
@@ -116,11 +129,7 @@ impl Case {
             copies: false,
             cancel: CancellationToken::new(),
             kill: CancellationToken::new(),
-        });
-        if round.open(probes).await.unwrap() {
-            round.give(originals.unwrap()).await.unwrap();
-        }
-        round
+        })
     }
 
     /// What a user's check comes to: the reason why it does not hold, and the codes of its cautions.

@@ -149,7 +149,8 @@ impl Round {
             below.push(class.join("upper"));
             let made = copy::workspace(workspace.root(), &to, &changes, &below);
             made.map_err(failed)?;
-            context.folder = Arc::new(Folder::given(to.clone()));
+            let git = context.folder.git()?.to_vec();
+            context.folder = Arc::new(Folder::given(to.clone()).with_git(git));
             copied = Some(to);
         }
         let keeps_ignored = order.prepares || matches!(order.inputs, Inputs::Original);

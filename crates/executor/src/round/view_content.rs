@@ -228,6 +228,10 @@ fn restore(
             continue;
         };
         clear_way(opening, path, changes);
+        // A manifest does not say whether a folder stands there.
+        if path.ends_with(".git") {
+            changes.remove.insert(path.to_owned());
+        }
         changes.replace.insert(path.to_owned(), from);
     }
     Ok(())

@@ -90,6 +90,9 @@ impl Repository {
         let configuration = read(&common.join("config"), FILE_LIMIT).ok().flatten();
         let configuration = configuration.unwrap_or_default();
         found.state.references.extend(upstreams(&String::from_utf8_lossy(&configuration)));
+        let dot_git = tree.top.join(".git");
+        let is_file = fs::symlink_metadata(&dot_git).is_ok_and(|it| it.is_file());
+        found.state.set_place(named(root, &git), is_file.then(|| small(&dot_git)));
         found.state.set_read_at(now_ns());
         found
     }

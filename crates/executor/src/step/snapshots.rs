@@ -118,9 +118,17 @@ async fn take_base(run: &LeasedRun) -> Result<Base, ToolError> {
         })?,
         () = run.lease.calls.cancelled() => return Err(ToolError::called_off()),
     }
+    keep_git(run, &facts);
     let manifest = Arc::new(manifest);
     run.known.history.remember(&manifest);
     Ok(Base { snapshots: Arc::new(snapshots), manifest, facts: Arc::new(facts), artifact })
+}
+
+/// Commands read what git reads outside of the workspace as it was at the start, whatever steps write to `.git`.
+fn keep_git(run: &LeasedRun, facts: &StartFacts) {
+    if let Some(folders) = facts.folders_of_git() {
+        run.folder.keep_git(folders);
+    }
 }
 
 /// Which files are check inputs of the run.
@@ -222,6 +230,9 @@ async fn read_base(run: &LeasedRun, artifact: String) -> Result<Base, ToolError>
         manifest = in_workspace(run, move |workspace| place_here(&manifest, workspace)).await?;
     }
     let facts = StartFacts::decode(parted.facts).ok_or_else(damaged)?;
+    if !is_clone {
+        keep_git(run, &facts);
+    }
     let snapshots = Arc::new(Snapshots::resume(&manifest.rules)?);
     let manifest = Arc::new(manifest);
     // Files that are as at the base need not be read again; those of a clone were written since.

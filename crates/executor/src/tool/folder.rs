@@ -4,7 +4,8 @@
 use crate::tool::{ToolError, Workspace};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use surety_sandbox::folders_of_git;
 
 /// The folder of a run.
 #[derive(Debug)]
@@ -14,17 +15,49 @@ pub struct Folder {
     own: bool,
     opened: Mutex<Option<Arc<Workspace>>>,
     used: AtomicBool,
+    git: OnceLock<Vec<PathBuf>>,
 }
 
 impl Folder {
     /// An existing folder that the run does not own.
     pub const fn given(path: PathBuf) -> Self {
-        Self { path, own: false, opened: Mutex::new(None), used: AtomicBool::new(false) }
+        Self::new(path, false)
     }
 
     /// A folder that the run owns, created on first use.
     pub const fn own(path: PathBuf) -> Self {
-        Self { path, own: true, opened: Mutex::new(None), used: AtomicBool::new(false) }
+        Self::new(path, true)
+    }
+
+    const fn new(path: PathBuf, own: bool) -> Self {
+        Self {
+            path,
+            own,
+            opened: Mutex::new(None),
+            used: AtomicBool::new(false),
+            git: OnceLock::new(),
+        }
+    }
+
+    /// The same with what git reads outside of it, as [`Self::keep_git`].
+    #[must_use]
+    pub fn with_git(self, folders: Vec<PathBuf>) -> Self {
+        self.keep_git(folders);
+        self
+    }
+
+    /// Keeps what git reads outside of it. The first call decides: commands may write what it follows from.
+    pub fn keep_git(&self, folders: Vec<PathBuf>) {
+        drop(self.git.set(folders));
+    }
+
+    /// The folders outside that git reads, as kept, or as they are at the first call.
+    ///
+    /// # Errors
+    /// As [`Self::workspace`].
+    pub fn git(&self) -> Result<&[PathBuf], ToolError> {
+        let workspace = self.workspace()?;
+        Ok(self.git.get_or_init(|| folders_of_git(workspace.root())))
     }
 
     /// The workspace in the folder.

@@ -77,6 +77,8 @@ pub(super) struct ServerPlace {
     pub(super) given: PathBuf,
     /// What of it the server may not write.
     pub(super) protected: Vec<PathBuf>,
+    /// What git reads outside of it.
+    pub(super) git: Vec<PathBuf>,
 }
 
 /// The process of an MCP server.
@@ -242,7 +244,7 @@ impl Sandbox {
         let root = workspace.root();
         let confinement = self.confinement(root)?;
         let host = HostTree::of(request.environment.iter(), &self.folders);
-        let mut tree = host.tree(root, workspace.given(), &[PathBuf::new()]);
+        let mut tree = host.tree(root, workspace.given(), &[PathBuf::new()], ctx.folder.git()?);
         tree.protected = ctx.write_scope.protected(root);
         let argv = match &request.command {
             Command::Argv(argv) => argv.clone(),
@@ -293,7 +295,7 @@ impl Sandbox {
             parser_input: Some(input),
             cwd: root.to_owned(),
             environment: Vec::new(),
-            tree: HostTree::of([], &folders).tree(root, workspace.given(), &[]),
+            tree: HostTree::of([], &folders).tree(root, workspace.given(), &[], &[]),
             network: Network::None,
             closed_ports: Vec::new(),
             limits: Limits {
@@ -326,7 +328,7 @@ impl Sandbox {
         let host = HostTree::of(server.environment.iter(), &folders);
         let whole = [PathBuf::new()];
         let writable = if server.may_write { whole.as_slice() } else { &[] };
-        let mut tree = host.tree(&place.root, &place.given, writable);
+        let mut tree = host.tree(&place.root, &place.given, writable, &place.git);
         tree.protected = place.protected.clone();
         Ok(Spec {
             argv: server.argv,
@@ -345,8 +347,13 @@ impl Sandbox {
     }
 
     /// The helper's spec of a person's own command, with its home, its network and its terminal, and what
-    /// is not there now of all that later commands would see. It reads folders, so it blocks.
-    pub fn participant(&self, workspace: &Workspace, participant: &Participant) -> Attached {
+    /// is not there now of all that later commands would see. `git` is what git reads outside of the workspace. It reads
+    /// folders, so it blocks.
+    pub fn participant(
+        &self,
+        (workspace, git): (&Workspace, &[PathBuf]),
+        participant: &Participant,
+    ) -> Attached {
         let variables = || {
             let all = participant.environment.iter();
             all.map(|(name, value)| (name.as_os_str(), value.as_os_str()))
@@ -370,7 +377,7 @@ impl Sandbox {
             } else {
                 participant.environment.clone()
             },
-            tree: host.participant(root, workspace.given()),
+            tree: host.participant(root, workspace.given(), git),
             network: Network::All,
             closed_ports: if is_confined { participant.closed_ports.clone() } else { Vec::new() },
             limits: unbounded(),

@@ -6,7 +6,9 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use surety_sandbox::{Exit, Folders, HostTree, Machine, Missing, Network, Spec, run};
+use surety_sandbox::{
+    Exit, Folders, HostTree, Machine, Missing, Network, Spec, folders_of_git, run,
+};
 
 /// A home with toolchains and their configuration, and the data folder of the service inside it.
 fn home(machine: &Machine) -> Sandbox {
@@ -32,7 +34,11 @@ fn carry_out_with(sandbox: &Sandbox, script: &str, change: impl FnOnce(&mut Spec
     };
     let host = HostTree::of(variables, &folders);
     let mut spec = Spec {
-        tree: host.participant(&sandbox.workspace, &sandbox.workspace),
+        tree: host.participant(
+            &sandbox.workspace,
+            &sandbox.workspace,
+            &folders_of_git(&sandbox.workspace),
+        ),
         input: Some(sandbox.root.join("input")),
         attached: true,
         ..sandbox.spec(&["sh", "-c", script])

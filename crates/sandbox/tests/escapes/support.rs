@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use surety_sandbox::{
     Confinement, Exit, Folders, HostTree, InForce, Limits, Machine, Missing, Network, Report, Spec,
-    Tree, View, Wanted, machine, run,
+    Tree, View, Wanted, folders_of_git, machine, run,
 };
 use tempfile::TempDir;
 
@@ -155,7 +155,12 @@ impl Sandbox {
         let variables: Vec<(&OsStr, &OsStr)> =
             self.environment.iter().map(|(name, value)| (&**name, &**value)).collect();
         let host = HostTree::of(variables.iter().copied(), &folders);
-        let mut tree = host.tree(&self.workspace, &self.workspace, &[PathBuf::new()]);
+        let mut tree = host.tree(
+            &self.workspace,
+            &self.workspace,
+            &[PathBuf::new()],
+            &folders_of_git(&self.workspace),
+        );
         tree.protected = self.protected.iter().map(|path| self.workspace.join(path)).collect();
         Spec {
             argv: argv.iter().map(ToString::to_string).collect(),

@@ -21,6 +21,11 @@ const WITHOUT_EFFECT: &[&str] =
 /// which the repository was read. No reference has a space in its name.
 const UPSTREAM: &[u8] = b"upstream of ";
 const READ_AT: &[u8] = b"read at";
+/// The names of the folder that belongs to the work tree alone, of the text of a file in the place of that folder, and what
+/// stands before the number of each folder outside of the workspace.
+const KEPT_IN: &[u8] = b"kept in";
+const DOT_GIT: &[u8] = b"file .git";
+const OUTSIDE: &[u8] = b"outside ";
 
 /// A repository at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -114,7 +119,7 @@ impl GitState {
         moved.collect()
     }
 
-    /// What differs. `forward` are the branches that moved to a descendant.
+    /// What differs in one repository. `forward` are the branches that moved to a descendant.
     pub fn changes(&self, now: &Self, forward: &BTreeSet<Vec<u8>>) -> Vec<GitChange> {
         if self.is_empty() {
             return Vec::new();
@@ -192,6 +197,43 @@ impl GitState {
     /// When the repository was read, in nanoseconds since 1970.
     pub fn read_at(&self) -> Option<i64> {
         std::str::from_utf8(self.references.get(READ_AT)?).ok()?.parse().ok()
+    }
+
+    /// Keeps the folder that belongs to the work tree alone, and the text of `.git` where that is a file.
+    pub fn set_place(&mut self, folder: Vec<u8>, dot_git: Option<Vec<u8>>) {
+        self.references.insert(KEPT_IN.to_vec(), folder);
+        self.references.extend(dot_git.map(|text| (DOT_GIT.to_vec(), text)));
+    }
+
+    /// Keeps the folders outside of the workspace that git reads.
+    pub fn set_outside(&mut self, folders: impl IntoIterator<Item = Vec<u8>>) {
+        for (number, folder) in folders.into_iter().enumerate() {
+            self.references.insert([OUTSIDE, number.to_string().as_bytes()].concat(), folder);
+        }
+    }
+
+    /// These folders; none where an earlier version did not keep them.
+    pub fn outside(&self) -> Option<Vec<Vec<u8>>> {
+        let folders = self.references.iter().filter(|(name, _)| name.starts_with(OUTSIDE));
+        let folders = folders.map(|(_, folder)| folder.clone()).collect();
+        (self.head.is_empty() || self.references.contains_key(KEPT_IN)).then_some(folders)
+    }
+
+    /// What puts back the `.git` of a work tree, whose folder is relative to the workspace, where git reads another repository
+    /// there now. A folder that is somewhere else cannot be put back: a view has none.
+    pub fn other_place(&self, now: &Self, work_tree: &[u8]) -> Option<GitChange> {
+        let of = |state: &Self, name: &[u8]| state.references.get(name).cloned();
+        let (before, after) = (of(self, KEPT_IN)?, of(now, KEPT_IN)?);
+        if before == after && self.folder == now.folder {
+            return None;
+        }
+        let path = match work_tree {
+            [] => b".git".to_vec(),
+            folder => [folder, b"/.git"].concat(),
+        };
+        let content = of(self, DOT_GIT);
+        let aspect = if content.is_some() { Aspect::Content } else { Aspect::Added };
+        Some(GitChange { path, aspect, content })
     }
 
     /// The upstream of a branch decides what `@{upstream}` names. One that was not there may be set.

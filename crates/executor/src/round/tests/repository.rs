@@ -1,6 +1,7 @@
 //! What a run does to the repository, and to what links lead to.
 
 use super::*;
+use crate::tool::ErrorCode;
 
 const COMMIT: &str =
     "git -c user.name=Test -c user.email=test@localhost commit -q --allow-empty -m";
@@ -266,4 +267,55 @@ async fn what_was_not_committed_at_the_start_may_be_committed() {
     let case = case.begin(line);
     case.run(&format!("git add -A && {COMMIT} second"));
     assert_eq!(case.check(line).await, (String::new(), vec![]));
+}
+
+#[tokio::test]
+async fn another_repository_in_the_place_of_the_first_is_a_change() {
+    let line = "git tag --list v1 | grep -q v1";
+    for step in [
+        "cp -r .git kept && mv .git moved && echo 'gitdir: kept' > .git && git tag v1",
+        "cp -r .git kept && mv .git moved && ln -s kept .git && git tag v1",
+        "cp -r .git kept && git -C kept tag v1 && echo ../kept > .git/commondir",
+    ] {
+        let case = Case::new(&[("a.txt", "one\n")]);
+        case.run(&format!("git init -q -b main && git add -A && {COMMIT} first"));
+        let case = case.begin(line);
+        case.run(step);
+        let (start, _) = case.before.clone().unwrap();
+        let probe = command(line, Owner::User);
+        let error = case.unopened(Some(start)).open(&[probe]).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::WorkspaceMoved, "{step}");
+        assert!(error.message.contains(".git leads to another repository"), "{error:?}");
+    }
+    // Where the policy lets it, a view has none.
+    let mut case = Case::new(&[("a.txt", "one\n")]);
+    case.rules = InputRules::new(&[], &[".git".to_owned()]).unwrap();
+    case.run(&format!("git init -q -b main && git add -A && {COMMIT} first"));
+    let case = case.begin(line);
+    case.run("mv .git kept && echo 'gitdir: kept' > .git && git tag v1");
+    assert_eq!(case.check(line).await.0, "");
+}
+
+#[tokio::test]
+async fn the_file_of_a_linked_work_tree_is_put_back() {
+    let line = "git tag --list v1 | grep -q v1";
+    for step in [
+        "git clone -q . kept && rm .git && echo 'gitdir: kept/.git' > .git && git tag v1",
+        "git clone -q . kept && rm .git && mv kept/.git .git && git tag v1",
+    ] {
+        let outside = tempfile::tempdir().unwrap();
+        let case = Case::new(&[("a.txt", "one\n")]);
+        let kept = outside.path().join("kept.git");
+        case.run(&format!(
+            "git init -q -b main --separate-git-dir {} && git add -A && {COMMIT} first",
+            kept.display()
+        ));
+        let case = case.begin(line);
+        case.run(step);
+        let (found, cautions) = case.check(line).await;
+        assert_eq!(found, "check_inputs_changed: changed .git (git)", "{step}");
+        assert_eq!(cautions, ["check_inputs_changed"], "{step}");
+        let (found, _) = case.check("git log --format=%s | grep -q first").await;
+        assert_eq!(found, "", "{step}");
+    }
 }

@@ -40,11 +40,13 @@ impl Where {
                 let root = workspace.root().to_owned();
                 let protected =
                     if command.may_write { ctx.write_scope.protected(&root) } else { Vec::new() };
-                Ok(ServerPlace { given: workspace.given().to_owned(), root, protected })
+                let git = ctx.folder.git()?.to_vec();
+                Ok(ServerPlace { given: workspace.given().to_owned(), root, protected, git })
             }
             Self::Nowhere(folder) => {
                 let root = folder.path().to_owned();
-                Ok(ServerPlace { given: root.clone(), root, protected: Vec::new() })
+                let (protected, git) = (Vec::new(), Vec::new());
+                Ok(ServerPlace { given: root.clone(), root, protected, git })
             }
         }
     }
