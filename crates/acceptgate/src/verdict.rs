@@ -11,7 +11,7 @@ use crate::check::expression::{self, Allowance, FactList};
 use crate::check::{Answer, Shortage, http_probe};
 use chrono::{DateTime, Utc};
 use doubt::{Noted, Settled, Standing, settle};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use surety_common::domain::check::{
     self, AcceptCheck, CheckKind, Evidence, Match, Owner, Reason, is_thin, strength_of,
 };
@@ -275,7 +275,7 @@ fn check_results(
         let answer = check::evaluate(&output_only(), evidence).map_err(Reason::as_str);
         return Ok(vec![standing_of(&output_only(), answer)]);
     }
-    let of_round = input.round.map(|round| probed_first(input.receipts, round));
+    let of_round = input.round.map(|round| of_others(input, round));
     let (mut facts, mut own_facts, mut facts_of_round) = (None, None, None);
     let mut decide = |(place, check): (usize, &AcceptCheck)| {
         if let Some(round) = input.round
@@ -326,6 +326,20 @@ fn check_results(
         Ok(standing_of(check, answer))
     };
     input.checks.iter().enumerate().map(&mut decide).collect()
+}
+
+/// What a round observed for checks that a plan did not set: those of a plan run with what the steps left, and prove nothing
+/// to a user or an operator.
+fn of_others(input: &Evaluation<'_>, round: u32) -> Vec<EvidenceReceipt> {
+    let of_plan: BTreeSet<String> = (0..input.checks.len())
+        .filter(|place| input.checks.get(*place).is_some_and(|it| it.owner == Owner::Plan))
+        .map(|place| check::check_key(input.checks, place))
+        .collect();
+    let mut receipts = probed_first(input.receipts, round);
+    receipts.retain(|receipt| {
+        receipt.probe_of.as_ref().is_none_or(|probe| !of_plan.contains(&probe.check_id))
+    });
+    receipts
 }
 
 /// The receipts without those that workers reported, which prove nothing to a user or an operator.

@@ -38,9 +38,9 @@ pub struct Program {
 
 /// Words with which a shell does something itself, where no program would.
 const SHELL_WORDS: &[&str] = &[
-    ".", "alias", "case", "cd", "command", "eval", "exec", "exit", "export", "for", "function",
-    "if", "local", "popd", "pushd", "read", "return", "set", "shift", "source", "trap", "type",
-    "ulimit", "umask", "unset", "until", "wait", "while",
+    ".", ":", "alias", "case", "cd", "command", "eval", "exec", "exit", "export", "for",
+    "function", "if", "local", "popd", "pushd", "read", "return", "set", "shift", "source", "trap",
+    "type", "ulimit", "umask", "unset", "until", "wait", "while",
 ];
 
 /// Whether a shell does something itself for this word, where no program would.

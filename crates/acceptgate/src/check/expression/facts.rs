@@ -6,6 +6,7 @@ use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use std::collections::HashMap;
 use std::sync::Arc;
+use surety_common::domain::command::{Program, command_line, needs_shell, programs};
 use surety_common::domain::receipt::{Command, EvidenceReceipt, Fact};
 use surety_common::domain::tests_seen::Counts;
 
@@ -42,6 +43,13 @@ impl VariableResolver for FactList {
     }
 }
 
+/// The arguments of a line that is one program without assignments, and that means the same to a shell.
+fn plain(line: &str) -> Option<Vec<String>> {
+    let programs = programs(line).filter(|_| !needs_shell(line))?;
+    let [Program { environment, argv }] = <[Program; 1]>::try_from(programs).ok()?;
+    environment.is_empty().then_some(argv)
+}
+
 fn map_of(receipt: &EvidenceReceipt, fact: &Fact) -> Value {
     let mut map: HashMap<&str, Value> = HashMap::with_capacity(8);
     map.insert("fact", fact.kind().into());
@@ -64,10 +72,19 @@ fn map_of(receipt: &EvidenceReceipt, fact: &Fact) -> Value {
             map.insert("exists", Value::Bool(*exists));
         }
         Fact::Command { command, exit_code, conditions } => {
+            // A plain command has both forms, so that an expression need not know how it was started.
             match command {
-                Command::Argv(argv) => map.insert("argv", argv.clone().into()),
-                Command::Line(line) => map.insert("command_line", line.as_str().into()),
-            };
+                Command::Argv(argv) => {
+                    map.insert("argv", argv.clone().into());
+                    map.insert("command_line", command_line(argv).into());
+                }
+                Command::Line(line) => {
+                    map.insert("command_line", line.as_str().into());
+                    if let Some(argv) = plain(line) {
+                        map.insert("argv", argv.into());
+                    }
+                }
+            }
             map.insert("exit_code", Value::Int(i64::from(*exit_code)));
             if let Some(conditions) = conditions {
                 map.insert("cwd", conditions.cwd.as_str().into());

@@ -197,6 +197,10 @@ impl<'a> Scan<'a> {
     }
 
     fn text(&mut self, text: &'a str, path: &str) {
+        let is_others = matches!(self.author, Author::Submitter | Author::Operator);
+        if text.is_empty() && is_others {
+            return self.refuse(blank(path));
+        }
         if text.is_empty() || !self.legacy.insert(text) {
             return;
         }
@@ -261,6 +265,12 @@ impl<'a> Scan<'a> {
         self.read.checks.push(check);
         Ok(())
     }
+}
+
+fn blank(path: &str) -> Problem {
+    let message =
+        "a check without text asks for nothing; name a command or a file, or leave it out";
+    Problem::at(Code::CheckUnreadable, path, message)
 }
 
 fn unreadable(text: &str, path: &str) -> Problem {

@@ -1,11 +1,13 @@
 //! Checks that cannot fail, whatever the workspace holds.
 
 use super::{AcceptCheck, CheckKind};
-use crate::domain::command::programs;
+use crate::domain::command::{Program, programs};
 use crate::domain::shell_line::{Given, base_name, given_to_shell, unwrapped};
 
 /// Programs that succeed whatever the workspace holds.
-const ALWAYS_SUCCEED: &[&str] = &[":", "echo", "printf", "true"];
+const ALWAYS_SUCCEED: &[&str] = &[":", "echo", "printf", "sleep", "true"];
+/// Programs that succeed at the end of a pipe whatever comes through it, where they name no file to read.
+const PASS_ON: &[&str] = &["cat", "head", "less", "more", "nl", "sort", "tac", "tail", "tee", "wc"];
 /// Arguments with which a program runs no test.
 const RUN_NOTHING: &[&str] = &["--collect-only", "--no-run"];
 /// Arguments with which an installed program says something about itself.
@@ -44,18 +46,23 @@ fn line_succeeds(line: &str, depth: usize) -> bool {
     if let Some(programs) = programs(line) {
         return !programs.is_empty() && programs.iter().all(|one| succeeds(&one.argv, depth));
     }
+    let is_comment = |line: &str| line.trim_start().starts_with('#');
+    if line.lines().all(|line| is_comment(line) || line.trim().is_empty()) {
+        return line.lines().any(is_comment);
+    }
     let Some(parts) = parts(line) else { return false };
     // What ends the line early, or makes each failure end it, decides beside its last part.
-    let decides = |(_, part): &(Sign, &str)| {
-        let first = part.split_whitespace().next().unwrap_or_default();
+    let decides = |part: &Part<'_>| {
+        let first = part.text.split_whitespace().next().unwrap_or_default();
         matches!(first, "exec" | "exit" | "set" | "trap" | "return")
     };
     if parts.split_last().is_none_or(|(_, before)| before.iter().any(decides)) {
         return false;
     }
     let mut result = false;
-    for (sign, part) in &parts {
-        let part = part_succeeds(part, depth);
+    for part in &parts {
+        let sign = part.sign;
+        let part = part_succeeds(*part, depth);
         result = match sign {
             Sign::Next => part,
             Sign::And => result && part,
@@ -65,9 +72,21 @@ fn line_succeeds(line: &str, depth: usize) -> bool {
     result
 }
 
-fn part_succeeds(part: &str, depth: usize) -> bool {
-    let programs = programs(part).unwrap_or_default();
-    !programs.is_empty() && programs.iter().all(|one| succeeds(&one.argv, depth))
+fn part_succeeds(part: Part<'_>, depth: usize) -> bool {
+    let programs = programs(part.text).unwrap_or_default();
+    let holds = |one: &Program| {
+        succeeds(&one.argv, depth) || part.is_piped && programs.len() == 1 && passes_on(&one.argv)
+    };
+    part.is_behind || !programs.is_empty() && programs.iter().all(holds)
+}
+
+/// Whether a program at the end of a pipe succeeds whatever comes through it: it names no file to read.
+fn passes_on(argv: &[String]) -> bool {
+    let words: Vec<&str> = argv.iter().map(String::as_str).collect();
+    let Some((program, arguments)) = unwrapped(&words).split_first() else { return false };
+    let is_file = |word: &&str| !word.starts_with(['-', '+']) && word.parse::<u64>().is_err();
+    let name = base_name(program);
+    name == "tee" || PASS_ON.contains(&name) && !arguments.iter().any(is_file)
 }
 
 fn succeeds(argv: &[String], depth: usize) -> bool {
@@ -107,13 +126,24 @@ enum Sign {
     Or,
 }
 
-/// The parts of a line that are joined by `&&`, `||`, `;` and line breaks; none for a line with anything else that only a
-/// shell reads.
-fn parts(line: &str) -> Option<Vec<(Sign, &str)>> {
-    let (mut parts, mut begin, mut sign) = (Vec::new(), 0, Sign::Next);
+/// One part of a line; of a pipe its last program.
+#[derive(Debug, Clone, Copy)]
+struct Part<'l> {
+    sign: Sign,
+    text: &'l str,
+    is_piped: bool,
+    /// Whether the line does not wait for it.
+    is_behind: bool,
+}
+
+/// The parts of a line that are joined by `&&`, `||`, `;`, `&` and line breaks; none for a line with anything else that only
+/// a shell reads.
+fn parts(line: &str) -> Option<Vec<Part<'_>>> {
+    let (mut parts, mut begin, mut sign, mut is_piped) = (Vec::new(), 0, Sign::Next, false);
     let mut letters = line.char_indices().peekable();
-    let mut quoted = None;
+    let (mut quoted, mut before) = (None, ' ');
     while let Some((at, letter)) = letters.next() {
+        let last = std::mem::replace(&mut before, letter);
         if let Some(mark) = quoted {
             if letter == mark {
                 quoted = None;
@@ -123,6 +153,7 @@ fn parts(line: &str) -> Option<Vec<(Sign, &str)>> {
             continue;
         }
         let doubled = letters.peek().is_some_and(|(_, next)| *next == letter);
+        let mut is_behind = false;
         let next = match letter {
             '\'' | '"' => {
                 quoted = Some(letter);
@@ -131,21 +162,29 @@ fn parts(line: &str) -> Option<Vec<(Sign, &str)>> {
             ';' | '\n' => Sign::Next,
             '&' if doubled => Sign::And,
             '|' if doubled => Sign::Or,
-            '&' | '|' | '$' | '`' | '(' | ')' | '{' | '}' | '<' | '>' | '\\' | '#' | '!' => {
-                return None;
+            // The rest of a redirection, whose beginning says where the part fails.
+            '&' if last == '>' => continue,
+            '&' => {
+                is_behind = true;
+                Sign::Next
             }
+            '|' => {
+                (begin, is_piped) = (at + 1, true);
+                continue;
+            }
+            '$' | '`' | '(' | ')' | '{' | '}' | '<' | '\\' | '#' | '!' => return None,
             _ => continue,
         };
         if next != Sign::Next {
             letters.next();
         }
-        parts.push((sign, line.get(begin..at)?.trim()));
+        parts.push(Part { sign, text: line.get(begin..at)?.trim(), is_piped, is_behind });
         begin = at + if next == Sign::Next { letter.len_utf8() } else { 2 };
-        sign = next;
+        (sign, is_piped) = (next, false);
     }
-    parts.push((sign, line.get(begin..)?.trim()));
+    parts.push(Part { sign, text: line.get(begin..)?.trim(), is_piped, is_behind: false });
     // An empty part is that of a line break, or of a sign at the end.
-    parts.retain(|(sign, part)| !part.is_empty() || *sign != Sign::Next);
+    parts.retain(|part| !part.text.is_empty() || part.sign != Sign::Next);
     quoted.is_none().then_some(parts)
 }
 
@@ -223,7 +262,21 @@ mod tests {
             ("sh true", false),
             ("env A=1 true", true),
             ("env A=1 make test", false),
-            ("make test | cat", false),
+            ("make test | cat", true),
+            ("make test 2>&1 | tee log.txt", true),
+            ("make test | tail -n 20", true),
+            ("make test | tail -20 && make lint", false),
+            ("make lint && make test | tee log", false),
+            ("make test | grep -q ok", false),
+            ("make test | cat - expected", false),
+            ("set -o pipefail; make test | tee log", false),
+            ("make test > log", false),
+            ("make test & true", true),
+            ("make test &", true),
+            ("make test & wait %1", false),
+            ("# make test", true),
+            ("# make test\nmake lint", false),
+            ("sleep 0", true),
             ("(make test)", false),
         ] {
             assert_eq!(thin("command_success", target, ""), expected, "{target}");

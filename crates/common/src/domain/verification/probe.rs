@@ -3,7 +3,9 @@
 use super::hidden::{HIDDEN_CHECK, OPERATORS_HIDDEN_CHECK};
 use super::named::{Verification, is_verification};
 use super::project_tests::PROJECT_TESTS_CHECK;
-use crate::domain::check::{AcceptCheck, CheckKind, FileType, Owner, changed_paths, check_key};
+use crate::domain::check::{
+    AcceptCheck, CheckKind, FileType, Owner, changed_paths, check_key, is_thin,
+};
 use crate::domain::run::{Policy, VerifyCommands};
 
 /// What the check ids of the lines of `policy.prepare` begin with; their number in brackets follows.
@@ -151,13 +153,15 @@ const fn order(owner: Owner) -> u8 {
 }
 
 /// Whether the project's own tests decide the verdict: the runner verifies, files were written, and
-/// no required check names a command.
+/// no required check names a command. Under checks of users and operators a plan's command that cannot fail is none.
 pub fn wants_project_tests(
     checks: &[AcceptCheck],
     policy: VerifyCommands,
     wrote_files: bool,
 ) -> bool {
-    policy == VerifyCommands::Runner && wrote_files && required_commands(checks).next().is_none()
+    let has_others = checks.iter().any(|check| check.owner != Owner::Plan);
+    let counts = |check: &AcceptCheck| check.owner != Owner::Plan || !has_others || !is_thin(check);
+    policy == VerifyCommands::Runner && wrote_files && !required_commands(checks).any(counts)
 }
 
 fn required_commands(checks: &[AcceptCheck]) -> impl Iterator<Item = &AcceptCheck> {
