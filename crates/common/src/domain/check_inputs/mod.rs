@@ -25,6 +25,7 @@ mod exam;
 mod fixtures;
 mod git;
 mod git_names;
+mod git_stored;
 mod helpers;
 mod ignored;
 mod imports;
