@@ -18,11 +18,10 @@ impl Round {
         file_type: FileType,
         owner: Owner,
     ) -> Result<ToolOutcome, ToolError> {
-        let path = path.to_owned();
-        let look = move |workspace: &Workspace, counts: Counts<'_>| {
-            observe::observe_file(workspace, &path, file_type, counts)
+        let look = move |workspace: &Workspace, path: &str, counts: Counts<'_>| {
+            observe::observe_file(workspace, path, file_type, counts)
         };
-        self.observe(owner, look).await
+        self.observe(path, owner, look).await
     }
 
     pub(super) async fn observe_content(
@@ -31,30 +30,39 @@ impl Round {
         needle: &str,
         owner: Owner,
     ) -> Result<ToolOutcome, ToolError> {
-        let (path, needle) = (path.to_owned(), needle.to_owned());
-        let look = move |workspace: &Workspace, counts: Counts<'_>| {
-            observe::observe_content(workspace, &path, &needle, counts)
+        let needle = needle.to_owned();
+        let look = move |workspace: &Workspace, path: &str, counts: Counts<'_>| {
+            observe::observe_content(workspace, path, &needle, counts)
         };
-        self.observe(owner, look).await
+        self.observe(path, owner, look).await
     }
 
     /// Looks in the workspace, and where that has nothing at what commands of this owner class, and of those
     /// with more trust, wrote in their views. The originals that a view put there itself are written by none.
     async fn observe(
         &self,
+        path: &str,
         owner: Owner,
-        look: impl Fn(&Workspace, Counts<'_>) -> Result<Fact, ToolError> + Send + 'static,
+        look: impl Fn(&Workspace, &str, Counts<'_>) -> Result<Fact, ToolError> + Send + 'static,
     ) -> Result<ToolOutcome, ToolError> {
         let (folder, made) = (Arc::clone(&self.setup.folder), self.made_for(owner));
+        let path = path.to_owned();
         let facts = blocking(move || {
-            let fact = look(folder.workspace()?.as_ref(), &observe::every)?;
-            if let Some(path) = absent(&fact) {
+            let workspace = folder.workspace()?;
+            // A view lies at another path: it is looked at by the path below its root.
+            let located = workspace.locate_by_any_name(&path).map(|located| located.text());
+            let path = located.unwrap_or(path);
+            let fact = look(workspace.as_ref(), &path, &observe::every)?;
+            if let Some(absent_path) = absent(&fact) {
                 for made in &made {
                     let counts = |path: &RelPath| made.is_written(path.as_path());
-                    let in_view = look(&Workspace::open(&made.folder)?, &counts)?;
+                    let in_view = look(&Workspace::open(&made.folder)?, &path, &counts)?;
                     if absent(&in_view).is_none() {
                         let key = MADE_BY_CHECK.to_owned();
-                        return Ok(vec![in_view, Fact::Output { key, value: path.to_owned() }]);
+                        return Ok(vec![
+                            in_view,
+                            Fact::Output { key, value: absent_path.to_owned() },
+                        ]);
                     }
                 }
             }

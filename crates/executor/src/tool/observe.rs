@@ -68,7 +68,7 @@ fn first(
     given: &str,
     condition: impl Fn(&RelPath) -> Result<bool, ToolError>,
 ) -> Result<(String, bool), ToolError> {
-    let located = match workspace.locate(given) {
+    let located = match workspace.locate_by_any_name(given) {
         Ok(located) => located,
         Err(error) => return Ok((given.to_owned(), seen(given, Err(error))?)),
     };

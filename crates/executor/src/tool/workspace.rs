@@ -174,6 +174,27 @@ impl Workspace {
         Err(ToolError::outside(path))
     }
 
+    /// As [`Self::locate`]; and an absolute path may name this folder by any path that leads to it, such as a link elsewhere.
+    ///
+    /// # Errors
+    /// As [`Self::locate`].
+    pub fn locate_by_any_name(&self, path: &str) -> Result<RelPath, ToolError> {
+        self.locate(path).or_else(|error| match error.code {
+            ErrorCode::PathOutsideWorkspace => self.below_another_name(path).ok_or(error),
+            _ => Err(error),
+        })
+    }
+
+    fn below_another_name(&self, path: &str) -> Option<RelPath> {
+        let path = Some(Path::new(path)).filter(|path| path.is_absolute()).map(clean)?;
+        let own = self.identity().ok()?;
+        let is_own = |folder: &&Path| {
+            stat::stat(*folder).is_ok_and(|found| (found.st_dev, found.st_ino) == own)
+        };
+        let name = path.ancestors().find(is_own)?;
+        Some(RelPath(path.strip_prefix(name).ok()?.to_owned()))
+    }
+
     /// Opens a regular file for reading.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use super::evidence::Seen;
 use super::{AcceptCheck, Evidence, Reason};
 
 pub(super) fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(), Reason> {
-    let path = evidence.workspace().resolve(&check.target).ok_or(Reason::PathOutsideWorkspace)?;
+    let path = evidence.target(check)?;
     let needle = check.params.get("contains").ok_or(Reason::NoContentEvidence)?;
     let about = || evidence.files().iter().rev().filter(|file| file.path == path);
     let (last, found) = about()

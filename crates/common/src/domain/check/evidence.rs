@@ -1,9 +1,9 @@
 //! The input of a check: the receipts, in an order and a form that each kind of check scans once.
 
-use super::AcceptCheck;
+use super::{AcceptCheck, Reason};
 use crate::domain::command::CommandLine;
 use crate::domain::path::Workspace;
-use crate::domain::receipt::{Conditions, EvidenceReceipt, Fact};
+use crate::domain::receipt::{Conditions, EvidenceReceipt, EvidenceSource, Fact};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -151,6 +151,30 @@ impl<'a> Evidence<'a> {
     /// Every fact about a file under the workspace. Facts about other files have no effect.
     pub(super) fn files(&self) -> &[FileFact<'a>] {
         self.files.get_or_init(|| self.gather_files())
+    }
+
+    /// The file that a check's own probe looked at, where the evidence is that probe alone. The runner sees to which file an
+    /// absolute path leads, by whatever name of the workspace; its text does not tell.
+    pub(super) fn probed_file(&self) -> Option<&str> {
+        let (first, rest) = self.receipts.split_first()?;
+        let check = |receipt: &'a EvidenceReceipt| {
+            let probe = receipt.probe_of.as_ref().map(|probe| &probe.check_id);
+            probe.filter(|_| receipt.source == EvidenceSource::Probe)
+        };
+        let own = check(first)?;
+        let is_alone = rest.iter().all(|receipt| check(receipt) == Some(own));
+        self.files().last().filter(|_| is_alone).map(|file| file.path.as_ref())
+    }
+
+    /// The path of a check's target, relative to the root.
+    ///
+    /// # Errors
+    /// `path_outside_workspace`.
+    pub(super) fn target<'t>(&'t self, check: &'t AcceptCheck) -> Result<Cow<'t, str>, Reason> {
+        let target = check.target.as_str();
+        let by_text = self.workspace.resolve(target);
+        let found = || self.probed_file().filter(|_| target.starts_with('/')).map(Cow::Borrowed);
+        by_text.or_else(found).ok_or(Reason::PathOutsideWorkspace)
     }
 
     /// Every command that ran, parsed once for all checks.

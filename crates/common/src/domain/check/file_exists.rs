@@ -4,7 +4,7 @@ use super::evidence::{FileFact, Seen, Write};
 use super::{AcceptCheck, Evidence, Reason};
 
 pub(super) fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(), Reason> {
-    let path = evidence.workspace().resolve(&check.target).ok_or(Reason::PathOutsideWorkspace)?;
+    let path = evidence.target(check)?;
     let last = evidence.files().iter().rev().filter(|file| file.path == path).find_map(says_there);
     match last {
         Some(true) => Ok(()),

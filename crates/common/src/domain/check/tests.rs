@@ -207,3 +207,24 @@ fn an_unknown_type_of_file_is_refused() {
         }
     }
 }
+
+#[test]
+fn the_probe_of_a_check_says_to_which_file_an_absolute_path_leads() {
+    let probe = |check: &str, path: &str, exists: bool| {
+        let text = format!(
+            r#"{{"step_index": 0, "source": "probe", "success": true, "check_id": "{check}", "round": 1,
+                "facts": [{{"fact": "file_observed", "path": "{path}", "exists": {exists}}}]}}"#
+        );
+        read_receipt(&parse(&text).unwrap().value).unwrap()
+    };
+    let linked = check("file_exists", "/home/me/link/a.txt", &[]);
+    assert_eq!(outcome(&linked, &[probe("c", "a.txt", true)]), Ok(()));
+    assert_eq!(outcome(&linked, &[probe("c", "a.txt", false)]), Err(Reason::FileGone));
+    let outside = Err(Reason::PathOutsideWorkspace);
+    assert_eq!(outcome(&linked, &[probe("c", "/home/me/link/a.txt", true)]), outside);
+    assert_eq!(outcome(&linked, &[probe("c", "a.txt", true), probe("d", "a.txt", true)]), outside);
+    let observed = r#"{"fact": "file_observed", "path": "a.txt", "exists": true}"#;
+    assert_eq!(outcome(&linked, &[receipt(observed, "")]), outside, "a call names no target");
+    let above = check("file_exists", "../a.txt", &[]);
+    assert_eq!(outcome(&above, &[probe("c", "a.txt", true)]), outside);
+}

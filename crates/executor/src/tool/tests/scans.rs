@@ -156,6 +156,25 @@ fn the_runner_observes_existing_files_and_none_outside() {
 }
 
 #[test]
+fn the_runner_observes_a_file_by_any_name_of_the_workspace() {
+    let fixture = ToolFixture::new();
+    fixture.put("a/b.txt", "x");
+    symlink(&fixture.root, fixture.outside.join("linked")).unwrap();
+    symlink(fixture.root.join("a"), fixture.outside.join("below")).unwrap();
+    let workspace = fixture.ctx.workspace().unwrap();
+    let below = |path: &str| fixture.outside.join(path).to_str().unwrap().to_owned();
+    let observe = |path: &str| observe_file(&workspace, path, FileType::File, &every).unwrap();
+    assert_eq!(observe(&below("linked/a/b.txt")), observed("a/b.txt", true));
+    assert_eq!(observe(&below("linked/./a/../none")), observed("none", false));
+    assert_eq!(observe(&below("linked/a/*.txt")), observed("a/*.txt", true));
+    for outside in ["secret.txt", "linked/../secret.txt", "below/b.txt"] {
+        assert_eq!(observe(&below(outside)), observed(&below(outside), false), "{outside}");
+    }
+    // Only a check is read so: a call names its paths as the workspace was given.
+    assert!(workspace.locate(&below("linked/a/b.txt")).is_err());
+}
+
+#[test]
 fn the_runner_finds_the_type_that_a_check_asks_for_and_the_matches_of_a_glob() {
     use FileType::{Any, File, Folder, Link};
     let fixture = ToolFixture::new();
