@@ -2,20 +2,25 @@
 
 use crate::tool::RunSecrets;
 use crate::tool::error::{ErrorCode, ToolError};
+use nix::unistd::{Uid, User};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use uuid::Uuid;
 
 /// The variables of the executor's environment that a command inherits: those needed to find
-/// programs, to show text, and to find a toolchain.
-const PASSED_ON: [&str; 24] = [
+/// programs, to show text and times, to name the user, and to find a toolchain.
+const PASSED_ON: [&str; 28] = [
     "PATH",
     "HOME",
     "LANG",
     "LC_ALL",
     "LC_CTYPE",
     "TERM",
+    "TZ",
+    "USER",
+    "LOGNAME",
+    "SHELL",
     "TMPDIR",
     "CARGO_HOME",
     "RUSTUP_HOME",
@@ -35,6 +40,9 @@ const PASSED_ON: [&str; 24] = [
     "DOTNET_ROOT",
     "SDKROOT",
 ];
+
+/// Those of them that choose no program: a call may set them too.
+const FREE: [&str; 8] = ["LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "USER", "LOGNAME", "SHELL"];
 
 /// Those of them that an MCP server gets.
 const OF_SERVERS: [&str; 5] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE"];
@@ -59,9 +67,27 @@ impl Environment {
         Self(variables.into_iter().filter(|(name, _)| passed_on(name)).collect())
     }
 
-    /// Selects them from this process's environment.
+    /// Selects them from this process's environment. What it does not have of the user comes from the user's account: a
+    /// service manager sets none of it.
     pub fn of_process() -> Self {
         Self::scrub(std::env::vars_os())
+            .with_account(User::from_uid(Uid::effective()).ok().flatten())
+    }
+
+    fn with_account(mut self, account: Option<User>) -> Self {
+        let Some(User { name, shell, .. }) = account else { return self };
+        // An account of a service has a shell that ends at once.
+        let ends = shell.file_name().is_none_or(|name| name == "nologin" || name == "false");
+        let shell = if ends { OsString::from("/bin/sh") } else { shell.into_os_string() };
+        for (variable, value) in
+            [("USER", name.clone().into()), ("LOGNAME", name.into()), ("SHELL", shell)]
+        {
+            let missing = self.get(variable).is_none_or(OsStr::is_empty);
+            if missing {
+                self.0.insert(variable.into(), value);
+            }
+        }
+        self
     }
 
     /// The environment of an MCP server: what is needed to find programs and to show text, and what its operator
@@ -154,8 +180,7 @@ fn may_hold_secret(name: &str) -> bool {
 fn chooses_no_program(name: &str) -> bool {
     let folded = name.to_ascii_uppercase();
     let is_name = !name.is_empty() && !name.contains(['=', '\0']);
-    let chooses_programs = PASSED_ON.contains(&folded.as_str())
-        && !matches!(folded.as_str(), "LANG" | "LC_ALL" | "LC_CTYPE" | "TERM")
+    let chooses_programs = PASSED_ON.contains(&folded.as_str()) && !FREE.contains(&folded.as_str())
         || folded.starts_with("LD_")
         || folded.starts_with("DYLD_");
     is_name && !chooses_programs
@@ -188,10 +213,32 @@ mod tests {
     }
 
     #[test]
+    fn the_user_is_that_of_the_environment_else_that_of_the_account() {
+        let root = User::from_uid(Uid::from_raw(0)).unwrap().unwrap();
+        let account = |shell: &str| User { shell: shell.into(), ..root.clone() };
+        let host = [("USER", "ann"), ("TZ", "Europe/Berlin"), ("MAIL", "/var/mail/ann")];
+        let host = host.map(|(name, value)| (name.into(), value.into()));
+        let named = Environment::scrub(host).with_account(Some(account("/bin/zsh")));
+        let values: Vec<_> =
+            named.iter().map(|(name, value)| format!("{name:?}={value:?}")).collect();
+        assert_eq!(
+            values.join(" ").replace('"', ""),
+            "LOGNAME=root SHELL=/bin/zsh TZ=Europe/Berlin USER=ann"
+        );
+        for shell in ["/usr/sbin/nologin", "/bin/false", ""] {
+            let named = Environment::default().with_account(Some(account(shell)));
+            assert_eq!(named.get("SHELL"), Some(OsStr::new("/bin/sh")), "{shell}");
+        }
+        assert_eq!(Environment::default().with_account(None), Environment::default());
+    }
+
+    #[test]
     fn a_call_cannot_choose_another_program_or_hand_itself_a_secrets_name() {
         for (name, allowed) in [
             ("RUST_BACKTRACE", true),
             ("LANG", true),
+            ("TZ", true),
+            ("USER", true),
             ("PATH", false),
             ("HOME", false),
             ("LD_PRELOAD", false),
