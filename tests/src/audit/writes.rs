@@ -8,7 +8,7 @@ use surety_common::domain::manifest::IgnoreRules;
 use surety_common::domain::plan::PlanStep;
 use surety_common::domain::receipt::{EvidenceReceipt, Fact};
 use surety_common::domain::run::DriverKind;
-use surety_common::domain::scope::Writes;
+use surety_common::domain::scope::{Writes, scope_globs};
 use surety_executor::snapshot::Snapshots;
 use surety_executor::tool::WriteScope;
 
@@ -25,7 +25,7 @@ pub(super) fn may_write(step: &PlanStep, driver: DriverKind, tools: &Calls) -> W
     }
     match step.write_scope.as_slice() {
         [] => Writes::Anywhere,
-        globs => Writes::Within(globs.to_vec()),
+        globs => Writes::Within(scope_globs(globs)),
     }
 }
 
@@ -37,7 +37,7 @@ pub(super) fn stayed_inside(step: &PlanStep, receipt: &EvidenceReceipt) -> Resul
     }
     let rules = IgnoreRules { defaults: true, ..IgnoreRules::default() };
     let made = Snapshots::resume(&Arc::new(rules))?;
-    let scope = WriteScope::new(&step.write_scope)?.beside(Arc::new(made));
+    let scope = WriteScope::new(&scope_globs(&step.write_scope))?.beside(Arc::new(made));
     for fact in &receipt.facts {
         if let Fact::FileWritten { path, .. } = fact {
             ensure!(

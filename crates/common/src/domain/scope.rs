@@ -43,9 +43,46 @@ pub fn glob_set(globs: &[String]) -> Result<GlobSet, globset::Error> {
     set.build()
 }
 
+/// Globs, with all below the folders that they may name: `tests` stands for `tests/` too.
+pub fn with_folders(globs: &[String]) -> Vec<String> {
+    let folders = globs.iter().filter(|glob| is_name(last_part(glob)));
+    globs.iter().cloned().chain(folders.map(|glob| format!("{glob}/"))).collect()
+}
+
+/// As [`with_folders`], where `.` stands for the whole workspace.
+pub fn with_folders_and_root(globs: &[String]) -> Vec<String> {
+    let root = globs.iter().any(|glob| is_root(glob)).then(|| "**".to_owned());
+    let others: Vec<String> = globs.iter().filter(|glob| !is_root(glob)).cloned().collect();
+    with_folders(&others).into_iter().chain(root).collect()
+}
+
+/// The globs of what a step may write: as [`with_folders_and_root`], where a name with an extension is that of a file.
+pub fn scope_globs(globs: &[String]) -> Vec<String> {
+    let is_file = |glob: &&String| {
+        let extension = last_part(glob).trim_start_matches('.').rsplit_once('.');
+        extension.is_some_and(|(_, extension)| !extension.is_empty())
+    };
+    let (files, others): (Vec<&String>, Vec<&String>) = globs.iter().partition(is_file);
+    let others: Vec<String> = others.into_iter().cloned().collect();
+    files.into_iter().cloned().chain(with_folders_and_root(&others)).collect()
+}
+
+fn last_part(glob: &str) -> &str {
+    glob.rsplit('/').next().unwrap_or_default()
+}
+
+fn is_name(part: &str) -> bool {
+    !part.is_empty() && !part.contains(['*', '?', '[', '{', '\\'])
+}
+
+fn is_root(glob: &str) -> bool {
+    matches!(glob, "." | "./")
+}
+
 /// Whether every path that a glob of `inner` matches is surely matched by one of `outer`: a glob is within itself, within a
 /// whole folder that it begins with, and, where it names one path, within any glob that matches it.
 pub fn is_within(inner: &[String], outer: &[String]) -> bool {
+    let [inner, outer] = [inner, outer].map(scope_globs);
     inner.iter().all(|glob| {
         let glob = whole(glob);
         outer.iter().map(|outer| whole(outer)).any(|outer| glob_is_within(&glob, &outer))
@@ -325,9 +362,39 @@ mod tests {
             (&["src/a/b.rs"], &["src/*"], false),
             (&["*.md"], &["*.{md,txt}"], false),
             (&["src/../evil"], &["src/*"], false),
+            (&["src/a.rs", "src/b/", "src"], &["src"], true),
+            (&["src/**", "x"], &["."], true),
+            (&["."], &["src"], false),
+            (&["src"], &["src/*"], false),
+            (&["src/a.rs"], &["src/*"], true),
         ] {
             let globs = |globs: &[&str]| globs.iter().map(ToString::to_string).collect::<Vec<_>>();
             assert_eq!(is_within(&globs(inner), &globs(outer)), expected, "{inner:?} {outer:?}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_folder_stands_for_all_below_it() {
+        let texts = |globs: &[&str]| globs.iter().map(ToString::to_string).collect::<Vec<_>>();
+        for (globs, path, named, in_scope) in [
+            (&["docs"][..], "docs/a/b.md", true, true),
+            (&["docs"], "docs", true, true),
+            (&["./docs"], "docs/a", true, true),
+            (&["docs"], "docs2/a", false, false),
+            (&["docs"], "a/docs/b", false, false),
+            (&["docs/*"], "docs/a/b", false, false),
+            (&["."], "a/b", true, true),
+            (&["./"], "a", true, true),
+            (&[".github"], ".github/x", true, true),
+            (&["a.md"], "a.md", true, true),
+            (&["a.md"], "a.md/b", true, false),
+        ] {
+            let globs = texts(globs);
+            for (all, expected) in
+                [(with_folders_and_root(&globs), named), (scope_globs(&globs), in_scope)]
+            {
+                assert_eq!(glob_set(&all).unwrap().is_match(path), expected, "{all:?} {path}");
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use surety_common::domain::manifest::Manifest;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::receipt::Fact;
 use surety_common::domain::run::Policy;
+use surety_common::domain::scope::with_folders_and_root;
 use surety_common::telemetry;
 use tracing::Instrument;
 
@@ -45,7 +46,7 @@ impl Round {
         };
         let asked = match globs {
             [] => None,
-            globs => Some(WriteScope::new(globs)?),
+            globs => Some(WriteScope::new(&with_folders_and_root(globs))?),
         };
         let reach = if asked.is_some() { Reach::Everything } else { Reach::NotIgnored };
         let now = self.snapshot_of(start, reach).await?;
@@ -109,7 +110,8 @@ impl Round {
 pub fn counted(plan: &Plan, policy: &Policy) -> Vec<String> {
     let checks = plan.verify.iter().chain(plan.steps.iter().flat_map(|step| &step.verify));
     let asking = checks.filter(|check| check.kind == CheckKind::WorkspaceChange);
-    let globs = asking.flat_map(changed_paths).chain(protected_even_ignored(policy));
+    let asked = asking.flat_map(|check| with_folders_and_root(&changed_paths(check)));
+    let globs = asked.chain(protected_even_ignored(policy));
     let mut globs: Vec<String> =
         globs.filter(|glob| WriteScope::new(std::slice::from_ref(glob)).is_ok()).collect();
     globs.sort_unstable();

@@ -4,7 +4,7 @@ use crate::tool::Registry;
 use surety_common::domain::execution::Graph;
 use surety_common::domain::plan::{Plan, PlanStep};
 use surety_common::domain::run::DriverKind;
-use surety_common::domain::scope::Writes;
+use surety_common::domain::scope::{Writes, scope_globs};
 
 /// The graph of a plan, with the steps that must not run together.
 pub(super) fn graph_of(plan: &Plan, driver: DriverKind, tools: &Registry) -> Graph {
@@ -23,7 +23,7 @@ fn writes(step: &PlanStep, driver: DriverKind, tools: &Registry) -> Writes {
     match (only_reads, step.write_scope.as_slice()) {
         (true, _) => Writes::Nothing,
         (false, []) => Writes::Anywhere,
-        (false, globs) => Writes::Within(globs.to_vec()),
+        (false, globs) => Writes::Within(scope_globs(globs)),
     }
 }
 

@@ -22,6 +22,7 @@ use surety_common::domain::json::{self, Value};
 use surety_common::domain::plan::ToolCall;
 use surety_common::domain::receipt::Command;
 use surety_common::domain::receipt::{EvidenceSource, Fact};
+use surety_common::domain::scope::scope_globs;
 use surety_common::telemetry;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -252,7 +253,7 @@ async fn write_scope(
     tool: &dyn Tool,
 ) -> Result<WriteScope, ToolError> {
     let globs = run.plan.steps.get(index).map_or(&[][..], |step| &step.write_scope);
-    let scope = WriteScope::new(globs)?;
+    let scope = WriteScope::new(&scope_globs(globs))?;
     if globs.is_empty() || !tool.may_write() || !tool.reports_writes() {
         return Ok(scope);
     }

@@ -25,6 +25,7 @@ use surety_common::domain::manifest::{
 };
 use surety_common::domain::receipt::Fact;
 use surety_common::domain::run::VerifyCommands;
+use surety_common::domain::scope::scope_globs;
 use surety_common::domain::step::StepState;
 use surety_common::domain::verification::Probe;
 use surety_common::store::{self, Artifact};
@@ -410,7 +411,7 @@ impl Watched {
                         || self.running.contains(place)
                         || progress.started_at.is_some_and(|at| at >= self.began_at))
             })
-            .filter_map(|(_, (step, _))| WriteScope::new(&step.write_scope).ok())
+            .filter_map(|(_, (step, _))| WriteScope::new(&scope_globs(&step.write_scope)).ok())
             .collect()
     }
 }

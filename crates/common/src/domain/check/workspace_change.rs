@@ -3,7 +3,7 @@
 use super::evidence::{Content, Seen};
 use super::{AcceptCheck, Evidence, Reason};
 use crate::domain::receipt::{EvidenceReceipt, EvidenceSource, Fact};
-use crate::domain::scope::glob_set;
+use crate::domain::scope::{glob_set, with_folders_and_root};
 use std::collections::HashMap;
 
 /// The name of the output by which the runner records that it compared the workspace with what it was
@@ -75,7 +75,7 @@ fn observed<'a>(receipts: &'a [EvidenceReceipt], key: &str) -> Option<&'a str> {
 fn is_written(evidence: &Evidence<'_>, globs: &[String]) -> bool {
     let asked = match globs {
         [] => None,
-        globs => match glob_set(globs) {
+        globs => match glob_set(&with_folders_and_root(globs)) {
             Ok(asked) => Some(asked),
             // A glob that does not read matches nothing.
             Err(_) => return false,

@@ -105,7 +105,7 @@ pub use words::is_of_ci;
 use super::manifest::{Entry, Manifest};
 use super::problem::{Code, Problem};
 use super::run::Policy;
-use super::scope::glob_set;
+use super::scope::{glob_set, with_folders};
 use globset::GlobSet;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -274,16 +274,6 @@ impl InputRules {
     pub fn may_change_git(&self, path: &[u8]) -> bool {
         self.may_change_git.is_match(Path::new(OsStr::from_bytes(path))) && self.may_change(path)
     }
-}
-
-/// Globs, with all below the folders that they may name: `tests` stands for `tests/` too.
-fn with_folders(globs: &[String]) -> Vec<String> {
-    let is_name = |glob: &&String| {
-        let last = glob.rsplit('/').next().unwrap_or_default();
-        !last.is_empty() && !last.contains(['*', '?', '[', '{', '\\'])
-    };
-    let folders = globs.iter().filter(is_name).map(|glob| format!("{glob}/"));
-    globs.iter().cloned().chain(folders).collect()
 }
 
 /// The globs that name the repository.
