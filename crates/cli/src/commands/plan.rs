@@ -9,7 +9,7 @@ use surety_common::domain::json::Value;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan as PlanData;
 use surety_common::domain::problem::{Problem, Warning};
-use surety_executor::tool::{Environment, missing_program};
+use surety_executor::tool::{Environment, missing_program, word_of_bash};
 use surety_planner::plan::parse_plan;
 use surety_planner::read_policy;
 
@@ -91,8 +91,9 @@ fn note_missing_programs(plan: &PlanData) {
     for (place, check) in commands.filter(|(_, check)| check.kind == CheckKind::CommandSuccess) {
         // A path is one of the workspace, which is not known here.
         if let Some(program) = missing_program(&check.target, &environment, |_| true) {
+            let advice = word_of_bash(&program).unwrap_or("executors need it");
             note(&format!(
-                "surety: {place} names the program {program:?}, which this machine has not; executors need it"
+                "surety: {place} names the program {program:?}, which this machine has not; {advice}"
             ));
         }
     }

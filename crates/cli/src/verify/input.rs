@@ -4,7 +4,7 @@ use std::path::Path;
 
 use surety_common::domain::check::{AcceptCheck, CheckKind};
 use surety_common::domain::verification::Verification;
-use surety_executor::tool::{Environment, missing_program};
+use surety_executor::tool::{Environment, missing_program, word_of_bash};
 
 use super::plan::VerifyPlan;
 use crate::failure::{Code, Failure};
@@ -64,5 +64,10 @@ const MISSING: &str = "Install it, or name another one; PATH is that of this pro
 
 fn missing(place: String, line: &str, program: &str) -> Failure {
     let message = format!("{place} ({line:?}) names the program {program:?}, which is not there");
-    Failure::new(Code::ProgramMissing, message, MISSING).at(place)
+    match word_of_bash(program) {
+        Some(advice) => {
+            Failure::new(Code::ProgramMissing, format!("{message}: {advice}"), "").at(place)
+        }
+        None => Failure::new(Code::ProgramMissing, message, MISSING).at(place),
+    }
 }

@@ -48,6 +48,15 @@ pub fn is_shell_word(word: &str) -> bool {
     SHELL_WORDS.contains(&word)
 }
 
+/// Those of them that are programs too on some machines.
+const ALSO_PROGRAMS: &[&str] = &["alias", "command", "read", "type", "ulimit", "umask", "wait"];
+
+/// Whether only a shell can do what this word at the front of a command asks for: a program neither moves the shell nor turns
+/// the exit code of another one around.
+pub fn is_only_for_shells(word: &str) -> bool {
+    matches!(word, "!" | "[[") || is_shell_word(word) && !ALSO_PROGRAMS.contains(&word)
+}
+
 /// Whether a line means something else to a shell than as programs with their arguments: pipes, globs,
 /// expansions, assignments, redirections, `cd`.
 pub fn needs_shell(line: &str) -> bool {

@@ -10,6 +10,7 @@ use crate::tool::process::{self, CommandRequest};
 use crate::tool::project::TestCommand;
 use crate::tool::{
     Environment, ErrorCode, RelPath, ToolContext, ToolError, ToolOutcome, missing_program,
+    word_of_bash,
 };
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +21,9 @@ use surety_common::domain::check_inputs::{
     Notes, Role, StartInputs, facts_of_ignored, facts_of_overwritten, is_named_anew, scripts_in,
     source_of_byte_code,
 };
-use surety_common::domain::command::{Program, command_line, needs_shell, programs};
+use surety_common::domain::command::{
+    Program, command_line, is_only_for_shells, needs_shell, programs,
+};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
 use surety_common::domain::verification::{Probe, ProjectTests};
 use uuid::Uuid;
@@ -232,16 +235,48 @@ impl Round {
     }
 }
 
-/// Refuses a line of a plan that needs a shell.
+/// Refuses a line of a plan that needs a shell, as a whole or for one of its words.
 pub(super) fn ensure_startable(line: &str, owner: Owner) -> Result<(), ToolError> {
-    let shell = may_use_shell(owner) && needs_shell(line);
-    if shell || programs(line).is_some() {
+    if may_use_shell(owner) && needs_shell(line) {
         return Ok(());
     }
-    Err(ToolError::new(
-        ErrorCode::ShellNotAllowed,
-        format!("{line:?} needs a shell, which the policy does not allow; name a program"),
-    ))
+    let programs = programs(line);
+    let first = |program: &Program| program.argv.first().cloned().unwrap_or_default();
+    let words = programs.iter().flatten().map(first);
+    let word = words.into_iter().find(|word| is_only_for_shells(word));
+    if programs.is_some() && (word.is_none() || may_use_shell(owner)) {
+        return Ok(());
+    }
+    let shell = if word.as_deref() == Some("[[") { "bash" } else { "sh" };
+    let shell = command_line(&[shell, "-c", line].map(str::to_owned));
+    let (what, instead) = match word.as_deref() {
+        None => ("a shell".to_owned(), "name a program".to_owned()),
+        Some("cd") => {
+            ("a shell for \"cd\"".to_owned(), "name the folder to the program".to_owned())
+        }
+        Some(word) => {
+            (format!("a shell for {word:?}"), "name a program that does the same".to_owned())
+        }
+    };
+    let such = of_folder(programs.as_deref().unwrap_or_default());
+    let message = format!(
+        "{line:?} needs {what}, which the line of a plan does not get; {instead}{such}, or start the shell by its name: {shell}"
+    );
+    Err(ToolError::new(ErrorCode::ShellNotAllowed, message))
+}
+
+/// How make is told of the folder that a line changes to first; empty for other lines.
+fn of_folder(programs: &[Program]) -> String {
+    let argv = |at: usize| programs.get(at).map_or(&[][..], |program| program.argv.as_slice());
+    match (argv(0), argv(1)) {
+        ([cd, folder], [make, rest @ ..])
+            if cd == "cd" && make == "make" && programs.len() == 2 =>
+        {
+            let words = ["make", "-C", folder].map(str::to_owned).into_iter();
+            format!(" (`{}`)", command_line(&words.chain(rest.iter().cloned()).collect::<Vec<_>>()))
+        }
+        _ => String::new(),
+    }
 }
 
 /// Runs a line, with a shell where its owner may use one and it needs one.
@@ -274,9 +309,12 @@ pub(super) async fn start(
 /// assignments no command may have.
 fn ensure_chain(context: &ToolContext, line: &str, programs: &[Program]) -> Result<(), ToolError> {
     if let Some(program) = missing_program(line, &context.environment, |_| true) {
-        let message = format!(
-            "there is no program {program:?}: it is neither in the folder nor in the PATH; name one that is installed"
-        );
+        let message = match word_of_bash(&program) {
+            Some(advice) => format!("there is no program {program:?}: {advice}"),
+            None => format!(
+                "there is no program {program:?}: it is neither in the folder nor in the PATH; name one that is installed"
+            ),
+        };
         return Err(ToolError::new(ErrorCode::ProgramNotFound, message));
     }
     for Program { argv, environment } in programs {
@@ -326,4 +364,30 @@ async fn run_tests(context: &ToolContext, argv: Vec<String>) -> Result<ToolOutco
     };
     let finished = process::run(context, &request).await?;
     Ok(outcome(request.command, finished))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_plan_that_needs_a_shell_is_refused_with_what_to_write() {
+        let message = |line: &str, owner| ensure_startable(line, owner).err().map(|it| it.message);
+        for (line, part) in [
+            ("cd sub && make test", "(`make -C sub test`)"),
+            ("cd 'a b' && make", "(`make -C 'a b'`)"),
+            ("cd sub && cargo test", "name the folder to the program, or start"),
+            ("! grep -q x a", "sh -c '! grep -q x a'"),
+            ("make && export A=1", "a shell for \"export\""),
+            ("[[ -f a ]]", "bash -c '[[ -f a ]]'"),
+            ("make | tee log", "sh -c 'make | tee log'"),
+        ] {
+            let found = message(line, Owner::Plan);
+            assert!(found.as_ref().is_some_and(|it| it.contains(part)), "{line}: {found:?}");
+            assert_eq!(message(line, Owner::User), None, "{line}");
+        }
+        for line in ["make -C sub test", "sh -c '! grep -q x a'", "make && command -v cc"] {
+            assert_eq!(message(line, Owner::Plan), None, "{line}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use super::ended::Ended;
 use super::leased_run::LeasedRun;
 use super::workspace_lock::refuse;
 use crate::blocking::blocking;
-use crate::tool::{Environment, missing_program, program_folders};
+use crate::tool::{Environment, missing_program, program_folders, word_of_bash};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::check::{AcceptCheck, CheckKind, check_key};
@@ -86,6 +86,9 @@ fn missing(named: &[Named], environment: &Environment, workspace: &Path) -> Opti
         let program = missing_program(line, environment, is_there)?;
         if may_be_made && !program.contains('/') {
             return None;
+        }
+        if let Some(advice) = word_of_bash(&program).filter(|_| !is_hidden) {
+            return Some(format!("{what} names no program, but {program:?}: {advice}"));
         }
         let program = if *is_hidden { "a program".to_owned() } else { format!("the program {program:?}") };
         Some(format!(

@@ -44,7 +44,7 @@ pub use error::{ErrorCode, ToolError};
 pub use folder::Folder;
 pub(crate) use listed::shown;
 pub use mcp::{McpError, McpHost, RunServers};
-pub use programs::{missing_program, program_folders};
+pub use programs::{missing_program, program_folders, word_of_bash};
 pub use registry::{Registry, RegistryError};
 pub use run_forge::{FindForge, ForgeOfTask, NewReport, RunForge, StoreReport};
 pub(crate) use run_forge::{failed, unavailable};

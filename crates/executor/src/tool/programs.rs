@@ -36,6 +36,19 @@ pub fn missing_program(
     found.map(|(_, program)| name_of(program).to_owned())
 }
 
+/// What to write instead of a word of bash, which `sh` does not have everywhere; none for other words.
+pub fn word_of_bash(program: &str) -> Option<&'static str> {
+    match program {
+        "[[" => Some(
+            "it is a word of bash; write `[ ... ]`, or start bash with the line: bash -c '[[ ... ]]'",
+        ),
+        "declare" | "let" | "mapfile" | "readarray" | "shopt" | "typeset" => {
+            Some("it is a word of bash; start bash with the line: bash -c '...'")
+        }
+        _ => None,
+    }
+}
+
 /// The folders in which programs are looked for.
 pub fn program_folders(environment: &Environment) -> Vec<PathBuf> {
     std::env::split_paths(environment.get(PATH).unwrap_or_default()).collect()
@@ -73,10 +86,13 @@ mod tests {
             ("cat a | no-such-program-x", None),
             ("A=1 no-such-program-x", Some("no-such-program-x")),
             ("PATH=bin no-such-program-x", None),
+            ("[[ -f a ]]", Some("[[")),
         ] {
             let is_there = |path: &Path| path == Path::new("./there");
             let found = missing_program(line, &environment, is_there);
             assert_eq!(found.as_deref(), missing, "{line}");
+            let is_word = found.as_deref().and_then(word_of_bash).is_some();
+            assert_eq!(is_word, missing == Some("[["), "{line}");
         }
     }
 }
