@@ -4,18 +4,17 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use surety_common::config::ClientConfig;
-use surety_common::domain::check::{Author, read_checks};
+use surety_common::domain::check::{Author, name_paths, read_checks};
 use surety_common::domain::json::Value;
 use surety_common::wire::v1;
+use surety_planner::plan::standing_at;
 
 use super::submission::{Submission, absolute, submitted};
 use crate::connection::{Connection, bounded};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::plan_file::{
-    PlanFile, folder_of, is_executable, name_commands, read_plan_file, read_text,
-};
+use crate::plan_file::{PlanFile, folder_of, read_plan_file, read_text};
 
 /// Submits a plan file, or a goal that a model plans, and follows the run to its verdict.
 #[derive(Debug, Args)]
@@ -95,7 +94,7 @@ impl Run {
     fn goal_alone(&self) -> Result<PlanFile, Failure> {
         let mut lines = Value::Array(self.verify.iter().cloned().map(Value::String).collect());
         if let Some(workspace) = &self.workspace {
-            name_commands(&mut lines, &|path| is_executable(workspace, path));
+            name_paths(&mut lines, &|path| standing_at(workspace, Path::new(path)));
         }
         let (checks, _) =
             read_checks(&lines, "--verify", Author::Submitter).map_err(|problem| {

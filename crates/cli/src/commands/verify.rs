@@ -10,12 +10,13 @@ use surety_common::domain::check::AcceptCheck;
 use surety_executor::snapshot::Snapshots;
 use surety_executor::tool::Attached;
 use surety_executor::tool::process::{Finished, run_attached};
+use surety_planner::plan::standing_at;
 
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::{Output, note};
-use crate::plan_file::{folder_of, is_executable, read_text};
+use crate::plan_file::{folder_of, read_text};
 use crate::text::warning_line;
 use crate::verify::{
     Caution, DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, Ran, Recorded, Scene, Signed, StartFrom,
@@ -185,7 +186,8 @@ impl Verify {
         let folder = folder_of(&named);
         let beside = |path: &Path| beside_at(folder, path, from);
         let files = from.files().unwrap_or(scene.workspace.root());
-        let plan = VerifyPlan::read(&named, &text, &beside, &|path| is_executable(files, path))?;
+        let plan =
+            VerifyPlan::read(&named, &text, &beside, &|path| standing_at(files, Path::new(path)))?;
         plan.warnings.iter().for_each(|warning| note(&warning_line(&warning.clone().into())));
         Ok(plan)
     }

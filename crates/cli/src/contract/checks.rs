@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use surety_common::domain::check::Standing;
+use surety_planner::plan::standing_at;
 
 use crate::failure::{Code, Failure};
 use crate::plan_file::folder_of;
-use crate::plan_file::is_executable;
 use crate::verify::{DEFAULT_PLAN, StartFrom, VerifyPlan, beside_at, text_at};
 
 /// A checks file with the files that its overlays name.
@@ -24,6 +25,12 @@ pub struct Checks {
     /// The paths alone that named a program.
     #[serde(default)]
     pub programs: BTreeSet<PathBuf>,
+    /// Those that named a file that is none.
+    #[serde(default)]
+    pub data: BTreeSet<PathBuf>,
+    /// Those that named a folder.
+    #[serde(default)]
+    pub folders: BTreeSet<PathBuf>,
 }
 
 impl Checks {
@@ -51,17 +58,19 @@ impl Checks {
             files.borrow_mut().insert(inner.to_string_lossy().into_owned(), hex::encode(&bytes));
             Ok(bytes)
         };
-        let programs = RefCell::new(BTreeSet::new());
-        let is_program = |inner: &Path| {
-            let is_one = is_executable(from.files().unwrap_or(root), inner);
-            if is_one {
-                programs.borrow_mut().insert(inner.to_owned());
-            }
-            is_one
+        let named = RefCell::new(BTreeMap::new());
+        let look = |inner: &str| {
+            let found = standing_at(from.files().unwrap_or(root), Path::new(inner))?;
+            named.borrow_mut().insert(PathBuf::from(inner), found);
+            Some(found)
         };
-        let plan = VerifyPlan::read(path, &text, &beside, &is_program)?;
-        let (files, programs) = (files.into_inner(), programs.into_inner());
-        Ok(Some((Self { path: path.to_owned(), text, files, programs }, plan)))
+        let plan = VerifyPlan::read(path, &text, &beside, &look)?;
+        let (files, named) = (files.into_inner(), named.into_inner());
+        let [programs, data, folders] =
+            [Standing::Program, Standing::Data, Standing::Folder].map(|wanted| {
+                named.iter().filter(|(_, it)| **it == wanted).map(|(at, _)| at.clone()).collect()
+            });
+        Ok(Some((Self { path: path.to_owned(), text, files, programs, data, folders }, plan)))
     }
 
     /// The same checks again.
@@ -80,6 +89,15 @@ impl Checks {
                 )
             })
         };
-        VerifyPlan::read(&self.path, &self.text, &stored, &|path| self.programs.contains(path))
+        VerifyPlan::read(&self.path, &self.text, &stored, &|path| self.standing(Path::new(path)))
+    }
+
+    fn standing(&self, path: &Path) -> Option<Standing> {
+        let stood = [
+            (&self.programs, Standing::Program),
+            (&self.data, Standing::Data),
+            (&self.folders, Standing::Folder),
+        ];
+        stood.into_iter().find(|(paths, _)| paths.contains(path)).map(|(_, standing)| standing)
     }
 }

@@ -9,7 +9,6 @@ mod content;
 mod near;
 mod options;
 mod overlay;
-mod programs;
 mod tools;
 mod values;
 mod yaml;
@@ -17,12 +16,12 @@ mod yaml;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use surety_common::domain::check::{Author, read_checks};
+use surety_common::domain::check::{Author, name_paths_of_plan, read_checks};
 use surety_common::domain::json::{self, Value};
 use surety_common::wire::v1;
+use surety_planner::plan::standing_at;
 
 use self::content::unreadable;
-use self::programs::name_commands_of;
 use crate::failure::{Code, Failure};
 
 pub use content::PlanFile;
@@ -30,8 +29,6 @@ pub use near::nearest;
 pub(crate) use near::unknown_key;
 pub(crate) use options::IN_DOUBT;
 pub(crate) use overlay::{ReadFile, read_beside, resolve, resolve_in_steps};
-pub use programs::is_executable;
-pub(crate) use programs::name_commands;
 
 /// The keys of the plan itself.
 pub const PLAN_KEYS: [&str; 6] = ["type", "title", "goal", "steps", "verify", "todos"];
@@ -167,7 +164,8 @@ fn split(
         options::take(&mut plan_file, &key, &value)?;
     }
     if let Some(workspace) = workspace(plan_file.workspace.as_deref().map(Path::new)) {
-        name_commands_of(&mut plan, &workspace);
+        let look = |path: &str| standing_at(&workspace, Path::new(path));
+        name_paths_of_plan(&mut plan, &look);
     }
     let has = |found: fn(&str) -> bool| plan.iter().any(|(key, _)| found(key));
     // A plan that a participant makes gets the checks when it comes; a script has no other plan than the file's.

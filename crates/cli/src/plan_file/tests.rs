@@ -89,25 +89,27 @@ fn a_goal_alone_is_no_plan() {
 }
 
 #[test]
-fn a_program_of_the_workspace_is_a_command_and_another_file_is_not() {
+fn a_path_alone_is_what_stands_there_in_the_workspace() {
     let folder = tempfile::tempdir().unwrap();
     let workspace = folder.path().join("work");
     std::fs::create_dir_all(workspace.join("scripts")).unwrap();
-    for (name, mode) in [("test", 0o755), ("data", 0o644)] {
+    for (name, mode, text) in
+        [("test", 0o755, "#!/bin/sh\n"), ("data", 0o644, "1\n"), ("lost", 0o644, "#!/bin/sh\n")]
+    {
         let path = workspace.join("scripts").join(name);
-        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
-    let checks = r#"verify: [scripts/test, scripts/data]"#;
+    let checks = r#"verify: [scripts/test, scripts/data, scripts/lost, scripts/none]"#;
     let own = format!("title: t\n{checks}\nworkspace: work\nsteps: [{{id: a, {checks}}}]");
     let other = own.replace("workspace: work\n", "");
-    let expected = r#"[{"kind":"command_success","target":"scripts/test"},"scripts/data"]"#;
+    let expected = r#"[{"kind":"command_success","target":"scripts/test"},{"kind":"file_exists","target":"scripts/data"},"scripts/lost","scripts/none"]"#;
     for (text, named) in [(&own, None), (&other, Some(workspace.as_path()))] {
         let plan = read_plan_file(text, folder.path(), named).unwrap().plan_text.unwrap();
         assert_eq!(plan.matches(expected).count(), 2, "{plan}");
     }
     let unseen = read_plan_file(&other, folder.path(), None).unwrap().plan_text.unwrap();
-    assert!(unseen.contains(r#"["scripts/test","scripts/data"]"#), "{unseen}");
+    assert!(unseen.contains(r#"["scripts/test","scripts/data","scripts/lost""#), "{unseen}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use surety_common::domain::check::{
-    AcceptCheck, Author, CheckKind, Owner, changed_paths, read_checks,
+    AcceptCheck, Author, CheckKind, Look, Owner, changed_paths, name_paths, read_checks,
 };
 use surety_common::domain::json::{Value, sha256_hex};
 use surety_common::domain::limits::Limits;
@@ -17,9 +17,7 @@ use surety_planner::plan::parse_plan;
 use surety_planner::{read_own_limits, read_policy};
 
 use crate::failure::{Code, Failure};
-use crate::plan_file::{
-    PlanFile, ReadFile, name_commands, read_options, read_value, resolve, unknown_key,
-};
+use crate::plan_file::{PlanFile, ReadFile, read_options, read_value, resolve, unknown_key};
 
 /// The keys of the file.
 const KEYS: [&str; 9] =
@@ -47,8 +45,8 @@ pub struct VerifyPlan {
 }
 
 impl VerifyPlan {
-    /// Reads the text of a file. `file` reads one that an overlay names, and `is_executable` looks at a path of the
-    /// workspace, as it was at the start: a check that is such a path alone is a command.
+    /// Reads the text of a file. `file` reads one that an overlay names, and `look` looks at a path of the
+    /// workspace, as it was at the start, for a check that is such a path alone.
     ///
     /// # Errors
     /// It is neither YAML nor JSON, has an unknown key or an invalid value, or names no check.
@@ -56,7 +54,7 @@ impl VerifyPlan {
         path: &Path,
         text: &str,
         file: ReadFile<'_>,
-        is_executable: &dyn Fn(&Path) -> bool,
+        look: Look<'_>,
     ) -> Result<Self, Failure> {
         let Value::Object(mut members) = read_value(text)? else {
             let message = format!("{} holds no keys and values", path.display());
@@ -65,7 +63,7 @@ impl VerifyPlan {
         let options = options(&members)?;
         for (_, checks) in members.iter_mut().filter(|(key, _)| key == "verify") {
             resolve(checks, file)?;
-            name_commands(checks, is_executable);
+            name_paths(checks, look);
         }
         let (plan, warnings) = plan(members)?;
         let policy = read_policy(options.policy.unwrap_or_default())?;
@@ -215,12 +213,13 @@ fn check_globs(plan: &Plan) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surety_common::domain::check::Standing;
 
     fn read(text: &str) -> Result<VerifyPlan, Failure> {
         let none =
             |path: &Path| Err(Failure::new(Code::FileUnusable, path.display().to_string(), ""));
-        let is_executable = |path: &Path| path == Path::new("scripts/test");
-        VerifyPlan::read(Path::new("checks.yaml"), text, &none, &is_executable)
+        let look = |path: &str| (path == "scripts/test").then_some(Standing::Program);
+        VerifyPlan::read(Path::new("checks.yaml"), text, &none, &look)
     }
 
     #[test]

@@ -179,9 +179,9 @@ impl Workspace {
     /// # Errors
     /// As [`Self::locate`].
     pub fn locate_by_any_name(&self, path: &str) -> Result<RelPath, ToolError> {
-        self.locate(path).or_else(|error| match error.code {
-            ErrorCode::PathOutsideWorkspace => self.below_another_name(path).ok_or(error),
-            _ => Err(error),
+        self.locate(path).or_else(|error| {
+            let is_outside = error.code == ErrorCode::PathOutsideWorkspace;
+            is_outside.then(|| self.below_another_name(path)).flatten().ok_or(error)
         })
     }
 

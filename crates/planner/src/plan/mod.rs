@@ -8,6 +8,7 @@
 
 mod clip;
 pub mod patch;
+mod paths;
 mod read;
 mod replace;
 mod step_rules;
@@ -17,7 +18,8 @@ mod validate;
 mod tests;
 
 pub use clip::{Clipped, clip_plan, parse_plan_clipped};
-pub use read::{is_whole_plan, normalise_owned_plan, normalise_plan, parse_plan};
+pub use paths::{standing_at, standing_inside};
+pub use read::{is_whole_plan, normalise_owned_plan, normalise_plan, parse_plan, parse_plan_in};
 pub use replace::replace_plan;
 pub use step_rules::keep_step_rules;
 pub use validate::validate_plan;

@@ -2,7 +2,7 @@
 
 use super::validate::{validate_checks, validate_length, validate_rest, validate_structure};
 use std::collections::HashSet;
-use surety_common::domain::check::{AcceptCheck, Author, Owner};
+use surety_common::domain::check::{AcceptCheck, Author, Look, Owner, name_paths_of_plan};
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::{Draft, Plan, TAG, read_plan};
 use surety_common::domain::problem::{Code, Problem, Warning};
@@ -19,8 +19,26 @@ pub fn parse_plan(
     author: Author,
     max_plan_steps: u32,
 ) -> Result<(Plan, Vec<Warning>), Problem> {
+    parse_plan_in(text, author, max_plan_steps, &|_| None)
+}
+
+/// As [`parse_plan`], for a workspace that is there: what stands at a path tells of a check that is one alone whether it is a
+/// command.
+///
+/// # Errors
+/// As [`parse_plan`].
+pub fn parse_plan_in(
+    text: &str,
+    author: Author,
+    max_plan_steps: u32,
+    look: Look<'_>,
+) -> Result<(Plan, Vec<Warning>), Problem> {
     let read = reader::read(text, PLAN_KEYS, |members, warnings| {
-        let draft = read_draft(members, author, warnings)?;
+        let mut members = members.to_vec();
+        if matches!(author, Author::Submitter | Author::Operator) {
+            name_paths_of_plan(&mut members, look);
+        }
+        let draft = read_draft(&members, author, warnings)?;
         validate_length(&draft.plan, max_plan_steps)?;
         accept(draft)
     })?;

@@ -22,6 +22,7 @@ use surety_common::wire::event::event;
 use surety_common::wire::run::{read_run_state, run, trace_id};
 use surety_common::wire::trace::TraceContext;
 use surety_common::wire::v1;
+use surety_common::wire::v1::create_run_request::PlanSource;
 use surety_common::wire::v1::export_receipts_response::Line;
 use surety_common::wire::v1::run_service_server::RunService;
 use surety_common::wire::value::{id, moment};
@@ -322,7 +323,14 @@ impl Service {
         let planner = self.shards.of_namespace(&namespace).await?;
         let policy = planner.policies.find(&namespace).await?;
         let sender = Sender::new(caller.name(), role, policy).with_model(self.has_model);
-        request::read_run_request(request, &sender, caller_trace)
+        if !matches!(request.plan_source, Some(PlanSource::PlanText(_))) {
+            return request::read_run_request(request, &sender, caller_trace);
+        }
+        // A check that is a path is looked at in the workspace.
+        let read = move || request::read_run_request(request, &sender, caller_trace);
+        let failed =
+            |error: tokio::task::JoinError| Fault::new(FaultCode::Internal, error.to_string());
+        tokio::task::spawn_blocking(read).await.map_err(failed)?
     }
 
     /// The run that waits with this id, once the caller may make the call on it.

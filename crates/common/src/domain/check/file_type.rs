@@ -34,9 +34,12 @@ impl FileType {
         }
     }
 
-    /// The type that a check asks for: a regular file where it names none. None for an unknown one.
+    /// The type that a check asks for. Where it names none, a target that ends in `/` asks for a folder, and every other one for
+    /// a regular file. None for an unknown one.
     pub fn of(check: &AcceptCheck) -> Option<Self> {
-        let Some(named) = check.params.get(TYPE) else { return Some(Self::default()) };
+        let Some(named) = check.params.get(TYPE) else {
+            return Some(if check.target.ends_with('/') { Self::Folder } else { Self::File });
+        };
         Self::ALL.into_iter().find(|file_type| file_type.as_str() == named)
     }
 }

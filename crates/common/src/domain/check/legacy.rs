@@ -79,6 +79,12 @@ const MORE_PROGRAMS: &[&str] = &[
 
 /// Extensions of scripts of shells, which have no other use than to be run.
 const SHELL_SCRIPTS: &[&str] = &["bash", "bat", "cmd", "fish", "ksh", "ps1", "sh", "zsh"];
+/// Whether a path without more words is that of a script of a shell.
+pub(super) fn is_shell_script(text: &str) -> bool {
+    let extension = text.rsplit_once('.').map_or("", |(_, extension)| extension);
+    !text.contains(char::is_whitespace) && SHELL_SCRIPTS.contains(&extension)
+}
+
 /// Extensions of other scripts.
 const SCRIPTS: &[&str] = &["cjs", "js", "lua", "mjs", "php", "pl", "py", "rb", "ts"];
 
@@ -95,12 +101,6 @@ pub(super) fn read_line(text: &str) -> Option<CheckKind> {
     (is_file(text) && !may_be_program(text)).then_some(CheckKind::FileExists)
 }
 
-/// Whether a line of a user or an operator is a path alone that may name a command or a file. Only a reader that sees the
-/// file's mode can tell.
-pub fn is_path_of_either(text: &str) -> bool {
-    is_path(text) && !text.contains(char::is_whitespace) && read_line(text).is_none()
-}
-
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
@@ -108,7 +108,7 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-fn is_path(word: &str) -> bool {
+pub(super) fn is_path(word: &str) -> bool {
     word.contains('/') && !word.contains("://")
 }
 

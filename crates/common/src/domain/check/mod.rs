@@ -18,6 +18,7 @@ mod reason;
 mod sandbox_param;
 mod strength;
 mod test_bounds;
+mod text_paths;
 mod thin;
 mod tool_fact;
 mod workspace_change;
@@ -33,7 +34,6 @@ pub use evaluate::evaluate;
 pub use evidence::Evidence;
 pub use file_type::FileType;
 pub use kind::CheckKind;
-pub use legacy::is_path_of_either;
 pub use normal::normalise_checks;
 pub use overlay::{
     MAX_OVERLAY_BYTES, MAX_OVERLAY_FILES, Overlay, OverlayFiles, decode_overlay, encode_overlay,
@@ -43,5 +43,6 @@ pub use reason::Reason;
 pub use sandbox_param::SANDBOX as SANDBOX_PARAM;
 pub use strength::strength_of;
 pub use test_bounds::{MAX_SKIPPED, MIN_TESTS};
+pub use text_paths::{Look, Standing, name_paths, name_paths_of_plan};
 pub use thin::is_thin;
 pub use workspace_change::{changed_fact, changed_paths};

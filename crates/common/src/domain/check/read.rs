@@ -1,6 +1,6 @@
 //! Reads checks as people and models write them: objects, plain strings, one or a list.
 
-use super::legacy::{migrate, read_line};
+use super::legacy::{is_shell_script, migrate, read_line};
 use super::normal::collapse;
 use super::overlay::read_overlay;
 use super::overlay_rules::validate_overlay;
@@ -274,9 +274,13 @@ fn blank(path: &str) -> Problem {
 }
 
 fn unreadable(text: &str, path: &str) -> Problem {
+    let run = match is_shell_script(text) {
+        true => format!("{} to run it, ", Value::String(format!("sh {text}")).to_compact()),
+        false => String::new(),
+    };
     let text = Value::String(text.to_owned()).to_compact();
     let message = format!(
-        "{text} is neither a command that starts with a known program nor a file, or may be both; write \
+        "{text} is neither a command that starts with a known program nor a file, or may be both; write {run}\
          {{\"kind\": \"command_success\", \"target\": {text}}} for a command, \
          {{\"kind\": \"file_exists\", \"target\": {text}}} for a file, or \
          {{\"kind\": \"output_only\"}} where an answer is enough"

@@ -6,12 +6,13 @@ use super::plan_texts::check_plan_texts;
 use super::sender::Sender;
 use crate::call::MAX_REQUEST_ID;
 use crate::intake::{Fork, RunRequest};
-use crate::plan::{normalise_owned_plan, parse_plan};
+use crate::plan::{normalise_owned_plan, parse_plan_in, standing_inside};
 use crate::service::policy::{asked_in_doubt, read_policy};
 use crate::service::{overlays, repository};
 use prost::Message;
 use std::collections::BTreeMap;
-use surety_common::domain::check::normalise_checks;
+use std::path::Path;
+use surety_common::domain::check::{Look, Standing, normalise_checks};
 use surety_common::domain::check_inputs::{InputRules, assumptions};
 use surety_common::domain::execution::Counters;
 use surety_common::domain::fault::{Fault, FaultCode};
@@ -22,6 +23,7 @@ use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::run::{DriverKind, InDoubt, Policy};
 use surety_common::domain::verification::{Sight, check_verifications};
+use surety_common::domain::workspace::{Reserved, check_within, check_workspace};
 use surety_common::wire::v1::{self, create_run_request};
 use surety_common::wire::value::sha256_of;
 
@@ -72,7 +74,9 @@ pub(in crate::service) fn read_run_request(
         true => Some(goal_as_plan(&goal, plan_source, driver)?),
         false => plan_source,
     };
-    let (plan, mut warnings) = read_plan(plan_source, verify, sender, limits.max_plan_steps)?;
+    let look = |path: &str| standing_in(&workspace, &sender.policy, path);
+    let (plan, mut warnings) =
+        read_plan(plan_source, verify, sender, (limits.max_plan_steps, &look))?;
     // Checks without a plan are of the first plan to come.
     let (plan, checks) = match plan {
         Some(plan) if plan.steps.is_empty() => (None, plan),
@@ -161,11 +165,20 @@ fn read_run_policy(
     namespace.admit(policy, asked)
 }
 
+/// What stands at a path of the workspace, where that is a folder of this machine in which a run may work.
+fn standing_in(workspace: &str, policy: &NamespacePolicy, path: &str) -> Option<Standing> {
+    let named = Path::new(workspace);
+    let real = named.canonicalize().ok().filter(|_| named.is_absolute())?;
+    let may_work = check_workspace(&real, &Reserved::default())
+        .and_then(|()| check_within(&real, &policy.workspace_roots));
+    may_work.ok().and_then(|()| standing_inside(named, path))
+}
+
 fn read_plan(
     source: Option<create_run_request::PlanSource>,
     verify: Vec<v1::AcceptCheck>,
     sender: &Sender,
-    max_plan_steps: u32,
+    (max_plan_steps, look): (u32, Look<'_>),
 ) -> Result<(Option<Plan>, Vec<Warning>), Fault> {
     let (mut plan, mut warnings) = match source {
         None if verify.is_empty() => return Ok((None, Vec::new())),
@@ -174,7 +187,7 @@ fn read_plan(
             normalise_owned_plan(&Plan::try_from(sender.own(plan))?, sender.author, max_plan_steps)?
         }
         Some(create_run_request::PlanSource::PlanText(text)) => {
-            parse_plan(&text, sender.author, max_plan_steps)?
+            parse_plan_in(&text, sender.author, max_plan_steps, look)?
         }
     };
     let mut own = Vec::with_capacity(verify.len());
