@@ -1,6 +1,7 @@
 //! Reads a plan from the text of a model or a user.
 
 use super::validate::{validate_checks, validate_length, validate_rest, validate_structure};
+use std::borrow::Cow;
 use std::collections::HashSet;
 use surety_common::domain::check::{AcceptCheck, Author, Look, Owner, name_paths_of_plan};
 use surety_common::domain::json::Value;
@@ -19,7 +20,7 @@ pub fn parse_plan(
     author: Author,
     max_plan_steps: u32,
 ) -> Result<(Plan, Vec<Warning>), Problem> {
-    parse_plan_in(text, author, max_plan_steps, &|_| None)
+    parse_plan_in(text, author, max_plan_steps, None)
 }
 
 /// As [`parse_plan`], for a workspace that is there: what stands at a path tells of a check that is one alone whether it is a
@@ -31,12 +32,13 @@ pub fn parse_plan_in(
     text: &str,
     author: Author,
     max_plan_steps: u32,
-    look: Look<'_>,
+    look: Option<Look<'_>>,
 ) -> Result<(Plan, Vec<Warning>), Problem> {
+    let is_others = matches!(author, Author::Submitter | Author::Operator);
     let read = reader::read(text, PLAN_KEYS, |members, warnings| {
-        let mut members = members.to_vec();
-        if matches!(author, Author::Submitter | Author::Operator) {
-            name_paths_of_plan(&mut members, look);
+        let mut members = Cow::Borrowed(members);
+        if let Some(look) = look.filter(|_| is_others) {
+            name_paths_of_plan(members.to_mut(), look);
         }
         let draft = read_draft(&members, author, warnings)?;
         validate_length(&draft.plan, max_plan_steps)?;

@@ -323,7 +323,8 @@ impl Service {
         let planner = self.shards.of_namespace(&namespace).await?;
         let policy = planner.policies.find(&namespace).await?;
         let sender = Sender::new(caller.name(), role, policy).with_model(self.has_model);
-        if !matches!(request.plan_source, Some(PlanSource::PlanText(_))) {
+        let is_text = matches!(request.plan_source, Some(PlanSource::PlanText(_)));
+        if !is_text || request.workspace.is_empty() {
             return request::read_run_request(request, &sender, caller_trace);
         }
         // A check that is a path is looked at in the workspace.

@@ -75,8 +75,9 @@ pub(in crate::service) fn read_run_request(
         false => plan_source,
     };
     let look = |path: &str| standing_in(&workspace, &sender.policy, path);
+    let look: Option<Look<'_>> = if workspace.is_empty() { None } else { Some(&look) };
     let (plan, mut warnings) =
-        read_plan(plan_source, verify, sender, (limits.max_plan_steps, &look))?;
+        read_plan(plan_source, verify, sender, (limits.max_plan_steps, look))?;
     // Checks without a plan are of the first plan to come.
     let (plan, checks) = match plan {
         Some(plan) if plan.steps.is_empty() => (None, plan),
@@ -178,7 +179,7 @@ fn read_plan(
     source: Option<create_run_request::PlanSource>,
     verify: Vec<v1::AcceptCheck>,
     sender: &Sender,
-    (max_plan_steps, look): (u32, Look<'_>),
+    (max_plan_steps, look): (u32, Option<Look<'_>>),
 ) -> Result<(Option<Plan>, Vec<Warning>), Fault> {
     let (mut plan, mut warnings) = match source {
         None if verify.is_empty() => return Ok((None, Vec::new())),
