@@ -29,6 +29,7 @@ mod preparation;
 mod prepare;
 mod record;
 mod recorded;
+mod recording;
 mod replaced;
 mod repositories;
 mod repository;
