@@ -75,7 +75,7 @@ impl Round {
                 objects: inside(&tree.common).map(|common| common.join("objects")),
                 paths: versions.keys().cloned().collect(),
                 inputs: BTreeMap::new(),
-                manifest: with(&start.manifest, now, &versions),
+                manifest: with(&start.manifest, &versions),
             });
         }
         Ok(found)
@@ -157,20 +157,11 @@ fn head(state: &GitState, git: &Path) -> Option<PathBuf> {
     })
 }
 
-/// The start with what is recorded. Where the work tree has another file than the start, that file stands for it: steps
-/// record what they write.
-fn with(
-    start: &Manifest,
-    now: &Manifest,
-    versions: &BTreeMap<Vec<u8>, Option<(u32, String)>>,
-) -> Manifest {
+/// The start with what is recorded.
+fn with(start: &Manifest, versions: &BTreeMap<Vec<u8>, Option<(u32, String)>>) -> Manifest {
     let own = start.entries().iter().filter(|entry| !versions.contains_key(&*entry.path));
     let recorded = versions.iter().filter_map(|(path, object)| {
         let (mode, object) = object.as_ref()?;
-        let (before, after) = (start.get(path), now.get(path));
-        if let Some(after) = after.filter(|_| !is_same(before, after)) {
-            return Some(after.clone());
-        }
         let digest = *blake3::hash(object.as_bytes()).as_bytes();
         let is_link = mode & 0o170_000 == 0o120_000;
         Some(Entry {
@@ -178,7 +169,7 @@ fn with(
             kind: if is_link { Kind::Link } else { Kind::File },
             mode: mode & 0o777,
             size: u64::from(!EMPTY.contains(&object.as_str())),
-            ignored: before.is_some_and(|entry| entry.ignored),
+            ignored: start.get(path).is_some_and(|entry| entry.ignored),
             stamp: Stamp::default(),
             content: match is_link {
                 true => Content::Target(object.as_bytes().into()),

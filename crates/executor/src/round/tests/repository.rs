@@ -216,6 +216,10 @@ async fn what_git_records_has_the_check_inputs_of_the_start() {
                 "echo : > tests/run.sh && git commit -qam second && git checkout -q HEAD~ -- tests",
                 false,
             ),
+            (
+                "echo : > tests/run.sh && git commit -qam second && git checkout -q HEAD~ -- tests && chmod +x tests/run.sh",
+                false,
+            ),
             ("git checkout -q -b topic && echo : > tests/run.sh && git commit -qam second", true),
             ("echo : > tests/run.sh && git commit -qam second && git checkout -q --detach", true),
         ] {

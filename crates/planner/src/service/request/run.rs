@@ -74,10 +74,8 @@ pub(in crate::service) fn read_run_request(
         true => Some(goal_as_plan(&goal, plan_source, driver)?),
         false => plan_source,
     };
-    let look = |path: &str| standing_in(&workspace, &sender.policy, path);
-    let look: Option<Look<'_>> = if workspace.is_empty() { None } else { Some(&look) };
     let (plan, mut warnings) =
-        read_plan(plan_source, verify, sender, (limits.max_plan_steps, look))?;
+        read_plan(plan_source, verify, sender, (limits.max_plan_steps, &workspace))?;
     // Checks without a plan are of the first plan to come.
     let (plan, checks) = match plan {
         Some(plan) if plan.steps.is_empty() => (None, plan),
@@ -179,7 +177,7 @@ fn read_plan(
     source: Option<create_run_request::PlanSource>,
     verify: Vec<v1::AcceptCheck>,
     sender: &Sender,
-    (max_plan_steps, look): (u32, Option<Look<'_>>),
+    (max_plan_steps, workspace): (u32, &str),
 ) -> Result<(Option<Plan>, Vec<Warning>), Fault> {
     let (mut plan, mut warnings) = match source {
         None if verify.is_empty() => return Ok((None, Vec::new())),
@@ -188,6 +186,8 @@ fn read_plan(
             normalise_owned_plan(&Plan::try_from(sender.own(plan))?, sender.author, max_plan_steps)?
         }
         Some(create_run_request::PlanSource::PlanText(text)) => {
+            let look = |path: &str| standing_in(workspace, &sender.policy, path);
+            let look = (!workspace.is_empty()).then_some(&look as Look<'_>);
             parse_plan_in(&text, sender.author, max_plan_steps, look)?
         }
     };
