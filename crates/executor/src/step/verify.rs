@@ -175,7 +175,9 @@ async fn observe_once(
 ) -> Result<(Vec<Record>, bool, Result<Option<RoundEnd>, ToolError>), Ended> {
     let about = About::of_run(run, number);
     let (round, wanted, mut records) = unrecorded_changes::begin_round(run, &about).await?;
-    if wanted.is_empty() && run.clone_folder().is_none() && round.is_compared() {
+    let is_about_workspace =
+        run.clone_folder().is_some() || unrecorded_changes::is_read_for_receipts(run).await;
+    if wanted.is_empty() && !is_about_workspace && round.is_compared() {
         return Ok((records, true, Ok(None)));
     }
     for probe in &wanted {

@@ -2,11 +2,12 @@
 //!
 //! A command that the runner ran for a step states its conditions. It proves the check only in the
 //! workspace's root, under the environment of the target, and when the workspace did not change from
-//! its start to its end. A reported command states none.
+//! its start until the runner read it last, before the gate decides. A reported command states none.
 
 use super::evidence::{Run, Seen};
 use super::{AcceptCheck, Evidence, Reason};
 use crate::domain::command::CommandLine;
+use crate::domain::receipt::Conditions;
 
 pub(super) fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(), Reason> {
     let target = CommandLine::parse(&check.target);
@@ -21,7 +22,11 @@ pub(super) fn evaluate(check: &AcceptCheck, evidence: &Evidence<'_>) -> Result<(
             Reason::NoSuccessfulCommand
         });
     }
-    if last.conditions.is_some_and(|ran| ran.workspace_before != ran.workspace_after) {
+    let is_another = |ran: &Conditions| {
+        ran.workspace_before != ran.workspace_after
+            || evidence.workspace_after(last.origin).is_some_and(|end| end != ran.workspace_after)
+    };
+    if last.conditions.is_some_and(is_another) {
         return Err(Reason::StaleAfterWrite);
     }
     // The writes of a reported command, such as a formatter, do not make its own result stale.

@@ -38,6 +38,8 @@ pub(super) enum Call<'a> {
 pub(super) struct Origin<'a> {
     /// The position among all facts; later facts have higher ones.
     pub(super) at: usize,
+    /// The index of the receipt.
+    receipt: usize,
     pub(super) call: Call<'a>,
     /// Whether the receipt records a success.
     pub(super) proves: bool,
@@ -195,6 +197,13 @@ impl<'a> Evidence<'a> {
         })
     }
 
+    /// The digest of the workspace as the runner read it last, after a fact: empty where it could not be read, none where
+    /// the runner did not read it since.
+    pub(super) fn workspace_after(&self, fact: Origin<'_>) -> Option<&'a str> {
+        let later = self.receipts.iter().skip(fact.receipt.saturating_add(1));
+        later.rev().find_map(EvidenceReceipt::workspace_read)
+    }
+
     /// Every fact in the order in which it was observed.
     pub(super) fn facts(
         &self,
@@ -212,9 +221,8 @@ impl<'a> Evidence<'a> {
             };
             let proves = receipt.success && (reports_prove || receipt.reporter().is_none());
             receipt.facts.iter().enumerate().map(move |(nth, fact)| {
-                let origin =
-                    Origin { at: place.saturating_mul(width).saturating_add(nth), call, proves };
-                (origin, fact)
+                let at = place.saturating_mul(width).saturating_add(nth);
+                (Origin { at, receipt: place, call, proves }, fact)
             })
         })
     }

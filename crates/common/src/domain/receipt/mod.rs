@@ -64,6 +64,12 @@ pub struct EvidenceReceipt {
     pub digest: String,
 }
 
+/// The check id of the runner's observation of the workspace at the end of a round, which is also the name of the result
+/// where it changed during the round.
+pub const WORKSPACE_CHECK: &str = "system.workspace";
+/// The output with the digest of the workspace in the last receipt of that id.
+pub const WORKSPACE_DIGEST: &str = "workspace_digest";
+
 /// The check that a probe belongs to. A check is decided by its own probe of the present round, and by
 /// no other receipt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! Writes a receipt as compact JSON without empty fields, and computes its digest.
 
-use super::{Command, Conditions, EvidenceReceipt, Fact};
+use super::{
+    Command, Conditions, EvidenceReceipt, EvidenceSource, Fact, WORKSPACE_CHECK, WORKSPACE_DIGEST,
+};
 use crate::domain::json::{ObjectText, Value, sha256_hex, write_list};
 use crate::domain::tests_seen::Counts;
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -106,6 +108,13 @@ impl EvidenceReceipt {
     /// The values of its outputs of this key, in the order of its facts.
     pub fn outputs<'r>(&'r self, wanted: &'r str) -> impl Iterator<Item = &'r str> {
         self.facts.iter().filter_map(move |fact| fact.output(wanted))
+    }
+
+    /// The digest of the workspace, where this is the runner's observation of it: empty where it could not be read.
+    pub fn workspace_read(&self) -> Option<&str> {
+        let probe = self.probe_of.as_ref().map(|probe| probe.check_id.as_str());
+        (self.source == EvidenceSource::Probe && probe == Some(WORKSPACE_CHECK))
+            .then(|| self.outputs(WORKSPACE_DIGEST).next().unwrap_or_default())
     }
 }
 

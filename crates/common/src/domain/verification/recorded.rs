@@ -1,14 +1,11 @@
 //! What the receipts of a round say.
 
-use crate::domain::receipt::{CheckProbe, EvidenceReceipt, EvidenceSource, Fact, Inputs};
+use crate::domain::receipt::{
+    CheckProbe, EvidenceReceipt, EvidenceSource, Fact, Inputs, WORKSPACE_CHECK,
+};
 use std::collections::BTreeSet;
 
-/// The check id of the runner's observation that the workspace changed during a round, which is also the name
-/// of its result.
-pub const WORKSPACE_CHECK: &str = "system.workspace";
-/// The output with the digest of the workspace at the end of a round, in the last receipt of that id.
-pub const WORKSPACE_DIGEST: &str = "workspace_digest";
-/// Its reason.
+/// The reason of [`WORKSPACE_CHECK`] where the workspace changed during a round.
 pub const WORKSPACE_CHANGED: &str = "workspace_changed_during_verification";
 /// Its reason where the workspace could not be read at the end of the round; the cause follows it.
 pub const WORKSPACE_UNKNOWN: &str = "workspace_not_compared";
@@ -85,7 +82,7 @@ pub fn not_started(probe: &EvidenceReceipt) -> String {
 /// The digest of the workspace at the end of a round; empty where none was recorded.
 pub fn workspace_digest(receipts: &[EvidenceReceipt], round: u32) -> String {
     let last = probed(receipts, round, Some(WORKSPACE_CHECK)).pop();
-    last.and_then(|it| it.outputs(WORKSPACE_DIGEST).next().map(str::to_owned)).unwrap_or_default()
+    last.and_then(|it| it.workspace_read().map(str::to_owned)).unwrap_or_default()
 }
 
 /// The weakest level of the sandbox of a round's commands: none, or all that any of them lacked. Empty where none ran.
