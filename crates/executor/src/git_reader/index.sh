@@ -5,7 +5,7 @@
 # Lists of paths, each ended by a zero byte: PRIVATE/unmarked are those that git may not overlook, PRIVATE/removed those
 # that it does not have, PRIVATE/original those that are as in the folder ORIGINALS. Writes the index to PRIVATE/index.
 begin "$1" "$2" "$3"
-[ "$4" = "$private/index" ] || cp "$4" "$private/index"
+[ "$4" = "$private/index" ] || take_index "$4"
 originals=$5
 update() {
     own --work-tree="$originals" update-index -z "$@" --stdin

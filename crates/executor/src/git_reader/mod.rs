@@ -25,6 +25,8 @@ const COMMIT: (&str, &str) = ("commit", include_str!("commit.sh"));
 const INDEX: (&str, &str) = ("index", include_str!("index.sh"));
 const OBJECTS: (&str, &str) = ("objects", include_str!("objects.sh"));
 const RECORDED: (&str, &str) = ("recorded", include_str!("recorded.sh"));
+/// The exit code of a shell that finds no program of that name.
+const PROGRAM_MISSING: i32 = 127;
 /// The mode that git gives a submodule, in octal.
 const SUBMODULE: &str = "160000";
 /// The longest time for one repository.
@@ -173,19 +175,20 @@ impl Reader {
         work.read("index")
     }
 
-    /// How a later commit and the index differ from a commit, submodules apart.
+    /// How a later commit and the index differ from a commit, submodules apart. Where there was no commit, or the repository no
+    /// longer has it, all that they have is a difference. Where there is no later commit, the index alone is compared.
     ///
     /// # Errors
     /// The sandbox could not be set up, or git failed.
     pub(crate) async fn recorded(
         &self,
         tree: &WorkTree,
-        old: &str,
-        new: &str,
+        (old, new): (Option<&str>, Option<&str>),
     ) -> Result<[Vec<Version>; 2], ToolError> {
         let work = self.begin(tree, "recorded")?;
         let index = text(&work.git.join("index"))?;
-        work.run_whole(RECORDED, &[old, new, &index], "could not compare two commits").await?;
+        let arguments = [old.unwrap_or_default(), new.unwrap_or_default(), &index];
+        work.run_whole(RECORDED, &arguments, "could not compare what it records").await?;
         Ok([read_raw(&work.read("of_commit")?), read_raw(&work.read("of_index")?)])
     }
 
@@ -224,9 +227,12 @@ impl Reader {
         fs::create_dir_all(&private).map_err(|error| ToolError::io(private.display(), &error))?;
         self.give_folder_to_owner_of(&tree.top)?;
         give_to_owner_of(&private, &tree.top)?;
-        let (git, common) = (real(&tree.git)?, real(&tree.common)?);
-        let readable = [git.clone(), common.clone()].into_iter().chain(tree.borrowed()).collect();
-        Ok(Work { reader: self, private, git, common, readable, hash_length: tree.hash_length() })
+        let (top, git, common) = (real(&tree.top)?, real(&tree.git)?, real(&tree.common)?);
+        let own = [git.clone(), common.clone()].into_iter();
+        let (inside, outside): (Vec<_>, Vec<_>) = own.partition(|folder| folder.starts_with(&top));
+        let outside = outside.into_iter().chain(tree.borrowed()).collect();
+        let hash_length = tree.hash_length();
+        Ok(Work { reader: self, private, git, common, readable: [inside, outside], hash_length })
     }
 
     /// The sandbox takes the account of the folder that git writes to: it must be one that can read the
@@ -235,16 +241,18 @@ impl Reader {
         give_to_owner_of(&self.folder, top)
     }
 
+    /// Runs a command that may read folders of a workspace, and others where no command is refused them.
     pub(crate) async fn run(
         &self,
         argv: Vec<String>,
-        readable: Vec<PathBuf>,
+        [inside, outside]: [Vec<PathBuf>; 2],
     ) -> Result<Finished, ToolError> {
         let context = ToolContext {
-            folder: Arc::new(Folder::given(self.folder.clone())),
+            // A workspace may lie in the data folder, of which commands see nothing else.
+            folder: Arc::new(Folder::given(self.folder.clone()).with_git(inside)),
             write_scope: Arc::new(WriteScope::whole()),
             environment: Arc::clone(&self.environment),
-            sandbox: Arc::new(self.sandbox.reading(readable)),
+            sandbox: Arc::new(self.sandbox.reading(outside)),
             view: None,
             call_id: Uuid::now_v7(),
             shell_allowed: true,
@@ -272,7 +280,8 @@ struct Work<'r> {
     private: PathBuf,
     git: PathBuf,
     common: PathBuf,
-    readable: Vec<PathBuf>,
+    /// What it reads: in the work tree, and elsewhere.
+    readable: [Vec<PathBuf>; 2],
     /// The length of the names of objects, in bytes.
     hash_length: usize,
 }
@@ -314,7 +323,12 @@ impl Work<'_> {
         let finished = self.run(script, self.hash_length * 2, arguments).await?;
         if finished.exit_code != 0 {
             let said = String::from_utf8_lossy(&finished.stderr).trim().to_owned();
-            return Err(ToolError::new(ErrorCode::IoFailed, format!("git {what}: {said}")));
+            let code = match finished.exit_code {
+                PROGRAM_MISSING => ErrorCode::ProgramNotFound,
+                _ => ErrorCode::IoFailed,
+            };
+            let place = self.git.display();
+            return Err(ToolError::new(code, format!("{place}: git {what}: {said}")));
         }
         Ok(())
     }

@@ -16,3 +16,12 @@ begin() {
 own() {
     git --git-dir="$private" "$@"
 }
+
+# A copy of an index, whole where it is split.
+take_index() {
+    cp "$1" "$private/index"
+    for shared in "${1%/*}"/sharedindex.*; do
+        [ ! -f "$shared" ] || cp "$shared" "$private/"
+    done
+    own update-index --no-split-index
+}

@@ -132,7 +132,7 @@ impl Reader {
             argv.push(text(path)?);
         }
         let readable = [git, common].into_iter().chain(tree.borrowed());
-        let finished = self.run(argv, readable.collect()).await?;
+        let finished = self.run(argv, [Vec::new(), readable.collect()]).await?;
         let failed = |message: String| RevisionError::Git {
             revision: revision.clone(),
             top: tree.top.clone(),

@@ -17,8 +17,8 @@ pub(super) type Inputs = [BTreeSet<Vec<u8>>; 2];
 pub(super) struct Recorded {
     /// The folder of its work tree. All paths are relative to the workspace.
     pub(super) folder: PathBuf,
-    /// The commit of HEAD, in hexadecimal.
-    pub(super) commit: String,
+    /// The commit of HEAD, in hexadecimal; none where there is none.
+    pub(super) commit: Option<String>,
     /// The file that names this commit; none where no view can have another one in its place.
     pub(super) head: Option<PathBuf>,
     /// The file that shows what is recorded: the index where HEAD names the commit of the start.

@@ -4,7 +4,7 @@ use super::recorded::{Recorded, is_same};
 use super::{Round, Start};
 use crate::git_reader::Version;
 use crate::snapshot::WorkTree;
-use crate::tool::ToolError;
+use crate::tool::{ErrorCode, ToolError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use surety_common::domain::check_inputs::{GitChange, GitState};
 use surety_common::domain::manifest::{Content, Entry, FileDigest, Kind, Manifest, Stamp};
 
-/// The most objects that are compared with files of the start.
+/// The most objects that are read at once.
 const MAX_OBJECTS: usize = 2_000;
 /// The names of an empty file.
 const EMPTY: [&str; 2] = [
@@ -22,8 +22,11 @@ const EMPTY: [&str; 2] = [
 ];
 
 impl Round {
-    /// What the repositories of the workspace record otherwise than the commits of the start. One that git cannot compare
-    /// is as the steps left it.
+    /// What the repositories of the workspace record otherwise than the commits of the start.
+    ///
+    /// # Errors
+    /// A file could not be read, or git could not compare a repository: a line could find changed check inputs in it. Without
+    /// git no line does.
     pub(super) async fn recorded(
         &self,
         start: &Start,
@@ -35,14 +38,13 @@ impl Round {
         for (folder, before, state) in start.facts.git.pairs(state) {
             let old = match &start.revision {
                 Some(revision) if folder.is_empty() => Some(revision.clone()),
-                Some(_) => None,
+                Some(_) => continue,
                 None => before.commit_name(),
             };
             let is_own = |state: &&GitState| before.other_place(state, folder).is_none();
             let state = state.filter(is_own);
             let new = state.and_then(GitState::commit_name);
-            let place = root.join(OsStr::from_bytes(folder));
-            let (Some(old), Some(new), Some(tree)) = (old, new, WorkTree::at(&place)) else {
+            let Some(tree) = WorkTree::at(&root.join(OsStr::from_bytes(folder))) else {
                 continue;
             };
             let inside = |path: &Path| path.strip_prefix(&root).map(Path::to_owned).ok();
@@ -54,18 +56,20 @@ impl Round {
             if old == new && !is_written(&tree, before.read_at()) || changes.iter().any(is_head) {
                 continue;
             }
-            let versions = match self.git_reader("recorded")?.recorded(&tree, &old, &new).await {
+            let commits = (old.as_deref(), new.as_deref());
+            let versions = match self.git_reader("recorded")?.recorded(&tree, commits).await {
                 Ok(versions) => versions,
-                Err(error) => {
-                    tracing::warn!(%error, "verify: git could not compare what it records");
-                    continue;
-                }
+                Err(error) if error.code == ErrorCode::ProgramNotFound => continue,
+                Err(error) => return Err(error),
             };
             let versions = self.told_apart(start, now, (&tree, folder), versions).await?;
             if versions.is_empty() {
                 continue;
             }
-            let shown = if old == new { Some(tree.git.join("index")) } else { head.clone() };
+            let shown = match new {
+                Some(_) if old != new => head.clone(),
+                Some(_) | None => Some(tree.git.join("index")),
+            };
             let shown = shown.map(|path| inside(&path).unwrap_or(path));
             found.push(Recorded {
                 folder: PathBuf::from(OsStr::from_bytes(folder)),
@@ -98,33 +102,29 @@ impl Round {
             .map(|it| Version { path: place(&it.path), ..it })
             .collect();
         // Where the file is as at the start, its recorded content tells whether this is.
-        let asked: Vec<(&Version, &Entry)> = versions
+        let asked: Vec<(&Entry, &String)> = versions
             .iter()
-            .filter_map(|version| Some((version, start.manifest.get(&version.path)?)))
-            .filter(|(version, entry)| {
-                version.object.is_some() && is_same(Some(*entry), now.get(&version.path))
+            .filter_map(|Version { path, object }| {
+                let entry = start.manifest.get(path)?;
+                let (_, name) = object.as_ref()?;
+                is_same(Some(entry), now.get(path)).then_some((entry, name))
             })
-            .take(MAX_OBJECTS)
             .collect();
-        let names: Vec<Vec<u8>> = asked
-            .iter()
-            .filter_map(|(version, _)| Some(version.object.as_ref()?.1.clone().into_bytes()))
-            .collect();
-        let blobs = match names.as_slice() {
-            [] => Vec::new(),
-            names => self.git_reader("recorded")?.blobs(tree, names).await?,
-        };
         let is_of = |entry: &Entry, text: &[u8]| match &entry.content {
             Content::File(digest) => digest.blake3 == *blake3::hash(text).as_bytes(),
             Content::Target(target) => **target == *text,
             Content::None | Content::Unreadable => false,
         };
-        let same: BTreeSet<&String> = asked
-            .iter()
-            .zip(&blobs)
-            .filter(|((_, entry), text)| text.as_ref().is_some_and(|text| is_of(entry, text)))
-            .filter_map(|((version, _), _)| Some(&version.object.as_ref()?.1))
-            .collect();
+        let mut same = BTreeSet::new();
+        for asked in asked.chunks(MAX_OBJECTS) {
+            let names: Vec<_> = asked.iter().map(|(.., name)| name.as_bytes().to_vec()).collect();
+            let blobs = self.git_reader("recorded")?.blobs(tree, &names).await?;
+            let found = asked
+                .iter()
+                .zip(blobs)
+                .filter(|((entry, _), text)| text.as_ref().is_some_and(|text| is_of(entry, text)));
+            same.extend(found.map(|((_, name), _)| *name));
+        }
         let differs =
             |version: &&Version| version.object.as_ref().is_none_or(|it| !same.contains(&it.1));
         let mut found: BTreeMap<Vec<u8>, Option<(u32, String)>> = BTreeMap::new();

@@ -171,13 +171,7 @@ impl Round {
             originals: (!original.is_empty()).then(|| written.join(place.folder)),
             ..IndexChanges::default()
         };
-        let index = match reader.index(&place.tree, &changes).await {
-            Ok(index) => index,
-            Err(error) => {
-                tracing::warn!(%error, "verify: git could not make an index for a view");
-                return Ok(None);
-            }
-        };
+        let index = reader.index(&place.tree, &changes).await?;
         let from = reader.folder.join("view");
         fs::write(&from, index).map_err(|error| ToolError::io(from.display(), &error))?;
         Ok(Some((file, from)))
@@ -192,9 +186,9 @@ impl Round {
         (originals, merged): (&Arc<Originals>, &BTreeMap<Vec<u8>, Merged>),
     ) -> Result<Placed, ToolError> {
         let recorded = self.opening()?.recorded.iter().find(|it| it.folder == place.folder);
-        let Some((recorded, file, objects)) =
-            recorded.and_then(|it| Some((it, it.head.as_ref()?, it.objects.as_ref()?)))
-        else {
+        let given = recorded
+            .and_then(|it| Some((it.commit.clone()?, it.head.as_ref()?, it.objects.as_ref()?)));
+        let Some((base, file, objects)) = given else {
             return Ok(Vec::new());
         };
         let root = self.setup.folder.workspace()?.root().to_owned();
@@ -219,18 +213,13 @@ impl Round {
             return Ok(Vec::new());
         }
         let changes = CommitChanges {
-            base: recorded.commit.clone(),
+            base,
             removed: place.all_inside(&removed),
             original: place.all_inside(&original),
             originals: written.join(place.folder),
         };
-        let commit = match reader.commit(&place.tree, &changes).await {
-            Ok(Some(commit)) => commit,
-            Ok(None) => return Ok(Vec::new()),
-            Err(error) => {
-                tracing::warn!(%error, "verify: git could not make a commit for a view");
-                return Ok(Vec::new());
-            }
+        let Some(commit) = reader.commit(&place.tree, &changes).await? else {
+            return Ok(Vec::new());
         };
         let from = reader.folder.join("head");
         let failed = |error: std::io::Error| ToolError::io(from.display(), &error);

@@ -20,7 +20,8 @@ impl Round {
         start: &Start,
         (root, manifest): (&Path, &Arc<Manifest>),
     ) -> Result<GitState, ToolError> {
-        if start.facts.git.is_empty() && start.revision.is_none() {
+        let is_new = || WorkTree::at(root).is_some();
+        if start.facts.git.is_empty() && start.revision.is_none() && !is_new() {
             return Ok(GitState::default());
         }
         let (root, manifest) = (root.to_owned(), Arc::clone(manifest));
