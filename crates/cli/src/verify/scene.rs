@@ -212,7 +212,8 @@ impl Scene {
         });
         let read = reading.await.map_err(defect)?;
         let (facts, originals) = read.map_err(|error| failed(&error))?;
-        if let Some(folders) = facts.folders_of_git() {
+        // The facts of a revision are about files alone.
+        if let Some(folders) = facts.folders_of_git().filter(|_| from.files().is_none()) {
             self.folder.keep_git(folders);
         }
         Ok(Start { facts: Arc::new(facts), originals: Arc::new(originals), ..start })

@@ -24,7 +24,7 @@ pub(super) fn read_decision(
     let reason = fields.text("reason")?;
     let goal_check = read_goal_check(&fields, warnings)?;
     let tool_call = match fields.get("tool_call") {
-        Some(value) => read_tool_call(value, "tool_call", warnings)?,
+        Some(value) => read_tool_call(value, ("tool_call", Code::ToolCallNotObject), warnings)?,
         None => None,
     };
     let abort = read_abort(&fields, warnings)?;

@@ -16,5 +16,6 @@ tree=$(own write-tree --missing-ok)
 own cat-file commit "$commit" | sed "1s/^tree .*/tree $tree/" >"$private/text"
 own hash-object -t commit -w "$private/text" >"$private/made"
 mkdir -p "$private/pack"
-find "$private/objects" -type f -path '*/??/*' | sed 's,.*/\(..\)/\([^/]*\)$,\1\2,' |
+cd "$private/objects"
+find . -type f -path './??/*' | sed 's,^\./\(..\)/,\1,' |
     own pack-objects -q "$private/pack/pack" >/dev/null

@@ -359,6 +359,14 @@ impl StartFiles for Beside<'_> {
         })
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.files.start.manifest.entries().iter().any(|entry| {
+            let path = String::from_utf8_lossy(&entry.path);
+            let (folder, own) = path.rsplit_once('/').unwrap_or(("", &path));
+            own == name && (self.searches || folder == self.folder)
+        })
+    }
+
     fn is_in_a_line(&self, name: &str) -> bool {
         let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let mut words = self.lines.iter().flat_map(|line| line.split(|it| !is_of_name(it)));

@@ -5,7 +5,7 @@ use super::ended::Ended;
 use super::evidence::{Record, keep, of_run, record_as};
 use super::leased_run::LeasedRun;
 use super::resource_wait::wait_for_resources;
-use super::{snapshots, unrecorded_changes};
+use super::snapshots;
 use crate::round::{Additions, Place, Round, Setup, call_of, runs_command};
 use crate::tool::{ToolError, ToolOutcome};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub(super) async fn begin(
     let compares = match run.spec.policy.verify_commands {
         VerifyCommands::Runner if !is_of_step => true,
         VerifyCommands::ReceiptsOnly
-            if !is_of_step && unrecorded_changes::is_read_for_receipts(run).await =>
+            if !is_of_step && snapshots::is_read_for_receipts(run).await =>
         {
             true
         }

@@ -17,7 +17,7 @@ use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use surety_common::domain::check::{OverlayFiles, decode_overlay};
+use surety_common::domain::check::{AcceptCheck, CheckKind, OverlayFiles, decode_overlay};
 use surety_common::domain::check_inputs::InputRules;
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::manifest::{
@@ -66,6 +66,22 @@ pub(super) async fn has_base(run: &LeasedRun) -> bool {
     run.spec.workspace.is_empty()
         || run.known.history.base.initialized()
         || has_stored_base(run).await
+}
+
+/// Whether there is a workspace that differs, perhaps, from that of the start.
+pub(super) async fn may_be_written(run: &LeasedRun) -> bool {
+    // A run without a workspace of its submitter has a folder only once something used it.
+    let has_folder = !run.spec.workspace.is_empty() || run.folder.is_used();
+    has_folder && has_base(run).await
+}
+
+/// Whether the receipts of steps decide a command. Such a receipt is stale where the workspace is another than right
+/// after the command, whatever wrote there. So the workspace is read before the gate decides.
+pub(super) async fn is_read_for_receipts(run: &LeasedRun) -> bool {
+    let is_command = |check: &AcceptCheck| check.kind == CheckKind::CommandSuccess;
+    run.spec.policy.verify_commands == VerifyCommands::ReceiptsOnly
+        && run.plan.verify.iter().any(is_command)
+        && may_be_written(run).await
 }
 
 /// Whether the run's row names its base.

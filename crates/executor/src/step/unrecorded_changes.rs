@@ -13,8 +13,6 @@ use super::snapshots;
 use crate::round::{Round, observing};
 use crate::tool::ToolOutcome;
 use std::sync::Arc;
-use surety_common::domain::check::{AcceptCheck, CheckKind};
-use surety_common::domain::run::VerifyCommands;
 use surety_common::domain::verification::{Probe, probes, wants_project_tests};
 
 const SUMMARY: &str = "compared with the start of the run: files differ that no call recorded";
@@ -23,16 +21,7 @@ const SUMMARY: &str = "compared with the start of the run: files differ that no 
 pub(super) async fn observes(run: &LeasedRun) -> bool {
     !wanted(run, run.wrote_files().await).is_empty()
         || are_asked_for(run).await
-        || is_read_for_receipts(run).await
-}
-
-/// Whether the receipts of steps decide a command. Such a receipt is stale where the workspace is another than right
-/// after the command, whatever wrote there. So the workspace is read before the gate decides.
-pub(super) async fn is_read_for_receipts(run: &LeasedRun) -> bool {
-    let is_command = |check: &AcceptCheck| check.kind == CheckKind::CommandSuccess;
-    run.spec.policy.verify_commands == VerifyCommands::ReceiptsOnly
-        && run.plan.verify.iter().any(is_command)
-        && may_be_written(run).await
+        || snapshots::is_read_for_receipts(run).await
 }
 
 /// The round of the whole run and its probes, with the record of changes that no call recorded.
@@ -67,14 +56,7 @@ fn wanted(run: &LeasedRun, wrote_files: bool) -> Vec<Probe> {
 async fn are_asked_for(run: &LeasedRun) -> bool {
     wants_project_tests(&run.plan.verify, run.spec.policy.verify_commands, true)
         && !run.wrote_files().await
-        && may_be_written(run).await
-}
-
-/// Whether there is a workspace that differs, perhaps, from that of the start.
-async fn may_be_written(run: &LeasedRun) -> bool {
-    // A run without a workspace of its submitter has a folder only once something used it.
-    let has_folder = !run.spec.workspace.is_empty() || run.folder.is_used();
-    has_folder && snapshots::has_base(run).await
+        && snapshots::may_be_written(run).await
 }
 
 /// The record of what differs at the start of the round; none where nothing does.

@@ -176,7 +176,7 @@ async fn observe_once(
     let about = About::of_run(run, number);
     let (round, wanted, mut records) = unrecorded_changes::begin_round(run, &about).await?;
     let is_about_workspace =
-        run.clone_folder().is_some() || unrecorded_changes::is_read_for_receipts(run).await;
+        run.clone_folder().is_some() || snapshots::is_read_for_receipts(run).await;
     if wanted.is_empty() && !is_about_workspace && round.is_compared() {
         return Ok((records, true, Ok(None)));
     }

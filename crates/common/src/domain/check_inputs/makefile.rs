@@ -46,6 +46,9 @@ pub trait StartFiles {
     /// Whether a file has this name, or one that make makes it from.
     fn has_stem(&self, stem: &str) -> bool;
 
+    /// Whether a file of this name lies beside the makefile.
+    fn has(&self, name: &str) -> bool;
+
     /// Whether a file was there at the start, and the run removed it.
     fn is_gone(&self, path: &str) -> bool;
 
@@ -88,14 +91,17 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
     }
     let words: BTreeSet<&str> = start.split(|letter: char| !is_of_word(letter)).collect();
     let (before, after) = (items(start), items(now));
-    let targets = before.iter().flat_map(|item| match item {
-        Item::Rule(targets, ..) => targets.as_slice(),
-        Item::Variable(..) | Item::Other(_) => &[],
-    });
-    let targets = targets.map(String::as_str).collect();
+    let targets = |wanted: fn(&[String]) -> bool| {
+        let of_rule = before.iter().flat_map(move |item| match item {
+            Item::Rule(targets, _, recipe) if wanted(recipe) => targets.as_slice(),
+            Item::Rule(..) | Item::Variable(..) | Item::Other(_) => &[],
+        });
+        of_rule.map(String::as_str).collect()
+    };
     let known = Known {
         words,
-        targets,
+        targets: targets(|_| true),
+        with_recipe: targets(|recipe| !recipe.is_empty()),
         makes: Makes::of(&before),
         links: !["-L", "LIBRARY_PATH", "-B", "-Wl"].iter().any(|it| start.contains(it)),
         files,
@@ -247,6 +253,8 @@ struct Known<'a> {
     words: BTreeSet<&'a str>,
     /// The targets of its rules.
     targets: BTreeSet<&'a str>,
+    /// Those of rules with recipes.
+    with_recipe: BTreeSet<&'a str>,
     makes: Makes,
     /// Whether it looks for libraries nowhere but where the system has them.
     links: bool,
@@ -288,7 +296,12 @@ impl Known<'_> {
     fn may_be_phony(&self, name: &str) -> bool {
         // make looks for no pattern rule for a phony target.
         let is_known = self.targets.contains(name) && !self.makes.may_make(name);
-        self.is_new_target(name) || is_known && !self.files.has_stem(name)
+        // make looks for no rule of its own for a target with a recipe.
+        let is_made_of_none = || match self.with_recipe.contains(name) {
+            true => !self.files.has(name),
+            false => !self.files.has_stem(name),
+        };
+        self.is_new_target(name) || is_known && is_made_of_none()
     }
 }
 

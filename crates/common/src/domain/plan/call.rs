@@ -11,13 +11,13 @@ const KEYS: &[&str] = &["name", "arguments", "parameters"];
 /// `arguments` wins; `parameters`, which some models write, is read only without it.
 ///
 /// # Errors
-/// `tool_call_not_object`, or `type_mismatch` at the name, the arguments or the parameters.
+/// `not_object` where it is none, or `type_mismatch` at the name, the arguments or the parameters.
 pub fn read_tool_call(
     value: &Value,
-    path: &str,
+    (path, not_object): (&str, Code),
     warnings: &mut Vec<Warning>,
 ) -> Result<Option<ToolCall>, Problem> {
-    let object = read_optional_object(value, path, Code::ToolCallNotObject, warnings)?;
+    let object = read_optional_object(value, path, not_object, warnings)?;
     let Some(object) = object else {
         return Ok(None);
     };

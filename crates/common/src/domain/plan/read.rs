@@ -168,7 +168,7 @@ impl Reading {
         items
             .map(|(at, item)| {
                 let path = item_path(&fields.path("script"), at);
-                let call = read_tool_call(item, &path, &mut self.warnings)?;
+                let call = read_tool_call(item, (&path, Code::TypeMismatch), &mut self.warnings)?;
                 call.ok_or_else(|| mismatch(&path, "a tool call", item))
             })
             .collect()

@@ -11,6 +11,10 @@ impl StartFiles for Files {
         matches!(stem, "main" | "bench")
     }
 
+    fn has(&self, name: &str) -> bool {
+        name == "bench"
+    }
+
     fn is_gone(&self, path: &str) -> bool {
         path == "old.c"
     }
@@ -82,6 +86,17 @@ fn what_can_change_an_old_target_is_no_addition() {
     ] {
         assert!(!only_adds(START, &START.replace(from, to), &Files), "{to}");
     }
+}
+
+#[test]
+fn a_target_with_a_recipe_may_be_phony_beside_a_source_of_its_name() {
+    let phony = |rule: &str, name: &str| {
+        let now = format!(".PHONY: {name}\n{rule}");
+        only_adds(rule, &now, &Files)
+    };
+    assert!(phony("main: data\n\tsh main.sh\n", "main"), "main.c lies there");
+    assert!(!phony("main: data\n", "main"), "make has a rule of its own for it");
+    assert!(!phony("bench: data\n\tsh main.sh\n", "bench"), "its file is there");
 }
 
 #[test]
