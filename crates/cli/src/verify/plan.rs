@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use surety_common::domain::check::{
-    AcceptCheck, Author, CheckKind, Look, Owner, changed_paths, name_paths, read_checks,
+    AcceptCheck, Author, CHECK_KEYS, CheckKind, Look, Owner, changed_paths, name_paths, read_checks,
 };
 use surety_common::domain::json::{Value, sha256_hex};
 use surety_common::domain::limits::Limits;
@@ -62,6 +62,7 @@ impl VerifyPlan {
         };
         let options = options(&members)?;
         for (_, checks) in members.iter_mut().filter(|(key, _)| key == "verify") {
+            know_keys(checks)?;
             resolve(checks, file)?;
             name_paths(checks, look);
         }
@@ -80,6 +81,7 @@ impl VerifyPlan {
                 Failure::new(Code::ValueInvalid, message, advice).at("policy.verify_commands")
             );
         }
+        know_kinds(&plan)?;
         check_globs(&plan)?;
         check_verifications(&plan, &policy)?;
         NamespacePolicy::default().admit_checks(&plan, &policy)?;
@@ -195,6 +197,31 @@ fn not_a_text(key: &str, value: &Value) -> Failure {
     Failure::new(Code::ValueInvalid, message, "Use a text.").at(key)
 }
 
+/// The keys of checks. The plan of a run may have others; here each one has an author who means something by it.
+fn know_keys(checks: &Value) -> Result<(), Failure> {
+    let items = checks.as_array().unwrap_or(std::slice::from_ref(checks)).iter().enumerate();
+    for (index, check) in items {
+        for (key, _) in check.as_object().unwrap_or_default() {
+            // Case is folded when the check is read.
+            if !CHECK_KEYS.contains(&key.to_ascii_lowercase().as_str()) {
+                return Err(unknown_key(&format!("verify[{index}]"), key, CHECK_KEYS));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The kinds of checks: one that is unknown never holds.
+fn know_kinds(plan: &Plan) -> Result<(), Failure> {
+    let is_unknown = |check: &AcceptCheck| matches!(check.kind, CheckKind::Unknown(_));
+    let Some(index) = plan.verify.iter().position(is_unknown) else { return Ok(()) };
+    let kind = plan.verify.get(index).map(|check| check.kind.as_str()).unwrap_or_default();
+    let message = format!("`{kind}` is no kind of check");
+    let known = CheckKind::KNOWN.each_ref().map(CheckKind::as_str).join(", ");
+    let advice = format!("Known are {known}.");
+    Err(Failure::new(Code::ValueInvalid, message, advice).at(format!("verify[{index}].kind")))
+}
+
 /// The globs of checks, which would otherwise fail only after everything has run.
 fn check_globs(plan: &Plan) -> Result<(), Failure> {
     for (index, check) in plan.verify.iter().enumerate() {
@@ -259,6 +286,12 @@ mod tests {
                 "paths",
             ),
             ("verify: [\"do something nice\"]", "check_unreadable", "verify"),
+            (
+                "verify: [{kind: command_success, target: make, overlays: {a: x}}]",
+                "unknown_key",
+                "verify[0].overlays",
+            ),
+            ("verify: [make, {kind: comand, target: make}]", "value_invalid", "verify[1].kind"),
             ("- make", "order_unreadable", "keys"),
             (
                 "verify: [{kind: command_success, target: make, overlay: {../a: x}}]",

@@ -31,7 +31,7 @@ pub(super) fn read_decision(
     let action = read_action(&action, warnings)?;
     if action == Action::AskUser && speak.is_empty() {
         // Else the person would be asked a question without its words.
-        speak = fields.text("question")?;
+        speak = fields.text("question").unwrap_or_default();
         if !speak.is_empty() {
             warnings.push(Warning::at(WarningCode::QuestionAsSpeak, "question"));
         }

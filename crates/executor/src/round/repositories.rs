@@ -18,7 +18,7 @@ use std::sync::Arc;
 use surety_common::domain::check_inputs::InputKind;
 
 /// The most sets of check inputs for which a round makes repositories. Checks beyond that have them as the steps left them.
-const MAX_SETS: usize = 8;
+const MAX_SETS: usize = 64;
 
 /// The files of a view, and what stands in their places.
 type Placed = Vec<(PathBuf, PathBuf)>;

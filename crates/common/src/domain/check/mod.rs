@@ -38,7 +38,7 @@ pub use normal::normalise_checks;
 pub use overlay::{
     MAX_OVERLAY_BYTES, MAX_OVERLAY_FILES, Overlay, OverlayFiles, decode_overlay, encode_overlay,
 };
-pub use read::{Author, ScannedChecks, read_checks, scan_checks, validate_check};
+pub use read::{Author, CHECK_KEYS, ScannedChecks, read_checks, scan_checks, validate_check};
 pub use reason::Reason;
 pub use sandbox_param::SANDBOX as SANDBOX_PARAM;
 pub use strength::strength_of;

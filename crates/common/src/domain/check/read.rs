@@ -13,7 +13,8 @@ use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
 use std::collections::{BTreeMap, HashSet};
 
-const KEYS: &[&str] =
+/// The keys of a check. A plan may have others, which are ignored.
+pub const CHECK_KEYS: &[&str] =
     &["id", "kind", "target", "match", "required", "params", "owner", "overlay", "overlay_digest"];
 
 /// The prefix of ids that are reserved for the gate.
@@ -232,7 +233,7 @@ impl<'a> Scan<'a> {
 
     fn object(&mut self, value: &'a Value, path: &str) -> Result<(), Problem> {
         let warnings = &mut self.read.warnings;
-        let fields = TypedFields::of(value, path, KEYS, warnings)?;
+        let fields = TypedFields::of(value, path, CHECK_KEYS, warnings)?;
         let id = fields.id("id", warnings)?;
         let kind = CheckKind::from_text(&fields.text("kind")?);
         let target = fields.text("target")?;
