@@ -21,6 +21,8 @@ pub(super) struct Recorded {
     pub(super) commit: Option<String>,
     /// The file that names this commit; none where no view can have another one in its place.
     pub(super) head: Option<PathBuf>,
+    /// The files of references that are new and name the same commit, such as a tag.
+    pub(super) beside: Vec<PathBuf>,
     /// The file that shows what is recorded: the index where HEAD names the commit of the start.
     pub(super) shown: PathBuf,
     /// The folder with its objects; none outside of the workspace.

@@ -71,9 +71,12 @@ impl Round {
                 Some(_) | None => Some(tree.git.join("index")),
             };
             let shown = shown.map(|path| inside(&path).unwrap_or(path));
+            let beside = new.as_deref().zip(state);
+            let beside = beside.map(|(commit, now)| named_anew(before, now, commit));
             found.push(Recorded {
                 folder: PathBuf::from(OsStr::from_bytes(folder)),
                 commit: new,
+                beside: beside.unwrap_or_default(),
                 shown: shown.unwrap_or_else(|| tree.git.join("HEAD")),
                 head,
                 objects: inside(&tree.common).map(|common| common.join("objects")),
@@ -155,6 +158,20 @@ fn head(state: &GitState, git: &Path) -> Option<PathBuf> {
         Some(branch) => folder.join(OsStr::from_bytes(branch)),
         None => git.join("HEAD"),
     })
+}
+
+/// The files of references that name a commit and are new since the start, where references are files of the workspace.
+fn named_anew(before: &GitState, now: &GitState, commit: &str) -> Vec<PathBuf> {
+    if now.tables.is_some() || now.folder.starts_with(b"/") {
+        return Vec::new();
+    }
+    let folder = Path::new(OsStr::from_bytes(&now.folder));
+    let is_new = |name: &[u8]| name.starts_with(b"refs/") && !before.references.contains_key(name);
+    let named = now
+        .references
+        .iter()
+        .filter(|(name, object)| object.as_slice() == commit.as_bytes() && is_new(name));
+    named.map(|(name, _)| folder.join(OsStr::from_bytes(name))).collect()
 }
 
 /// The start with what is recorded.

@@ -187,8 +187,8 @@ impl Round {
     ) -> Result<Placed, ToolError> {
         let recorded = self.opening()?.recorded.iter().find(|it| it.folder == place.folder);
         let given = recorded
-            .and_then(|it| Some((it.commit.clone()?, it.head.as_ref()?, it.objects.as_ref()?)));
-        let Some((base, file, objects)) = given else {
+            .and_then(|it| Some((it, it.commit.clone()?, it.head.as_ref()?, it.objects.as_ref()?)));
+        let Some((recorded, base, file, objects)) = given else {
             return Ok(Vec::new());
         };
         let root = self.setup.folder.workspace()?.root().to_owned();
@@ -228,7 +228,9 @@ impl Round {
             let name = from.file_name()?.to_owned();
             Some((objects.join("pack").join(name), from))
         });
-        Ok(packs.chain([(file.clone(), from.clone())]).collect())
+        let beside = recorded.beside.iter().filter(|place| *place != file);
+        let names = std::iter::once(file).chain(beside).map(|place| (place.clone(), from.clone()));
+        Ok(packs.chain(names).collect())
     }
 }
 
