@@ -12,12 +12,12 @@ use surety_common::domain::manifest::{Aspect, Change, Entry, Manifest};
 /// Paths of check inputs that a view takes out and puts back.
 pub(super) type Inputs = [BTreeSet<Vec<u8>>; 2];
 
-/// What one repository records that it did not at the start.
+/// What one commit of a repository, with the index where it is that of HEAD, has otherwise than the start.
 #[derive(Debug)]
 pub(super) struct Recorded {
     /// The folder of its work tree. All paths are relative to the workspace.
     pub(super) folder: PathBuf,
-    /// The commit of HEAD, in hexadecimal; none where there is none.
+    /// The commit of HEAD or of a reference, or the tag that names it, in hexadecimal; none where HEAD has none.
     pub(super) commit: Option<String>,
     /// The file that names this commit; none where no view can have another one in its place.
     pub(super) head: Option<PathBuf>,

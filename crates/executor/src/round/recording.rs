@@ -15,6 +15,10 @@ use surety_common::domain::manifest::{Content, Entry, FileDigest, Kind, Manifest
 
 /// The most objects that are read at once.
 const MAX_OBJECTS: usize = 2_000;
+/// The most commits of new references that are compared; others are as the steps left them.
+const MAX_COMMITS: usize = 16;
+/// References by which a line finds commits.
+const REFERENCES: [&[u8]; 3] = [b"refs/heads/", b"refs/tags/", b"refs/stash"];
 /// The names of an empty file.
 const EMPTY: [&str; 2] = [
     "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
@@ -41,49 +45,98 @@ impl Round {
                 Some(_) => continue,
                 None => before.commit_name(),
             };
-            let is_own = |state: &&GitState| before.other_place(state, folder).is_none();
-            let state = state.filter(is_own);
-            let new = state.and_then(GitState::commit_name);
             let Some(tree) = WorkTree::at(&root.join(OsStr::from_bytes(folder))) else {
                 continue;
             };
-            let inside = |path: &Path| path.strip_prefix(&root).map(Path::to_owned).ok();
-            let head = state.and_then(|state| head(state, &inside(&tree.git)?));
-            // A branch that was rewritten is back at the commit of the start.
-            let is_head = |it: &GitChange| {
-                head.as_ref().is_some_and(|head| it.path == head.as_os_str().as_bytes())
+            let state = state.filter(|state| before.other_place(state, folder).is_none());
+            let root = root.as_path();
+            let place = Place { root, folder, tree: &tree, before, state, old };
+            let manifests = (start, now);
+            let by_head = self.recorded_by_head(manifests, &place, changes).await;
+            let by_others = match &by_head {
+                // A revision says nothing of the references.
+                Ok(_) if start.revision.is_none() => {
+                    self.recorded_by_others(manifests, &place).await
+                }
+                Ok(_) | Err(_) => Ok(Vec::new()),
             };
-            if old == new && !is_written(&tree, before.read_at()) || changes.iter().any(is_head) {
-                continue;
+            for recorded in [by_head.map(|it| it.into_iter().collect()), by_others] {
+                match recorded {
+                    Ok(recorded) => found.extend(recorded),
+                    Err(error) if error.code == ErrorCode::ProgramNotFound => {}
+                    Err(error) => return Err(error),
+                }
             }
-            let commits = (old.as_deref(), new.as_deref());
-            let versions = match self.git_reader("recorded")?.recorded(&tree, commits).await {
-                Ok(versions) => versions,
-                Err(error) if error.code == ErrorCode::ProgramNotFound => continue,
-                Err(error) => return Err(error),
-            };
-            let versions = self.told_apart(start, now, (&tree, folder), versions).await?;
-            if versions.is_empty() {
-                continue;
+        }
+        Ok(found)
+    }
+
+    /// What the commit of HEAD and the index have.
+    async fn recorded_by_head(
+        &self,
+        (start, now): (&Start, &Manifest),
+        place: &Place<'_>,
+        changes: &[GitChange],
+    ) -> Result<Option<Recorded>, ToolError> {
+        let Place { tree, before, state, .. } = *place;
+        let new = state.and_then(GitState::commit_name);
+        let head = state.and_then(|state| head(state, &place.inside(&tree.git)?));
+        // A branch that was rewritten is back at the commit of the start.
+        let is_head = |it: &GitChange| {
+            head.as_ref().is_some_and(|head| it.path == head.as_os_str().as_bytes())
+        };
+        let is_same = place.old == new && !is_written(tree, before.read_at());
+        if is_same || changes.iter().any(is_head) {
+            return Ok(None);
+        }
+        let commits = (place.old.as_deref(), new.as_deref());
+        let versions = self.git_reader("recorded")?.recorded(tree, commits).await?;
+        let versions = self.told_apart(start, now, (tree, place.folder), versions).await?;
+        let shown = match new {
+            Some(_) if place.old != new => head.clone(),
+            Some(_) | None => {
+                let index = tree.git.join("index");
+                Some(place.inside(&index).unwrap_or(index))
             }
-            let shown = match new {
-                Some(_) if old != new => head.clone(),
-                Some(_) | None => Some(tree.git.join("index")),
+        };
+        let beside = new.as_deref().zip(state);
+        let mut beside: Vec<PathBuf> = beside
+            .map(|(commit, now)| place.named_anew(now, |object| object == commit))
+            .unwrap_or_default()
+            .into_values()
+            .flatten()
+            .collect();
+        beside.retain(|file| Some(file) != head.as_ref());
+        let shown = shown.unwrap_or_else(|| tree.git.join("HEAD"));
+        Ok(place.recorded(start, (new, shown), (head, beside), versions))
+    }
+
+    /// What new references have that name neither the commit of HEAD nor one before it, but one behind that of the start: a
+    /// tag, a branch, what `git stash` keeps. Each commit with the files that name it.
+    async fn recorded_by_others(
+        &self,
+        (start, now): (&Start, &Manifest),
+        place: &Place<'_>,
+    ) -> Result<Vec<Recorded>, ToolError> {
+        let (Some(old), Some(state)) = (&place.old, place.state) else { return Ok(Vec::new()) };
+        let head = state.commit_name();
+        let is_other = |object: &str| object != old && Some(object) != head.as_deref();
+        let mut found = Vec::new();
+        for (commit, mut files) in place.named_anew(state, is_other).into_iter().take(MAX_COMMITS) {
+            let reader = self.git_reader("references")?;
+            let is_later = reader.is_ancestor(place.tree, old, &commit).await?;
+            let is_before = match &head {
+                Some(head) => reader.is_ancestor(place.tree, &commit, head).await?,
+                None => false,
             };
-            let shown = shown.map(|path| inside(&path).unwrap_or(path));
-            let beside = new.as_deref().zip(state);
-            let beside = beside.map(|(commit, now)| named_anew(before, now, commit));
-            found.push(Recorded {
-                folder: PathBuf::from(OsStr::from_bytes(folder)),
-                commit: new,
-                beside: beside.unwrap_or_default(),
-                shown: shown.unwrap_or_else(|| tree.git.join("HEAD")),
-                head,
-                objects: inside(&tree.common).map(|common| common.join("objects")),
-                paths: versions.keys().cloned().collect(),
-                inputs: BTreeMap::new(),
-                manifest: with(&start.manifest, &versions),
-            });
+            let Some(file) = files.pop().filter(|_| is_later && !is_before) else { continue };
+            let commits = (Some(old.as_str()), Some(commit.as_str()));
+            let [versions, _] = reader.recorded(place.tree, commits).await?;
+            let versions = [versions, Vec::new()];
+            let versions =
+                self.told_apart(start, now, (place.tree, place.folder), versions).await?;
+            let of_commit = (Some(commit), file.clone());
+            found.extend(place.recorded(start, of_commit, (Some(file), files), versions));
         }
         Ok(found)
     }
@@ -160,18 +213,69 @@ fn head(state: &GitState, git: &Path) -> Option<PathBuf> {
     })
 }
 
-/// The files of references that name a commit and are new since the start, where references are files of the workspace.
-fn named_anew(before: &GitState, now: &GitState, commit: &str) -> Vec<PathBuf> {
-    if now.tables.is_some() || now.folder.starts_with(b"/") {
-        return Vec::new();
+/// A repository of the workspace, and the commit of the start.
+struct Place<'r> {
+    root: &'r Path,
+    /// The folder of its work tree, relative to the workspace.
+    folder: &'r [u8],
+    tree: &'r WorkTree,
+    before: &'r GitState,
+    state: Option<&'r GitState>,
+    old: Option<String>,
+}
+
+impl Place<'_> {
+    fn inside(&self, path: &Path) -> Option<PathBuf> {
+        path.strip_prefix(self.root).map(Path::to_owned).ok()
     }
-    let folder = Path::new(OsStr::from_bytes(&now.folder));
-    let is_new = |name: &[u8]| name.starts_with(b"refs/") && !before.references.contains_key(name);
-    let named = now
-        .references
-        .iter()
-        .filter(|(name, object)| object.as_slice() == commit.as_bytes() && is_new(name));
-    named.map(|(name, _)| folder.join(OsStr::from_bytes(name))).collect()
+
+    /// The files of branches, tags and stashes that are new since the start, by the objects that they name, where references
+    /// are files of the workspace.
+    fn named_anew(
+        &self,
+        now: &GitState,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> BTreeMap<String, Vec<PathBuf>> {
+        let mut named: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+        if now.tables.is_some() || now.folder.starts_with(b"/") {
+            return named;
+        }
+        let folder = Path::new(OsStr::from_bytes(&now.folder));
+        for (name, object) in &now.references {
+            let is_kept = REFERENCES.iter().any(|kept| name.starts_with(kept));
+            let object = String::from_utf8_lossy(object);
+            let is_name = !object.is_empty() && object.bytes().all(|it| it.is_ascii_hexdigit());
+            if is_kept
+                && is_name
+                && !self.before.references.contains_key(name)
+                && is_wanted(&object)
+            {
+                let file = folder.join(OsStr::from_bytes(name));
+                named.entry(object.into_owned()).or_default().push(file);
+            }
+        }
+        named
+    }
+
+    fn recorded(
+        &self,
+        start: &Start,
+        (commit, shown): (Option<String>, PathBuf),
+        (head, beside): (Option<PathBuf>, Vec<PathBuf>),
+        versions: BTreeMap<Vec<u8>, Option<(u32, String)>>,
+    ) -> Option<Recorded> {
+        (!versions.is_empty()).then(|| Recorded {
+            folder: PathBuf::from(OsStr::from_bytes(self.folder)),
+            commit,
+            head,
+            beside,
+            shown,
+            objects: self.inside(&self.tree.common).map(|common| common.join("objects")),
+            paths: versions.keys().cloned().collect(),
+            inputs: BTreeMap::new(),
+            manifest: with(&start.manifest, &versions),
+        })
+    }
 }
 
 /// The start with what is recorded.

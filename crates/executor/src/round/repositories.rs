@@ -2,7 +2,7 @@
 //! so what git says is there, is there, and a check input that was put back is no change of the work tree.
 
 use super::opening::{Merged, Put};
-use super::recorded::Inputs;
+use super::recorded::{Inputs, Recorded};
 use super::view_content::write_merged;
 use super::{Exam, Originals, Round};
 use crate::blocking::blocking;
@@ -94,7 +94,12 @@ impl Round {
                     let reader = self.git_reader(&format!("git-{}-{number}", made.len()))?;
                     let given = (originals, merged);
                     placed.extend(self.index(&reader, &place, &set, originals).await?);
-                    placed.extend(self.head(&reader, &place, &set, given).await?);
+                    let all = self.opening()?.recorded.iter().filter(|it| it.folder == *folder);
+                    for (nth, recorded) in all.enumerate() {
+                        let reader =
+                            self.git_reader(&format!("git-{}-{number}-{nth}", made.len()))?;
+                        placed.extend(self.head(&reader, &place, &set, given, recorded).await?);
+                    }
                 }
                 made.insert(set.clone(), placed);
             }
@@ -177,18 +182,18 @@ impl Round {
         Ok(Some((file, from)))
     }
 
-    /// The place that names the commit of HEAD, and what stands there in a view, with the objects that this needs.
+    /// The places that name a commit of HEAD or of references, and what stands there in a view, with the objects that this needs.
     async fn head(
         &self,
         reader: &Reader,
         place: &Place<'_>,
         set: &Set,
         (originals, merged): (&Arc<Originals>, &BTreeMap<Vec<u8>, Merged>),
+        recorded: &Recorded,
     ) -> Result<Placed, ToolError> {
-        let recorded = self.opening()?.recorded.iter().find(|it| it.folder == place.folder);
-        let given = recorded
-            .and_then(|it| Some((it, it.commit.clone()?, it.head.as_ref()?, it.objects.as_ref()?)));
-        let Some((recorded, base, file, objects)) = given else {
+        let (Some(base), Some(file), Some(objects)) =
+            (recorded.commit.clone(), &recorded.head, &recorded.objects)
+        else {
             return Ok(Vec::new());
         };
         let root = self.setup.folder.workspace()?.root().to_owned();
@@ -228,8 +233,8 @@ impl Round {
             let name = from.file_name()?.to_owned();
             Some((objects.join("pack").join(name), from))
         });
-        let beside = recorded.beside.iter().filter(|place| *place != file);
-        let names = std::iter::once(file).chain(beside).map(|place| (place.clone(), from.clone()));
+        let names = std::iter::once(file).chain(&recorded.beside);
+        let names = names.map(|place| (place.clone(), from.clone()));
         Ok(packs.chain(names).collect())
     }
 }
