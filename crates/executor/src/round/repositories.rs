@@ -92,13 +92,14 @@ impl Round {
                     let Some(tree) = WorkTree::at(&root.join(folder)) else { continue };
                     let place = Place { tree: Arc::new(tree), folder, folders: &folders };
                     let reader = self.git_reader(&format!("git-{}-{number}", made.len()))?;
-                    let given = (originals, merged);
                     placed.extend(self.index(&reader, &place, &set, originals).await?);
                     let all = self.opening()?.recorded.iter().filter(|it| it.folder == *folder);
                     for (nth, recorded) in all.enumerate() {
                         let reader =
                             self.git_reader(&format!("git-{}-{number}-{nth}", made.len()))?;
-                        placed.extend(self.head(&reader, &place, &set, given, recorded).await?);
+                        placed.extend(
+                            self.head(&reader, &place, &set, (originals, merged, recorded)).await?,
+                        );
                     }
                 }
                 made.insert(set.clone(), placed);
@@ -188,8 +189,7 @@ impl Round {
         reader: &Reader,
         place: &Place<'_>,
         set: &Set,
-        (originals, merged): (&Arc<Originals>, &BTreeMap<Vec<u8>, Merged>),
-        recorded: &Recorded,
+        (originals, merged, recorded): (&Arc<Originals>, &BTreeMap<Vec<u8>, Merged>, &Recorded),
     ) -> Result<Placed, ToolError> {
         let (Some(base), Some(file), Some(objects)) =
             (recorded.commit.clone(), &recorded.head, &recorded.objects)
