@@ -114,6 +114,15 @@ impl Round {
     /// # Errors
     /// The workspace cannot be opened.
     pub async fn give(self: &Arc<Self>, originals: Arc<Originals>) -> Result<(), ToolError> {
+        let taken = self.take_originals(originals).await;
+        if let Err(error) = &taken {
+            // No view is made without them.
+            drop(self.not_given.set(error.clone()));
+        }
+        taken
+    }
+
+    async fn take_originals(self: &Arc<Self>, originals: Arc<Originals>) -> Result<(), ToolError> {
         let (round, kept) = (Arc::clone(self), Arc::clone(&originals));
         let merged = blocking(move || round.merge(&kept)).await??;
         let repositories = self.repositories(&originals, &merged).await?;

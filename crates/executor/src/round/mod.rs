@@ -118,6 +118,8 @@ pub struct Round {
     /// The opening of a round whose workspace nothing could have changed.
     unopened: Opening,
     originals: OnceLock<Given>,
+    /// Why they could not be taken.
+    not_given: OnceLock<ToolError>,
     views: OnceLock<ViewFolder>,
     memory: Mutex<Memory>,
     /// Files of the start that were read from git's objects.
@@ -135,6 +137,7 @@ impl Round {
             opening: OnceLock::new(),
             unopened: Opening::default(),
             originals: OnceLock::new(),
+            not_given: OnceLock::new(),
             views: OnceLock::new(),
             memory: Mutex::default(),
             start_files: OnceLock::new(),

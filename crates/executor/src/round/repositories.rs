@@ -65,8 +65,10 @@ impl Place<'_> {
 }
 
 impl Round {
-    /// For each line, the files of repositories that its views have. Where git cannot make one, they have it as the steps
-    /// left it.
+    /// For each line, the files of repositories that its views have.
+    ///
+    /// # Errors
+    /// A file could not be read or written, or git could not make an index or a commit.
     pub(super) async fn repositories(
         &self,
         originals: &Arc<Originals>,

@@ -158,6 +158,8 @@ impl Round {
             let folder = self.views()?.join("originals");
             restore(exam, opening, &given.originals, &folder, &mut changes)?;
             changes.replace.extend(given.repositories.get(line).into_iter().flatten().cloned());
+        } else if let Some(error) = self.not_given.get() {
+            return Err(error.clone());
         }
         let folder = self.views()?.join("merged");
         for (path, merged) in self.merged_for(line) {
