@@ -20,8 +20,26 @@ pub(super) struct Memory {
     pub(super) canaries: HashMap<String, Arc<Canary>>,
     /// Whether the program of the project's own tests is not there.
     pub(super) lacks_program: bool,
-    /// The failing tests that the line of a check reported with the code of the round.
-    pub(super) reported: HashMap<String, BTreeSet<String>>,
+    /// The failing tests that a check reported with the code of the round.
+    pub(super) reported: HashMap<String, Reported>,
+    /// The checks whose line did not end in time while its programs were heard.
+    pub(super) deaf: BTreeSet<String>,
+}
+
+/// The failing tests that a line reported.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reported {
+    /// Those that the line reported, and failed.
+    pub(super) by_line: BTreeSet<String>,
+    /// Those that a program of the line reported, and failed, whatever the line made of it.
+    pub(super) within: BTreeSet<String>,
+}
+
+impl Reported {
+    pub(super) fn extend(&mut self, other: Self) {
+        self.by_line.extend(other.by_line);
+        self.within.extend(other.within);
+    }
 }
 
 impl Memory {

@@ -2,13 +2,16 @@
 //!
 //! ```text
 //!   V0 reports all                     -> the start is not asked
+//!   V0 does not                        -> once more, and the programs of the line are heard; so is the start
+//!   the line holds at S0 all the same  -> what its programs report there counts
 //!   a file without a report at S0      -> once more with as much of its text as loads there
 //!   a narrowed line reports less at V0 -> the line itself decides whether it runs these files
 //! ```
 
 use super::Round;
 use super::additions::ViewOrder;
-use super::canary_memory::{Canary, Hosts, Part};
+use super::canary_memory::{Canary, Hosts, Part, Reported};
+use super::listening::Listened;
 use crate::tool::{ErrorCode, ToolError, ToolOutcome};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,7 +32,7 @@ const AT_END: &[&str] = &["stopping after", "Bailed out"];
 
 /// What the runs of a canary reported so far.
 struct Heard {
-    failed: BTreeSet<String>,
+    reported: Reported,
     /// The last run.
     outcome: Option<ToolOutcome>,
     /// Why nothing can be said, where that is so.
@@ -45,22 +48,23 @@ struct Run<'r> {
     /// The inputs of the run by which the check holds.
     base: Inputs,
     call_id: Uuid,
+    /// Whether the programs of the line are heard by themselves.
+    listens: bool,
     heard: Heard,
 }
 
 impl Run<'_> {
     fn ended(self) -> ToolOutcome {
-        let Heard { failed, outcome, unknown } = self.heard;
+        let Heard { reported, outcome, unknown } = self.heard;
         let output = outcome.as_ref().map(|ran| ran.output.clone()).unwrap_or_default();
         if let Some(why) = unknown {
             return ToolOutcome { output, ..is_not_run(&why) };
         }
         let Some(ran) = outcome else { return is_not_run("nothing ran") };
-        let (some, all) = (failed.len(), self.canary.tests.len());
+        let (some, all) = (reported.by_line.len(), self.canary.tests.len());
         let summary =
             format!("{some} of {all} failing tests that were added were reported; {}", ran.summary);
-        let failed: BTreeSet<&str> = failed.iter().map(String::as_str).collect();
-        let facts = facts_of(&self.canary.tests, &failed);
+        let facts = facts_of(&self.canary.tests, &reported.by_line, &reported.within);
         ToolOutcome { success: some == all, error_code: None, summary, facts, ..ran }
     }
 
@@ -80,24 +84,43 @@ impl Round {
     ) -> Result<ToolOutcome, ToolError> {
         let mut run = run_of(probe, canary, (line, base), call_id);
         for part in &canary.parts {
-            let line = run.narrowed().to_owned();
-            let mut failed = self.hear(&mut run, base, (part.hosts(), &line)).await?;
-            // A line need not end as its program does: `python3 check.py | grep -q PASS`. What stands behind the program
-            // says itself that it was reached.
-            if let (Part::Own { .. }, Some(ran)) = (part, run.heard.outcome.as_ref()) {
-                let own = Part::tests_of(part.hosts()).map(String::as_str);
-                failed.extend(reported(&ran.output, own).into_iter().map(str::to_owned));
-            }
-            run.heard.failed.extend(failed);
+            self.part_now(&mut run, part).await?;
         }
         let mut memory = self.memory();
         // What is not known of the code of the round is not asked of the start.
         if run.heard.unknown.is_some() {
             memory.canaries.remove(&probe.check_id);
         }
-        memory.reported.insert(probe.check_id.clone(), run.heard.failed.clone());
+        memory.reported.insert(probe.check_id.clone(), run.heard.reported.clone());
         drop(memory);
         Ok(run.ended())
+    }
+
+    async fn part_now(self: &Arc<Self>, run: &mut Run<'_>, part: &Part) -> Result<(), ToolError> {
+        let (line, base) = (run.narrowed().to_owned(), run.base);
+        for listens in [false, true] {
+            run.listens = listens;
+            let mut found = self.hear(run, base, (part.hosts(), &line)).await?;
+            // A line need not end as its program does: `python3 check.py | grep -q PASS`. What stands behind the program
+            // says itself that it was reached.
+            if let (Part::Own { .. }, Some(ran)) = (part, run.heard.outcome.as_ref()) {
+                let own = Part::tests_of(part.hosts()).map(String::as_str);
+                found.by_line.extend(reported(&ran.output, own).into_iter().map(str::to_owned));
+            }
+            // What is heard differently may end differently. The runs before say what they said.
+            if listens && run.heard.unknown.take().is_some() {
+                self.memory().deaf.insert(run.probe.check_id.clone());
+            }
+            // A part that is not asked further is known within as well.
+            found.within.extend(found.by_line.iter().cloned());
+            run.heard.reported.extend(found);
+            let by_line = &run.heard.reported.by_line;
+            let has_all = Part::tests_of(part.hosts()).all(|test| by_line.contains(test));
+            if has_all || run.heard.unknown.is_some() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Runs it with the code of the start, for the tests that were not reported.
@@ -110,13 +133,15 @@ impl Round {
     ) -> Result<ToolOutcome, ToolError> {
         let now = self.memory().reported.get(&probe.check_id).cloned().unwrap_or_default();
         let mut run = run_of(probe, canary, (line, base), call_id);
+        run.listens = !self.memory().deaf.contains(&probe.check_id);
         for part in &canary.parts {
             match part {
                 Part::OfRunners { .. } => self.runners_at_start(&mut run, part, &now).await?,
                 Part::Own { .. } => self.own_at_start(&mut run, part, &now).await?,
             }
         }
-        if !run.heard.failed.is_empty() {
+        let Reported { by_line, within } = &run.heard.reported;
+        if !by_line.is_empty() || !within.is_empty() {
             run.heard.unknown = None;
         }
         Ok(run.ended())
@@ -126,11 +151,15 @@ impl Round {
         self: &Arc<Self>,
         run: &mut Run<'_>,
         part: &Part,
-        now: &BTreeSet<String>,
+        now: &Reported,
     ) -> Result<(), ToolError> {
         let Part::OfRunners { hosts, as_loaded, is_by_file } = part else { return Ok(()) };
         let narrowed = run.narrowed().to_owned();
-        let mut failed = self.hear(run, Inputs::CanaryAtStart, (hosts, &narrowed)).await?;
+        let found = self.hear(run, Inputs::CanaryAtStart, (hosts, &narrowed)).await?;
+        // Where the line holds all the same, it never says what its programs say.
+        let is_line = !found.by_line.is_empty() || found.within.is_empty();
+        let heard = |found: Reported| if is_line { found.by_line } else { found.within };
+        let (mut failed, now) = (heard(found), if is_line { &now.by_line } else { &now.within });
         let is_in_doubt = |failed: &BTreeSet<String>| failed.iter().any(|test| !now.contains(test));
         let is_shorter = run.canary.line.as_ref().is_some_and(|line| line != run.line);
         let may_leave_out = is_shorter && *is_by_file && !ends_early(run.line);
@@ -145,14 +174,16 @@ impl Round {
             mixed = Arc::new(hosts.iter().map(of).collect());
             let found = self.hear(run, Inputs::CanaryAtStart, (&mixed, &narrowed)).await?;
             let own: BTreeSet<&String> = Part::tests_of(&silent).collect();
-            failed.extend(found.into_iter().filter(|test| own.contains(test)));
+            failed.extend(heard(found).into_iter().filter(|test| own.contains(test)));
         }
         if is_in_doubt(&failed) && may_leave_out {
             // The shorter line names files which the line itself may not look at.
             let line = run.line.to_owned();
             let found = self.hear(run, Inputs::CanaryAtStart, (&mixed, &line)).await?;
             let ended = run.heard.outcome.as_ref().is_some_and(|ran| is_ended(&ran.output));
-            let runs = |tests: &[String]| ended || tests.iter().any(|test| found.contains(test));
+            let is_heard =
+                |test: &String| found.by_line.contains(test) || found.within.contains(test);
+            let runs = |tests: &[String]| ended || tests.iter().any(is_heard);
             let left_out = hosts.iter().filter(|(_, planted)| !runs(&planted.tests));
             for test in left_out.flat_map(|(_, planted)| &planted.tests) {
                 failed.remove(test);
@@ -165,7 +196,11 @@ impl Round {
             // With the code of the round it ended at these, and what is behind them was not asked.
             failed.retain(|test| now.contains(test));
         }
-        run.heard.failed.extend(failed);
+        let reported = match is_line {
+            true => Reported { by_line: failed, ..Reported::default() },
+            false => Reported { within: failed, ..Reported::default() },
+        };
+        run.heard.reported.extend(reported);
         Ok(())
     }
 
@@ -173,7 +208,7 @@ impl Round {
         self: &Arc<Self>,
         run: &mut Run<'_>,
         part: &Part,
-        now: &BTreeSet<String>,
+        Reported { by_line: now, .. }: &Reported,
     ) -> Result<(), ToolError> {
         let Part::Own { path, at_ends, in_front, late, is_all } = part else { return Ok(()) };
         let own: Vec<&String> = Part::tests_of(at_ends).collect();
@@ -193,18 +228,20 @@ impl Round {
         // Beside other commands the line may fail at the start by these. With the code of the round it holds.
         let inputs = if *is_all || !is_ended { Inputs::CanaryAtStart } else { run.base };
         let line = run.line.to_owned();
-        let failed = self.hear(run, inputs, (hosts, &line)).await?;
-        run.heard.failed.extend(failed);
+        let Reported { mut by_line, within } = self.hear(run, inputs, (hosts, &line)).await?;
+        // The program says it itself, whatever the line makes of it.
+        by_line.extend(within);
+        run.heard.reported.by_line.extend(by_line);
         Ok(())
     }
 
-    /// The failing tests that a line reports.
+    /// The failing tests that a line reports, and its programs.
     async fn hear(
         self: &Arc<Self>,
         run: &mut Run<'_>,
         inputs: Inputs,
         (hosts, line): (&Arc<Hosts>, &str),
-    ) -> Result<BTreeSet<String>, ToolError> {
+    ) -> Result<Reported, ToolError> {
         let order =
             ViewOrder { canary: Some(Arc::clone(hosts)), ..ViewOrder::beside(run.probe, inputs) };
         let prepared = match self.enter_view(&order, run.call_id).await {
@@ -212,26 +249,35 @@ impl Round {
             // The start cannot be made again.
             Err(error) if inputs.is_at_start() && error.code == ErrorCode::OutputNotKept => {
                 run.heard.unknown = Some(error.message);
-                return Ok(BTreeSet::new());
+                return Ok(Reported::default());
             }
             Err(error) => return Err(error),
         };
-        let ran = self.run_in_view(prepared, line, run.probe.owner).await?;
-        let failed = if ran.timed_out {
-            run.heard.unknown = Some("the line did not end in time".to_owned());
-            BTreeSet::new()
-        } else if ran.success {
-            BTreeSet::new()
+        let owner = run.probe.owner;
+        let (mut ran, said) = if run.listens {
+            let Listened { ran, said } = self.listen_in_view(prepared, line, owner).await?;
+            (ran, said)
         } else {
+            (self.run_in_view(prepared, line, owner).await?, Vec::new())
+        };
+        let named = |output: &[u8]| {
             let tests = Part::tests_of(hosts).map(String::as_str);
             let found = match inputs.is_at_start() {
-                true => reported_at_start(&ran.output, tests),
-                false => reported(&ran.output, tests),
+                true => reported_at_start(output, tests),
+                false => reported(output, tests),
             };
             found.into_iter().map(str::to_owned).collect()
         };
+        let mut found = Reported { within: named(&said), ..Reported::default() };
+        ran.output.extend_from_slice(&said);
+        if ran.timed_out {
+            run.heard.unknown = Some("the line did not end in time".to_owned());
+            found = Reported::default();
+        } else if !ran.success {
+            found.by_line = named(&ran.output);
+        }
         run.heard.outcome = Some(ran);
-        Ok(failed)
+        Ok(found)
     }
 }
 
@@ -289,8 +335,8 @@ fn run_of<'r>(
     (line, base): (&'r str, Inputs),
     call_id: Uuid,
 ) -> Run<'r> {
-    let heard = Heard { failed: BTreeSet::new(), outcome: None, unknown: None };
-    Run { probe, canary, line, base, call_id, heard }
+    let heard = Heard { reported: Reported::default(), outcome: None, unknown: None };
+    Run { probe, canary, line, base, call_id, listens: false, heard }
 }
 
 pub(super) fn is_not_run(why: &str) -> ToolOutcome {

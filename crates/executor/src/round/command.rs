@@ -341,7 +341,7 @@ fn chain(programs: &[Program]) -> String {
 }
 
 /// Runs a program of a line. The fact has the whole line.
-async fn run_argv(
+pub(super) async fn run_argv(
     context: &ToolContext,
     line: &str,
     argv: Vec<String>,

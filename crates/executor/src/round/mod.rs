@@ -20,6 +20,7 @@ mod compare;
 mod copy;
 mod difference;
 mod ended;
+mod listening;
 mod merge;
 mod observation;
 mod opening;

@@ -5,6 +5,7 @@
 //!   V0 misses some that S0 reports             runner_patched
 //!   V0 and S0 miss the same, but not all       in order: the line selects a part
 //!   V0 and S0 report none; S0 is not known     canary_not_run
+//!   the line holds at S0, its programs do not  the same over what these report; none of it is in order
 //! ```
 
 use crate::domain::receipt::{EvidenceReceipt, Fact};
@@ -14,16 +15,23 @@ use std::collections::BTreeSet;
 pub const RUNNER_PATCHED: &str = "runner_patched";
 /// The caution of a check whose canary could not be run.
 pub const CANARY_NOT_RUN: &str = "canary_not_run";
-/// The outputs of a run's receipt: a test that was added, and one that the line reported as failed.
+/// The outputs of a run's receipt: a test that was added, one that the line reported as failed, and one that a program of the
+/// line did.
 const ADDED: &str = "canary_test";
 const FAILED: &str = "canary_failed";
+const FAILED_WITHIN: &str = "canary_failed_within";
 
 /// The facts of a run, by which the gate decides.
-pub fn facts_of(tests: &[String], failed: &BTreeSet<&str>) -> Vec<Fact> {
+pub fn facts_of(
+    tests: &[String],
+    failed: &BTreeSet<String>,
+    within: &BTreeSet<String>,
+) -> Vec<Fact> {
     let output =
         |key: &str, value: &str| Fact::Output { key: key.to_owned(), value: value.to_owned() };
     let added = tests.iter().map(|test| output(ADDED, test));
-    added.chain(failed.iter().map(|test| output(FAILED, test))).collect()
+    let failed = failed.iter().map(|test| output(FAILED, test));
+    added.chain(failed).chain(within.iter().map(|test| output(FAILED_WITHIN, test))).collect()
 }
 
 /// The fact of a canary that is not run.
@@ -36,6 +44,7 @@ pub fn not_run(why: &str) -> Fact {
 pub struct CanaryRun<'r> {
     added: BTreeSet<&'r str>,
     failed: BTreeSet<&'r str>,
+    within: BTreeSet<&'r str>,
     not_run: Option<&'r str>,
 }
 
@@ -48,6 +57,7 @@ impl<'r> CanaryRun<'r> {
             match key.as_str() {
                 ADDED => drop(run.added.insert(value)),
                 FAILED => drop(run.failed.insert(value)),
+                FAILED_WITHIN => drop(run.within.insert(value)),
                 CANARY_NOT_RUN => run.not_run = Some(value),
                 _ => {}
             }
@@ -82,15 +92,23 @@ pub fn rule_canary(now: &CanaryRun<'_>, start: Option<&CanaryRun<'_>>) -> Canary
             "of {all} failing tests that were added the line reports {some}: {why}"
         ));
     };
-    if start.failed.iter().any(|test| !now.failed.contains(test)) {
-        let before = start.failed.len();
+    let misses = |before: &BTreeSet<&str>, now: &BTreeSet<&str>| !before.is_subset(now);
+    if misses(&start.failed, &now.failed) || misses(&start.within, &now.within) {
+        let (some, before) = match misses(&start.failed, &now.failed) {
+            true => (some, start.failed.len()),
+            false => (now.within.len(), start.within.len()),
+        };
         return CanaryRuling::Patched(format!(
             "of {all} failing tests that were added the line reports {some} as failed, and {before} \
              with the code of the start"
         ));
     }
     if now.failed.is_empty() {
-        return CanaryRuling::NotRun("the line runs none of the tests that were added".to_owned());
+        let why = match start.within.is_empty() {
+            true => "the line runs none of the tests that were added",
+            false => "the line holds although tests that it runs fail: end it as its tests do",
+        };
+        return CanaryRuling::NotRun(why.to_owned());
     }
     CanaryRuling::InOrder
 }
@@ -104,9 +122,12 @@ mod tests {
         let run = |failed: &[&'static str]| CanaryRun {
             added: BTreeSet::from(["a", "b"]),
             failed: failed.iter().copied().collect(),
-            not_run: None,
+            ..CanaryRun::default()
         };
+        let within =
+            |it: &[&'static str]| CanaryRun { within: it.iter().copied().collect(), ..run(&[]) };
         let (all, one, none) = (run(&["a", "b"]), run(&["a"]), run(&[]));
+        let (all_within, one_within) = (within(&["a", "b"]), within(&["a"]));
         let unknown = CanaryRun { not_run: Some("why"), ..CanaryRun::default() };
         let code = |ruling: CanaryRuling| match ruling {
             CanaryRuling::InOrder => "",
@@ -123,6 +144,11 @@ mod tests {
             (&none, None, CANARY_NOT_RUN),
             (&one, Some(&unknown), CANARY_NOT_RUN),
             (&unknown, None, CANARY_NOT_RUN),
+            (&one_within, Some(&all_within), RUNNER_PATCHED),
+            (&none, Some(&one_within), RUNNER_PATCHED),
+            (&all_within, Some(&one), RUNNER_PATCHED),
+            (&all_within, Some(&all_within), CANARY_NOT_RUN),
+            (&all_within, Some(&none), CANARY_NOT_RUN),
         ] {
             assert_eq!(code(rule_canary(now, start)), expected, "{now:?} {start:?}");
         }

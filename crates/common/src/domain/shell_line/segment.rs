@@ -8,6 +8,8 @@ const MAX_BYTES: usize = 64 << 10;
 const KEYWORDS: &[&str] = &["!", "{", "(", "do", "elif", "else", "if", "then", "until", "while"];
 /// Commands before `&&` that decide whether the next one runs.
 const GUARDS: &[&str] = &["[", "[[", "command", "test", "type", "which"];
+/// Words that end commands together, and behind which the output of all of them may be sent elsewhere.
+const ENDS: &[&str] = &["}", "done", "esac", "fi"];
 
 /// One command of a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,6 +63,12 @@ struct Reader<'l> {
     next_conditional: bool,
     /// The subshells since the last command.
     subshells: Subshells,
+    /// The open brackets: the command with which each began, and whether the line takes what is written in it.
+    brackets: Vec<(usize, bool)>,
+    /// The first command of the brackets that ended last, until another command begins.
+    closed: Option<usize>,
+    /// Whether an open backquote takes what is written.
+    in_backquotes: bool,
 }
 
 impl<'l> Reader<'l> {
@@ -74,6 +82,9 @@ impl<'l> Reader<'l> {
             blocks: 0,
             next_conditional: false,
             subshells: Subshells::default(),
+            brackets: Vec::new(),
+            closed: None,
+            in_backquotes: false,
         }
     }
 
@@ -91,22 +102,30 @@ impl<'l> Reader<'l> {
                     while self.rest.next_if(|letter| *letter != '\n').is_some() {}
                 }
                 '(' => {
+                    let takes = self.word.as_ref().is_some_and(|word| word.ends_with('$'));
                     self.end_segment(false);
+                    self.brackets.push((self.segments.len(), takes));
                     self.subshells.began += 1;
                 }
                 ')' => {
                     self.end_segment(false);
+                    self.closed = self.brackets.pop().map(|(began, _)| began);
                     match &mut self.subshells {
                         // One without a command.
                         Subshells { began, .. } if *began > 0 => *began -= 1,
                         Subshells { ended, .. } => *ended += 1,
                     }
                 }
-                '\n' | ';' | '`' => self.end_segment(false),
+                '\n' | ';' => self.end_segment(false),
+                '`' => {
+                    self.end_segment(false);
+                    self.in_backquotes = !self.in_backquotes;
+                }
                 '&' => self.ampersand(),
                 '|' if self.rest.next_if_eq(&'|').is_some() => self.end_segment(true),
                 '|' => {
-                    self.segment.output_elsewhere = true;
+                    self.end_word();
+                    self.sends_elsewhere();
                     self.end_segment(false);
                 }
                 '<' | '>' => self.redirection(letter),
@@ -161,9 +180,23 @@ impl<'l> Reader<'l> {
             while self.rest.next_if(|next| next.is_ascii_digit() || *next == '-').is_some() {}
             return;
         }
-        self.segment.output_elsewhere |= sign == '>' && descriptor.as_deref() != Some("0");
+        if sign == '>' && descriptor.as_deref() != Some("0") {
+            self.sends_elsewhere();
+        }
         // Behind more than one sign stands no file that is read.
         self.redirected = Some(if signs > 1 { '>' } else { sign });
+    }
+
+    /// Notes that the output goes elsewhere: that of this command, or of the commands that ended with it.
+    fn sends_elsewhere(&mut self) {
+        self.segment.output_elsewhere = true;
+        let from = match self.segment.words.first() {
+            Some(word) if ENDS.contains(&word.as_str()) => Some(0),
+            Some(_) => None,
+            None => self.closed,
+        };
+        let ended = from.and_then(|from| self.segments.get_mut(from..)).unwrap_or_default();
+        ended.iter_mut().for_each(|segment| segment.output_elsewhere = true);
     }
 
     fn end_word(&mut self) {
@@ -198,6 +231,9 @@ impl<'l> Reader<'l> {
         segment.conditional |= self.blocks > 0 || self.next_conditional;
         self.next_conditional = guards_next;
         if !segment.words.is_empty() {
+            let is_taken = self.in_backquotes || self.brackets.iter().any(|(_, takes)| *takes);
+            segment.output_elsewhere |= is_taken;
+            self.closed = None;
             segment.subshells = std::mem::take(&mut self.subshells);
             self.segments.push(segment);
         }
