@@ -131,6 +131,8 @@ fn control_json_at_the_top_level_is_taken_out_with_its_fence() {
         ("{\"task_completion\":\"whatever\"}", ""),
         ("```json\n{\"action\":\"done\"}\n```", ""),
         ("x\n```\n{\"action\":\"done\"}\n```\n```\nkept\n```", "x\n\n```\nkept\n```"),
+        ("```json\n{\"action\":\"done\"}\n\n{\"control\":\"replan\"}\n```", ""),
+        ("```\n{\"action\":\"done\"}, {\"action\":\"done\"}\n```", "```\n, \n```"),
         ("```\nnote {\"action\":\"done\"}\n```", "```\nnote \n```"),
         ("{\"action\":\"dance\"}", "{\"action\":\"dance\"}"),
         ("{\"control\":\"finish\"}", "{\"control\":\"finish\"}"),

@@ -4,7 +4,8 @@ use super::{ControlKind, may_have_key};
 use crate::domain::decision::Action;
 use crate::domain::json::Value;
 use crate::domain::problem::Warning;
-use crate::domain::reader::{self, Fence, Fields, Object, Scan, What};
+use crate::domain::reader::{self, Fields, Find, Object, Scan, What};
+use std::ops::Range;
 
 /// The keys that make an object control JSON, depending on their values.
 const CONTROL_KEYS: &[&str] = &["action", "control", "task_completion"];
@@ -42,22 +43,21 @@ pub fn completion(text: &str) -> Option<String> {
 }
 
 /// A text without its control JSON, trimmed. It removes every top-level object with a known action,
-/// a known control value or a `task_completion`, and a fence that holds nothing else.
+/// a known control value or a `task_completion`, and a fence that holds nothing else than such objects.
 pub fn visible_text(text: &str) -> String {
     if !may_have_key(text, CONTROL_KEYS) {
         return text.trim().to_owned();
     }
-    let mut fences = None;
+    let found = Scan::new(text, CONTROL_KEYS, usize::MAX).filter(|find| !find.nested);
+    let range = |Find { what, start, end, .. }| {
+        whole(what).is_some_and(|value| is_control(&value)).then_some(start..end)
+    };
+    let found: Vec<Range<usize>> = found.filter_map(range).collect();
     let mut out = String::new();
     let mut kept_to = 0;
-    for find in Scan::new(text, CONTROL_KEYS, usize::MAX) {
-        if find.nested || !whole(find.what).is_some_and(|value| is_control(&value)) {
-            continue;
-        }
-        let fences = fences.get_or_insert_with(|| reader::fences(text));
-        let (start, end) = with_fence(text, fences, find.start, find.end);
-        out.push_str(text.get(kept_to..start).unwrap_or_default());
-        kept_to = end;
+    for range in with_fences(text, &found) {
+        out.push_str(text.get(kept_to..range.start).unwrap_or_default());
+        kept_to = range.end;
     }
     out.push_str(text.get(kept_to..).unwrap_or_default());
     out.trim().to_owned()
@@ -83,13 +83,34 @@ fn is_control(value: &Value) -> bool {
         || word("control").and_then(ControlKind::from_any_case).is_some()
 }
 
-/// Extends a range to the fence around it, when the fence contains nothing else.
-fn with_fence(text: &str, fences: &[Fence<'_>], start: usize, end: usize) -> (usize, usize) {
-    let after = fences.partition_point(|fence| fence.end <= start);
-    match fences.get(after) {
-        Some(fence) if fence.start < start && Some(fence.body.trim()) == text.get(start..end) => {
-            (fence.start, fence.end)
+/// Extends ranges to the fences around them that contain nothing else.
+fn with_fences(text: &str, ranges: &[Range<usize>]) -> Vec<Range<usize>> {
+    let fences = if ranges.is_empty() { Vec::new() } else { reader::fences(text) };
+    let (mut extended, mut rest) = (Vec::new(), ranges);
+    for fence in fences {
+        let (before, behind) = split_at(rest, fence.start);
+        let (inside, after) = split_at(behind, fence.end);
+        extended.extend_from_slice(before);
+        if are_all_of(text, fence.body, inside) {
+            extended.push(fence.start..fence.end);
+        } else {
+            extended.extend_from_slice(inside);
         }
-        Some(_) | None => (start, end),
+        rest = after;
     }
+    extended.extend_from_slice(rest);
+    extended
+}
+
+/// The ranges that begin before a byte, and the others.
+fn split_at(ranges: &[Range<usize>], byte: usize) -> (&[Range<usize>], &[Range<usize>]) {
+    ranges.split_at(ranges.partition_point(|range| range.start < byte))
+}
+
+/// Whether the body of a fence is these ranges, and blanks.
+fn are_all_of(text: &str, body: &str, ranges: &[Range<usize>]) -> bool {
+    let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return false };
+    let mut gaps = ranges.iter().zip(ranges.iter().skip(1)).map(|(one, next)| one.end..next.start);
+    gaps.all(|gap| text.get(gap).is_some_and(|it| it.trim().is_empty()))
+        && text.get(first.start..last.end) == Some(body.trim())
 }

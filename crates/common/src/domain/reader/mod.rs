@@ -8,7 +8,7 @@ mod fence;
 mod fields;
 mod scan;
 
-pub(crate) use fence::{Fence, fences};
+pub(crate) use fence::fences;
 pub use fields::Fields;
 pub(crate) use scan::{Find, Object, Scan, What, is_one_of};
 
