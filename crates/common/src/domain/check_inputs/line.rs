@@ -3,6 +3,7 @@
 
 use super::configuration::recipes_of_program;
 use super::interpreter::{LOADERS, LOADING_OPTIONS, loaded, reads_syntax_only, script_of};
+use super::operands::discovers;
 use super::visits::{Visit, Visits, join, options_of};
 use super::words::{CHECKING, has_word, is_of_checks, writes_out};
 use crate::domain::shell_line::{
@@ -212,6 +213,7 @@ pub(super) fn names_file(line: &str, root: &str, path: &str) -> bool {
     let visits = Visits::of(line, root);
     let mut words = visits.words();
     words.any(|it| word_names(root, it, path) == Some(Named::File))
+        || visits.commands.iter().any(|visit| discovers(root, visit, path))
 }
 
 /// How the operands of a line name a path, and the folders that it goes to. The targets of recipes are no paths.
@@ -493,6 +495,9 @@ mod tests {
             ("cd sub && python3 -m unittest test_more", "sub/test_more.py", true),
             ("python3 -m unittest tests.test_mean", "tests.py", false),
             ("python3 -m unittest tests.test_mean", "test_mean.py", false),
+            ("python3 -m unittest discover -s tests -p test_more.py", "tests/a/test_more.py", true),
+            ("python3 -m unittest discover -p 'test_more.py'", "tests/test_more.py", true),
+            ("python3 -m unittest discover -s tests", "tests/test_more.py", false),
             ("cargo test --test new", "tests/new.rs", true),
             ("make test", "tests/test.py", false),
             ("npm run unit", "tests/unit.js", false),

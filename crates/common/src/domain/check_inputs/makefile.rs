@@ -6,7 +6,10 @@
 //!   items in between: rules and variables that the start has no word of
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+mod known;
+
+use known::{Known, Makes, computes_files};
+use std::collections::BTreeSet;
 
 /// The largest makefile that is compared, in bytes.
 const MAX_BYTES: usize = 1 << 20;
@@ -103,6 +106,7 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
         targets: targets(|_| true),
         with_recipe: targets(|recipe| !recipe.is_empty()),
         makes: Makes::of(&before),
+        computes_files: computes_files(start),
         links: !["-L", "LIBRARY_PATH", "-B", "-Wl"].iter().any(|it| start.contains(it)),
         files,
     };
@@ -246,143 +250,6 @@ fn compiles_more(line: &str, now: &str, known: &Known<'_>) -> bool {
         before = word;
     }
     wanted.peek().is_none()
-}
-
-/// What the makefile of the start and the files beside it have.
-struct Known<'a> {
-    words: BTreeSet<&'a str>,
-    /// The targets of its rules.
-    targets: BTreeSet<&'a str>,
-    /// Those of rules with recipes.
-    with_recipe: BTreeSet<&'a str>,
-    makes: Makes,
-    /// Whether it looks for libraries nowhere but where the system has them.
-    links: bool,
-    files: &'a dyn StartFiles,
-}
-
-impl Known<'_> {
-    /// A library of the system, and no file of the workspace.
-    fn is_library(&self, word: &str) -> bool {
-        self.links
-            && !self.makes.includes
-            && !self.files.is_in_a_line("LIBRARY_PATH")
-            && LIBRARIES.contains(&word)
-    }
-
-    /// A source that the run removed, or what is made from one.
-    fn is_gone(&self, word: &str) -> bool {
-        let stem = || word.rsplit_once('.').map_or(word, |(stem, _)| stem);
-        let from_source = || {
-            let mut sources = SOURCES.iter().filter(|it| **it != "o");
-            word.ends_with(".o")
-                && sources.any(|extension| self.files.is_gone(&format!("{}.{extension}", stem())))
-        };
-        is_source(word, self.files) && (self.files.is_gone(word) || from_source())
-    }
-
-    /// A target without a file: the start has no word of it, no rule that makes it by a pattern, and no file that a
-    /// rule of make could make it from.
-    fn is_new_target(&self, name: &str) -> bool {
-        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-        !name.is_empty()
-            && name.chars().all(is_plain)
-            && !self.words.contains(name)
-            && !self.makes.may_make(name)
-            && !self.files.has_stem(name)
-    }
-
-    /// A target of which no file is made: to name it so makes no recipe run that did not run before, and keeps none from it.
-    fn may_be_phony(&self, name: &str) -> bool {
-        // make looks for no pattern rule for a phony target.
-        let is_known = self.targets.contains(name) && !self.makes.may_make(name);
-        // make looks for no rule of its own for a target with a recipe.
-        let is_made_of_none = || match self.with_recipe.contains(name) {
-            true => !self.files.has(name),
-            false => !self.files.has_stem(name),
-        };
-        self.is_new_target(name) || is_known && is_made_of_none()
-    }
-}
-
-/// What the start makes beyond the targets that it names.
-struct Makes {
-    /// The targets of patterns.
-    patterns: Vec<String>,
-    /// Whether names are computed, or rules stand in a file that is included: then it may make any target.
-    is_anything: bool,
-    /// Whether a file is included that is no list of what sources include.
-    includes: bool,
-}
-
-impl Makes {
-    fn of(items: &[Item]) -> Self {
-        let mut makes = Self { patterns: Vec::new(), is_anything: false, includes: false };
-        let variables: BTreeMap<&str, &[String]> = items
-            .iter()
-            .filter_map(|item| match item {
-                Item::Variable(name, values) => Some((name_of(name), values.as_slice())),
-                Item::Rule(..) | Item::Other(_) => None,
-            })
-            .collect();
-        let of_variable = |word: &str| {
-            let name = word.strip_prefix("$(").and_then(|rest| rest.strip_suffix(')'));
-            name.and_then(|name| variables.get(name)).copied()
-        };
-        let is_known = |word: &str| !word.contains(['$', '%']) || is_elsewhere(word);
-        let is_list =
-            |word: &str| of_variable(word).is_some_and(|it| it.iter().all(|it| is_known(it)));
-        for item in items {
-            let targets: Vec<&str> = match item {
-                Item::Variable(..) => continue,
-                Item::Rule(targets, ..) => targets.iter().map(String::as_str).collect(),
-                Item::Other(line) => {
-                    if let Some(files) = included(line) {
-                        let words = of_variable(files.trim()).map(|words| words.join(" "));
-                        let files = words.as_deref().unwrap_or(files).trim_end();
-                        let is_of_sources = files.ends_with(".d") || files.ends_with(".d)");
-                        makes.includes |= !is_of_sources;
-                        continue;
-                    }
-                    let targets = line.split_once([':', '=']).map(|(targets, _)| targets);
-                    makes.is_anything |= targets.is_none() && line.trim_start().starts_with('$');
-                    targets.unwrap_or_default().split_whitespace().collect()
-                }
-            };
-            for target in targets.into_iter().filter(|target| !is_elsewhere(target)) {
-                if target.contains('%') {
-                    makes.patterns.push(target.to_owned());
-                } else {
-                    makes.is_anything |= target.contains('$') && !is_list(target);
-                }
-            }
-        }
-        makes
-    }
-
-    fn may_make(&self, name: &str) -> bool {
-        let matches = |pattern: &String| {
-            let (before, after) = pattern.split_once('%').unwrap_or((pattern, ""));
-            pattern.contains('$')
-                || name.len() > before.len() + after.len()
-                    && name.starts_with(before)
-                    && name.ends_with(after)
-        };
-        self.is_anything || self.includes || self.patterns.iter().any(matches)
-    }
-}
-
-/// Whether a computed name has a slash or a dot whatever its variables are: no new target has one.
-fn is_elsewhere(word: &str) -> bool {
-    let before = word.split_once('$').map_or("", |(before, _)| before);
-    let after = word.rsplit_once([')', '}']).map_or("", |(_, after)| after);
-    word.contains('$') && (before.contains(['/', '.']) || after.contains(['/', '.']))
-}
-
-/// The files that a line includes.
-fn included(line: &str) -> Option<&str> {
-    let words = ["include ", "-include ", "sinclude "];
-    words.iter().find_map(|word| line.trim_start().strip_prefix(word))
 }
 
 /// The name of a variable without its operator.

@@ -1,7 +1,7 @@
 //! The files that a line gives to a runner of tests: tests by what the line does with them, wherever they lie.
 
 use super::language::language_of;
-use super::visits::{Visits, join};
+use super::visits::{Visit, Visits, join};
 use crate::domain::shell_line::{base_name, is_python, module_of_python};
 
 /// Runners that run the files that they are given, and the language of these. Others only select tests by such names.
@@ -173,6 +173,19 @@ pub fn is_all_tests(path: &str, text: &str) -> bool {
         }
         Some(_) | None => true,
     }
+}
+
+/// Whether unittest looks for a file by its whole name: `discover -s tests -p test_new.py`. It looks in folders below, too.
+pub(super) fn discovers(root: &str, visit: &Visit, path: &str) -> bool {
+    let words: Vec<&str> = visit.words.iter().map(String::as_str).collect();
+    let Some((_, "unittest", operands @ [first, ..])) = runner(&words) else { return false };
+    let wanted = discovered(operands);
+    let (folder, name) = wanted.rsplit_once('/').unwrap_or((".", &wanted));
+    let below = match join(root, &visit.folder, folder) {
+        folder if folder.is_empty() => Some(path),
+        folder => path.strip_prefix(&folder).and_then(|path| path.strip_prefix('/')),
+    };
+    *first == "discover" && below.is_some_and(|path| path.rsplit('/').next() == Some(name))
 }
 
 /// The files that unittest looks for.

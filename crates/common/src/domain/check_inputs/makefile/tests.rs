@@ -41,6 +41,8 @@ fn sources_and_new_targets_are_only_added() {
         ("\tsh test.sh\n", "\tsh test.sh\n.PHONY: lint\nlint: app\n\t./app lint\n"),
         ("CC ?= cc\n", "CC ?= cc\nEXTRA = util.o\n"),
         ("CC ?= cc\n", "CC ?= cc\nPYTHON ?= python3\n"),
+        ("\tsh test.sh\n", "\tsh test.sh\n\ndist/app.tar.gz: app\n\ttar czf $@ app\n"),
+        ("\tsh test.sh\n", "\tsh test.sh\n\nreport.html: app\n\t./app > $@\n"),
     ] {
         assert!(only_adds(START, &START.replace(from, to), &Files), "{to}");
     }
@@ -58,6 +60,9 @@ fn what_can_change_an_old_target_is_no_addition() {
         ("\tsh test.sh\n", "\tsh test.sh\ninclude more.mk\n"),
         ("\tsh test.sh\n", "\tsh test.sh\nSHELL = true.c\n"),
         ("\tsh test.sh\n", "\tsh test.sh\nbench:\n\ttrue\n"),
+        ("\tsh test.sh\n", "\tsh test.sh\nconfig.mk:\n\ttrue\n"),
+        ("\tsh test.sh\n", "\tsh test.sh\ntests/case.txt:\n\ttrue\n"),
+        ("\tsh test.sh\n", "\tsh test.sh\ntest.sh:\n\ttrue\n"),
         ("OBJS = main.o sum.o\n", "OBJS = main.o sum.o\nnew:\n\ttrue\n"),
         ("main.o sum.o", "main.o sum.o -Wl,-z,x"),
         ("main.o sum.o", "main.o sum.o ../x.o"),
@@ -122,6 +127,19 @@ fn a_target_that_a_pattern_or_an_included_rule_makes_is_not_new() {
         "-include $(OBJS:.o=.d)\n",
     ] {
         assert!(may_add(rules, "lint"), "{rules}");
+    }
+    for rules in ["BIN = app.bin\nrun: $(BIN)\n\tsh run.sh\n", "run: data\n\t./app $(DIR)/a > $@\n"]
+    {
+        assert!(may_add(rules, "dist/app.gz"), "{rules}");
+    }
+    for rules in [
+        "run: $(DIST)/app.gz\n",
+        "run: $(wildcard dist/*)\n",
+        "%.gz: %\n\tgzip $<\n",
+        "run: $(PAGES:.md=.html)\n",
+        "run: $D/app.gz\n",
+    ] {
+        assert!(!may_add(rules, "dist/app.gz"), "{rules}");
     }
     let with = |rules: &str, added: &str| {
         let start = format!("{START}{rules}");
