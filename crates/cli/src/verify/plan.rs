@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use surety_acceptgate::check::expression::read;
 use surety_common::domain::check::{
     AcceptCheck, Author, CHECK_KEYS, CheckKind, Look, Owner, changed_paths, name_paths, read_checks,
 };
@@ -82,6 +83,8 @@ impl VerifyPlan {
             );
         }
         know_kinds(&plan)?;
+        know_params(&plan)?;
+        check_expressions(&plan)?;
         check_globs(&plan)?;
         check_verifications(&plan, &policy)?;
         NamespacePolicy::default().admit_checks(&plan, &policy)?;
@@ -222,6 +225,30 @@ fn know_kinds(plan: &Plan) -> Result<(), Failure> {
     Err(Failure::new(Code::ValueInvalid, message, advice).at(format!("verify[{index}].kind")))
 }
 
+/// The params of checks: one that is mistyped would decide nothing.
+fn know_params(plan: &Plan) -> Result<(), Failure> {
+    for (index, check) in plan.verify.iter().enumerate() {
+        let known: Vec<&str> = check.kind.params().iter().copied().chain(["source"]).collect();
+        if let Some(key) = check.params.keys().find(|key| !known.contains(&key.as_str())) {
+            return Err(unknown_key(&format!("verify[{index}].params"), key, &known));
+        }
+    }
+    Ok(())
+}
+
+/// The expressions of checks. Where too little is free to read one, the verdict says what is wrong with it.
+fn check_expressions(plan: &Plan) -> Result<(), Failure> {
+    for (index, check) in plan.verify.iter().enumerate() {
+        if check.kind == CheckKind::Expression && matches!(read(&check.target), Ok(Err(_))) {
+            let field = format!("verify[{index}].target");
+            let message = format!("the expression `{}` does not read", check.target);
+            let advice = "Write an expression of CEL over `facts` that is true or false.";
+            return Err(Failure::new(Code::ValueInvalid, message, advice).at(field));
+        }
+    }
+    Ok(())
+}
+
 /// The globs of checks, which would otherwise fail only after everything has run.
 fn check_globs(plan: &Plan) -> Result<(), Failure> {
     for (index, check) in plan.verify.iter().enumerate() {
@@ -279,6 +306,12 @@ mod tests {
             ("verify: [make]\npolicy: {verify_commands: receipts_only}", "value_invalid", "policy"),
             ("verify: [make]\nlimits: {step_deadline: soon}", "value_invalid", "step_deadline"),
             ("verify: [make]\nworkspace: .", "unknown_key", "workspace"),
+            (
+                "verify: [{kind: command_success, target: make, params: {min_test: 3}}]",
+                "unknown_key",
+                "verify[0].params.min_test",
+            ),
+            ("verify: [{kind: expression, target: \"1 +\"}]", "value_invalid", "verify[0].target"),
             ("verify: [make]\ndriver: script", "value_invalid", "driver"),
             (
                 "verify: [{kind: workspace_change, params: {paths: \"a[\"}}]",

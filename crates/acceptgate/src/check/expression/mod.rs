@@ -80,6 +80,24 @@ pub fn evaluate(
     facts: &FactList,
     allowance: Allowance,
 ) -> Result<Result<(), Failure>, Shortage> {
+    let facts = facts.clone();
+    bounded(expression, allowance, move |expression| run(expression, &facts))
+}
+
+/// Whether an expression reads, whatever the facts are.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn read(expression: &str) -> Result<Result<(), Failure>, Shortage> {
+    let parse = |text: &str| ENV.parser().parse(text).map(drop).map_err(|_| Failure::Invalid);
+    bounded(expression, Allowance::default(), parse)
+}
+
+fn bounded(
+    expression: &str,
+    allowance: Allowance,
+    task: impl FnOnce(&str) -> Result<(), Failure> + Send + 'static,
+) -> Result<Result<(), Failure>, Shortage> {
     if expression.len() > MAX_LENGTH {
         return Ok(Err(Failure::Invalid));
     }
@@ -87,11 +105,10 @@ pub fn evaluate(
     let slot = PLACES.take(until).ok_or(Shortage)?;
     let (sender, receiver) = mpsc::channel();
     let expression = expression.to_owned();
-    let facts = facts.clone();
     thread::Builder::new()
         .name("expression".to_owned())
         .stack_size(STACK_BYTES)
-        .spawn(move || work(&expression, &facts, slot, &sender))
+        .spawn(move || work(|| task(&expression), slot, &sender))
         // The process or the machine cannot start another thread.
         .map_err(|_| Shortage)?;
     receive(&receiver, allowance.processor, until)
@@ -106,12 +123,11 @@ enum Progress {
 }
 
 /// The caller may have stopped waiting, and then the result is dropped.
-fn work(expression: &str, facts: &FactList, slot: Slot, sender: &mpsc::Sender<Progress>) {
+fn work(task: impl FnOnce() -> Result<(), Failure>, slot: Slot, sender: &mpsc::Sender<Progress>) {
     let clock = ProcessorClock::of_this_thread();
     sender.send(Progress::Begun(clock)).ok();
     // The library can panic on unexpected input; that counts as a failure of the expression.
-    let outcome =
-        catch_unwind(AssertUnwindSafe(|| run(expression, facts))).unwrap_or(Err(Failure::Invalid));
+    let outcome = catch_unwind(AssertUnwindSafe(task)).unwrap_or(Err(Failure::Invalid));
     let used = clock.read();
     drop(slot);
     sender.send(Progress::Ended(outcome, used)).ok();

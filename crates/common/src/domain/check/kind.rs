@@ -66,6 +66,20 @@ impl CheckKind {
         }
     }
 
+    /// The params that decide a check of this kind, apart from `source`, which all have.
+    pub const fn params(&self) -> &'static [&'static str] {
+        match self {
+            Self::WorkspaceChange => &["paths"],
+            Self::CommandSuccess => &["min_tests", "max_skipped", "sandbox"],
+            Self::FileExists => &["type"],
+            Self::ContentContains => &["contains"],
+            Self::ToolFact => &["tool", "scope"],
+            Self::ActionReport => &["any_output", "any_long_comment"],
+            Self::HttpProbe => &["status", "contains"],
+            Self::OutputOnly | Self::Expression | Self::Unknown(_) => &[],
+        }
+    }
+
     /// Whether no kind was given.
     pub fn is_missing(&self) -> bool {
         self.as_str().is_empty()
