@@ -64,6 +64,8 @@ pub(super) struct Ran {
     pub(super) names: Names,
     /// Whether its test files spell more tests than ran.
     pub(super) lacks_tests: bool,
+    /// Whether it said nothing of its tests, because the line sends the output of its runners elsewhere.
+    pub(super) is_elsewhere: bool,
     /// The tests that it starts without a known runner and that end only where they say.
     pub(super) harnesses: Vec<Harness>,
     /// Why there is no canary for what it starts instead, where that may load the product into a program of tests.

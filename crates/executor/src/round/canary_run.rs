@@ -11,7 +11,7 @@
 use super::Round;
 use super::additions::ViewOrder;
 use super::canary_memory::{Canary, Hosts, Part, Reported};
-use super::listening::Listened;
+use super::listening::{HeardPrograms, Listened};
 use crate::tool::{ErrorCode, ToolError, ToolOutcome};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -255,7 +255,8 @@ impl Round {
         };
         let owner = run.probe.owner;
         let (mut ran, said) = if run.listens {
-            let Listened { ran, said } = self.listen_in_view(prepared, line, owner).await?;
+            let heard = (line, HeardPrograms::Failed);
+            let Listened { ran, said } = self.listen_in_view(prepared, heard, owner).await?;
             (ran, said)
         } else {
             (self.run_in_view(prepared, line, owner).await?, Vec::new())

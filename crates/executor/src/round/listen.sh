@@ -1,9 +1,9 @@
-# Runs a line, and prints behind its output what programs of it said that failed, wherever the line sends that: to a file,
-# to another program, or nowhere.
+# Runs a line, and prints behind its output what programs of it said, wherever the line sends that: to a file, to another
+# program, or nowhere. Of which: all, or those that failed.
 #
-#   sh -c SCRIPT listen LINE MARK
+#   sh -c SCRIPT listen LINE MARK all|failed
 
-line=$1 mark=$2
+line=$1 mark=$2 which=$3
 shell=$(command -v sh)
 here=$(mktemp -d) || exec "$shell" -c "$line"
 mkdir "$here/bin"
@@ -11,6 +11,20 @@ mkdir "$here/bin"
 
 # What is started in the place of a program.
 cat >"$here/instead" <<'END'
+# Where all are heard, runners that need an argument for it name each test.
+if [ "$which" = all ]; then
+    before='' due='' left=$#
+    while [ "$left" -gt 0 ]; do
+        word=$1 left=$((left - 1))
+        shift
+        case $due:$word in yes:discover) ;; yes:*) set -- "$@" -v && due='' ;; esac
+        set -- "$@" "$word"
+        [ "$due" = '' ] || { set -- "$@" -v && due=''; }
+        case "$before $word ${program##*/}" in "-m unittest python"* | " test go") due=yes ;; esac
+        before=$word
+    done
+    [ "$due" = '' ] || set -- "$@" -v
+fi
 own=$here/$$
 mkfifo "$own.1" "$own.2" || exec "$program" "$@"
 # One that reads no more, as `grep -q`, ends only what it would have read.
@@ -24,7 +38,7 @@ until [ -e "$own.3" ] && [ -e "$own.4" ] || [ "$tries" = 0 ]; do
     sleep 0.01
     tries=$((tries - 1))
 done
-[ "$code" = 0 ] || tail -q -c 4194304 "$own.out" "$own.err" >>"$here/said"
+[ "$which$code" = failed0 ] || tail -q -c 4194304 "$own.out" "$own.err" >>"$here/said"
 rm -f "$own".*
 exit "$code"
 END
@@ -34,7 +48,7 @@ listen_to() {
     name=${1##*/}
     case $1 in *\'*) return ;; esac
     if [ -f "$1" ] && [ -x "$1" ] && [ ! -e "$here/bin/$name" ]; then
-        { printf "#!/bin/sh\nhere='%s' program='%s'\n" "$here" "$1"; cat "$here/instead"; } >"$here/bin/$name"
+        { printf "#!/bin/sh\nhere='%s' program='%s' which='%s'\n" "$here" "$1" "$which"; cat "$here/instead"; } >"$here/bin/$name"
         chmod 700 "$here/bin/$name"
     fi
 }

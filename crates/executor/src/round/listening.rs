@@ -1,4 +1,4 @@
-//! What programs of a line say that failed, where the line sends their output elsewhere.
+//! What programs of a line say, where the line sends their output elsewhere.
 //!
 //! ```text
 //!   python3 -m unittest 2> /dev/null     the line says nothing of its tests
@@ -14,27 +14,40 @@ use std::sync::Arc;
 use surety_common::domain::check::Owner;
 use uuid::Uuid;
 
-/// Takes a line and a mark.
+/// Takes a line, a mark, and which programs are heard.
 const SCRIPT: &str = include_str!("listen.sh");
 
-/// A line that ran, and what programs of it said that failed.
+/// Which programs of a line are heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HeardPrograms {
+    /// All.
+    All,
+    /// Those that failed.
+    Failed,
+}
+
+/// A line that ran, and what programs of it said.
 pub(super) struct Listened {
     pub(super) ran: ToolOutcome,
     pub(super) said: Vec<u8>,
 }
 
 impl Round {
-    /// Runs a line as `run_in_view` does, and keeps what programs of it said that failed. A program that a line names by a
-    /// path is not heard.
+    /// Runs a line as `run_in_view` does, and keeps what programs of it said. A program that a line names by a path is not
+    /// heard.
     pub(super) async fn listen_in_view(
         self: &Arc<Self>,
         prepared: Prepared,
-        line: &str,
+        (line, which): (&str, HeardPrograms),
         owner: Owner,
     ) -> Result<Listened, ToolError> {
         ensure_startable(line, owner)?;
         let mark = format!("surety-{}", Uuid::now_v7().simple());
-        let argv = ["sh", "-c", SCRIPT, "listen", line, &mark].map(str::to_owned).to_vec();
+        let which = match which {
+            HeardPrograms::All => "all",
+            HeardPrograms::Failed => "failed",
+        };
+        let argv = ["sh", "-c", SCRIPT, "listen", line, &mark, which].map(str::to_owned).to_vec();
         let environment = Environment::clone(&prepared.context.environment);
         let ran = run_argv(&prepared.context, line, argv, environment).await;
         let round = Arc::clone(self);

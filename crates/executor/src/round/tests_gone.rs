@@ -4,11 +4,13 @@
 //!   the check holds -> do its test files spell more tests than ran?
 //!     no  -> in order
 //!     yes -> the same line with the workspace of the start: which tests does it name there?
+//!   the line sends the output of its runners elsewhere -> they are heard by themselves, in both
 //! ```
 
 use super::Round;
 use super::additions::ViewOrder;
 use super::canary_memory::{Ran, base_of};
+use super::listening::{HeardPrograms, Listened};
 use super::opening::Put;
 use super::own_harness::Own;
 use super::tests_seen::add_counts;
@@ -28,7 +30,7 @@ use surety_common::domain::run::CanaryPolicy;
 use surety_common::domain::tests_named::{
     Literals, Names, Naming, facts_of_gone, language_of_names, literals, names, naming, selected,
 };
-use surety_common::domain::tests_seen::{Runner, TestRun};
+use surety_common::domain::tests_seen::{Runner, TestRun, count};
 use surety_common::domain::verification::Probe;
 use uuid::Uuid;
 
@@ -52,15 +54,20 @@ impl Round {
         let (all, runners) = (of(&|_| true), of(&|in_scripts| !in_scripts));
         let searching = runs.iter().flat_map(|run| run.searching.clone()).collect();
         let started = runs.iter().flat_map(|run| run.started.clone()).collect();
+        let sends_elsewhere = runs.iter().any(|run| run.is_elsewhere && !run.in_scripts);
         let ran = add_counts(outcome, runs);
         let named = names(&runners, &outcome.output);
         let decides = matches!(inputs, Inputs::Original | Inputs::OriginalWithIgnored);
+        let is_elsewhere = sends_elsewhere && ran.is_none() && named.is_empty();
         let mut lacks_tests = false;
         // Where none ran, that refuses already.
         let some_ran = !runners.is_empty() && ran != Some(0);
         if decides && outcome.success && some_ran && self.opening()?.touched {
             let spelled = self.spelled(probe, &runners).await?;
-            lacks_tests = lacks(&spelled, &named, ran);
+            lacks_tests = match is_elsewhere {
+                true => !spelled.is_empty(),
+                false => lacks(&spelled, &named, ran),
+            };
         }
         let original = (inputs == Inputs::AsLeft)
             .then(|| self.memory().ran(probe, Inputs::Original).map(|ran| ran.names))
@@ -87,6 +94,7 @@ impl Round {
             started,
             names: named,
             lacks_tests,
+            is_elsewhere,
             harnesses,
             unseen,
             overwrites,
@@ -160,15 +168,18 @@ impl Round {
         let line = self.line_of(probe).await?;
         let order = ViewOrder::beside(probe, base);
         let only = self.only_command(&line, &order).await?;
-        let Some(naming) = naming_of(&line, only.as_deref(), &ran.counted) else {
-            return Ok(not_compared("its runner names no tests"));
+        let hears = ran.is_elsewhere;
+        let naming = match naming_of(&line, only.as_deref(), &ran.counted) {
+            _ if hears => Naming::heard(line),
+            Some(naming) => naming,
+            None => return Ok(not_compared("its runner names no tests")),
         };
         self.read_start_files().await?;
         if let Err(error) = self.prepare_start(call_id).await {
             return Ok(not_compared(&error.message));
         }
         let start = ViewOrder::beside(probe, Inputs::TestsAtStart);
-        let outcome = match self.run_naming(start, &naming, call_id).await {
+        let outcome = match self.run_naming(start, (&naming, hears), call_id).await {
             Ok(outcome) => outcome,
             // The start cannot be made again.
             Err(error) if error.code == ErrorCode::OutputNotKept => {
@@ -177,10 +188,15 @@ impl Round {
             Err(error) => return Err(error),
         };
         let before = names(&ran.counted, &outcome.output);
-        let mut later = ran.names.clone();
-        if later.is_empty() && !before.is_empty() {
-            let now = self.run_naming(order, &naming, call_id).await?;
+        let (mut later, mut ran_now) = (ran.names.clone(), None);
+        if later.is_empty() && (!before.is_empty() || hears) {
+            let now = self.run_naming(order, (&naming, hears), call_id).await?;
             later = names(&ran.counted, &now.output);
+            ran_now = Some(counted(&ran.counted, &now.output));
+        }
+        if hears && ran_now == Some(0) && counted(&ran.counted, &outcome.output) > 0 {
+            let spelled = self.spelled(probe, &ran.counted).await?;
+            return Ok(with_gone(outcome, &spelled.names()));
         }
         if before.is_empty() || later.is_empty() {
             let why = not_compared("its runner names no tests");
@@ -191,9 +207,7 @@ impl Round {
         // One that did not load at the start is skipped by its file or its helpers, or by the product.
         let anew = later.skipped_anew(&before, &spelled);
         gone.extend(self.skipped_elsewhere(probe, &ran.counted, anew).await?);
-        let summary = format!("{} tests that ran at the start did not run", gone.len());
-        let (success, facts) = (gone.is_empty(), facts_of_gone(&gone));
-        Ok(ToolOutcome { success, error_code: None, summary, facts, ..outcome })
+        Ok(with_gone(outcome, &gone))
     }
 
     /// Of these tests those whose files, and whose helpers, say nothing of skipping.
@@ -228,7 +242,7 @@ impl Round {
     async fn run_naming(
         self: &Arc<Self>,
         order: ViewOrder,
-        naming: &Naming,
+        (naming, hears): (&Naming, bool),
         call_id: Uuid,
     ) -> Result<ToolOutcome, ToolError> {
         let mut prepared = self.enter_view(&order, call_id).await?;
@@ -237,7 +251,12 @@ impl Round {
             added.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let environment = prepared.context.environment.with(&added)?;
         prepared.context.environment = Arc::new(environment);
-        self.run_in_view(prepared, &naming.line, order.owner).await
+        if !hears {
+            return self.run_in_view(prepared, &naming.line, order.owner).await;
+        }
+        let line = (naming.line.as_str(), HeardPrograms::All);
+        let Listened { ran, said } = self.listen_in_view(prepared, line, order.owner).await?;
+        Ok(ToolOutcome { output: said, ..ran })
     }
 
     /// The tests that the test files of a check's view spell.
@@ -302,6 +321,18 @@ fn naming_of(line: &str, only: Option<&str>, runners: &[Runner]) -> Option<Namin
         runners.iter().map(|runner| naming(line, *runner).filter(|it| it.line == line)).collect();
     let environment = all?.into_iter().flat_map(|naming| naming.environment).collect();
     Some(Naming { line: line.to_owned(), environment })
+}
+
+/// How many tests these runners say that they ran.
+fn counted(runners: &[Runner], output: &[u8]) -> u64 {
+    let run = TestRun { runners: runners.to_vec(), may_be_silent: true, ..TestRun::default() };
+    count(&run, output).map_or(0, |counts| counts.ran)
+}
+
+fn with_gone(outcome: ToolOutcome, gone: &[&str]) -> ToolOutcome {
+    let summary = format!("{} tests that ran at the start did not run", gone.len());
+    let (success, facts) = (gone.is_empty(), facts_of_gone(gone));
+    ToolOutcome { success, error_code: None, summary, facts, ..outcome }
 }
 
 fn not_compared(why: &str) -> ToolOutcome {

@@ -27,6 +27,11 @@ impl Literals {
         self.times.contains_key(name)
     }
 
+    /// Their names, in order.
+    pub fn names(&self) -> Vec<&str> {
+        self.times.keys().map(String::as_str).collect()
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.times.values().sum()

@@ -17,6 +17,13 @@ pub struct Naming {
     pub environment: Vec<(&'static str, &'static str)>,
 }
 
+impl Naming {
+    /// A line whose programs are heard by themselves. The listener asks runners that need an argument for the names.
+    pub fn heard(line: String) -> Self {
+        Self { line, environment: vec![PYTEST] }
+    }
+}
+
 /// The line with which a runner names its tests. None where it has none, or where the line starts more than
 /// this runner.
 pub fn naming(line: &str, runner: Runner) -> Option<Naming> {

@@ -55,6 +55,8 @@ pub struct TestRun {
     /// Whether they may run no test, or print no summary, while everything is well: the line starts them
     /// under a condition, redirects their output or asks for another report.
     pub may_be_silent: bool,
+    /// Whether the line sends the output of any of them to a file, to another program, or nowhere.
+    pub is_elsewhere: bool,
     /// Whether scripts start them, under conditions that are not followed: their reports are not counted.
     pub in_scripts: bool,
 }
@@ -81,7 +83,7 @@ pub fn test_runs(line: &str, project: &dyn Project) -> Vec<TestRun> {
     let mut search = Search::new(project);
     search.line(line, &Place::default());
     let mut runs: Vec<(bool, TestRun)> = Vec::new();
-    for Start { runner, by_recipe, may_be_silent, in_script, file } in search.found {
+    for Start { runner, by_recipe, may_be_silent, is_elsewhere, in_script, file } in search.found {
         let together = |(recipe, run): &(bool, TestRun)| {
             (*recipe, run.in_scripts) == (by_recipe, in_script)
                 && (by_recipe || run.runners.contains(&runner))
@@ -92,6 +94,7 @@ pub fn test_runs(line: &str, project: &dyn Project) -> Vec<TestRun> {
         });
         let Some((_, run)) = runs.get_mut(place) else { continue };
         run.may_be_silent |= may_be_silent;
+        run.is_elsewhere |= is_elsewhere;
         let first = |runners: &Vec<Runner>| !runners.contains(&runner);
         if first(&run.runners) {
             run.runners.push(runner);
@@ -152,6 +155,7 @@ struct Start {
     runner: Runner,
     by_recipe: bool,
     may_be_silent: bool,
+    is_elsewhere: bool,
     /// Whether a script starts it, under conditions that are not followed.
     in_script: bool,
     /// The test file that starts it; none where it looks for tests.
@@ -166,6 +170,8 @@ struct Place {
     depth: usize,
     by_recipe: bool,
     may_be_silent: bool,
+    /// Whether its output goes elsewhere.
+    is_elsewhere: bool,
     /// Whether the line goes on beside it.
     background: bool,
 }
@@ -247,6 +253,7 @@ impl Search<'_> {
     fn segment(&mut self, segment: &Segment, place: &Place) {
         let mut place = place.clone();
         place.may_be_silent |= segment.conditional || segment.output_elsewhere;
+        place.is_elsewhere |= segment.output_elsewhere;
         place.background |= segment.background;
         let words: Vec<&str> = segment.words.iter().map(String::as_str).collect();
         self.command(&words, &place);
@@ -301,9 +308,14 @@ impl Search<'_> {
         if let Some(runner) = runner_of(name, arguments) {
             let configured = self.has_quiet_configuration(runner, place);
             let may_be_silent = place.may_be_silent || configured || is_quiet(runner, arguments);
-            let by_recipe = place.by_recipe;
-            let in_script = false;
-            self.found.push(Start { runner, by_recipe, may_be_silent, in_script, file: None });
+            self.found.push(Start {
+                runner,
+                by_recipe: place.by_recipe,
+                may_be_silent,
+                is_elsewhere: place.is_elsewhere,
+                in_script: false,
+                file: None,
+            });
             return;
         }
         if let Some(source) = source_of((name, arguments), is_python(name), &place.folder) {
@@ -332,8 +344,9 @@ impl Search<'_> {
         let Some(((runner, over), path)) = found else { return };
         // It may start the runner in any way.
         let (by_recipe, may_be_silent) = (place.by_recipe, true);
+        let is_elsewhere = place.is_elsewhere;
         let (in_script, file) = (over == Over::Spawned, path.filter(|_| over == Over::Own));
-        self.found.push(Start { runner, by_recipe, may_be_silent, in_script, file });
+        self.found.push(Start { runner, by_recipe, may_be_silent, is_elsewhere, in_script, file });
     }
 
     /// Follows a script of a shell for the commands that it comes to. Which runners it starts depends on conditions that
