@@ -6,17 +6,17 @@
 //!   items in between: rules and variables that the start has no word of
 //! ```
 
+mod items;
 mod known;
 
+pub use items::StartFiles;
+
+use items::{COMPILED, COPIED, Item, SOURCES, is_source, items, name_of};
 use known::{Known, Makes, computes_files};
 use std::collections::BTreeSet;
 
 /// The largest makefile that is compared, in bytes.
 const MAX_BYTES: usize = 1 << 20;
-/// Extensions of sources and of what is made from them.
-const SOURCES: &[&str] = &["c", "cc", "cpp", "cxx", "h", "hh", "hpp", "java", "m", "o", "s"];
-/// Libraries of the system that a product may come to need. Where none else is looked for, they are no others.
-const LIBRARIES: &[&str] = &["-ldl", "-lm", "-lpthread", "-lrt", "-pthread"];
 /// Variables that hold them.
 const OF_LIBRARIES: &[&str] = &["LDFLAGS", "LDLIBS", "LIBS", "LOADLIBES"];
 /// Variables that make reads itself, or that its own rules use.
@@ -31,44 +31,10 @@ const READ: &str = "\
     BASH CARGO CLASSPATH DOTNET DYLD_ ENV GCONV GIT_ GO GRADLE IFS JAVA JDK LANG LC_ LD_ \
     LIBRARY LOC MALLOC MAVEN NODE_ NPM_ NVM_ PERL PHP PNPM PYENV PYTEST PYTHON RUBY RUST \
     SDKROOT SURETY TERM VIRTUAL_ENV XDG_";
-/// Extensions of what make makes a program from by its own rules.
-const COMPILED: &[&str] =
-    &["C", "F", "S", "c", "cc", "cpp", "f", "l", "m", "mod", "o", "p", "r", "s", "y"];
-/// The same of what it only copies, or writes out: scripts and documents.
-const COPIED: &[&str] = &["ch", "sh", "w", "web"];
 /// What a shell reads.
 const SHELL: &[char] = &['|', '&', ';', '<', '>', '`', '\'', '"', '*', '?', '#', '\\'];
 /// The names of makefiles.
 const NAMES: &[&str] = &["makefile", "gnumakefile"];
-
-/// What is known of the start.
-pub trait StartFiles {
-    /// Whether a path is a check input.
-    fn is_check_input(&self, path: &str) -> bool;
-
-    /// Whether a file has this name, or one that make makes it from.
-    fn has_stem(&self, stem: &str) -> bool;
-
-    /// Whether a file of this name lies beside the makefile.
-    fn has(&self, name: &str) -> bool;
-
-    /// Whether a file was there at the start, and the run removed it.
-    fn is_gone(&self, path: &str) -> bool;
-
-    /// Whether the line of a check has this name of a variable as a word: `STRICT=1 make test`.
-    fn is_in_a_line(&self, name: &str) -> bool;
-}
-
-/// One part of a makefile.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Item {
-    /// A variable: its name with the operator, and the words.
-    Variable(String, Vec<String>),
-    /// A rule: its targets with the colons, the words behind, and the recipe.
-    Rule(Vec<String>, Vec<String>, Vec<String>),
-    /// Anything else.
-    Other(String),
-}
 
 /// Whether make compiles a source with this extension by its own rules, wherever its search path finds it.
 pub fn is_compiled_by_make(extension: &str) -> bool {
@@ -252,22 +218,6 @@ fn compiles_more(line: &str, now: &str, known: &Known<'_>) -> bool {
     wanted.peek().is_none()
 }
 
-/// The name of a variable without its operator.
-fn name_of(variable: &str) -> &str {
-    variable.trim_end_matches(['=', ':', '?', '+']).trim()
-}
-
-/// A source, or what is made of one, that is no check input.
-fn is_source(word: &str, files: &dyn StartFiles) -> bool {
-    let Some((stem, extension)) = word.rsplit_once('.') else { return false };
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
-    SOURCES.contains(&extension)
-        && word.chars().all(is_plain)
-        && !word.starts_with('/')
-        && !word.contains("..")
-        && !SOURCES.iter().any(|other| files.is_check_input(&format!("{stem}.{other}")))
-}
-
 /// Whether a word is a source or made from one, by its name.
 fn has_extension_of_source(word: &str) -> bool {
     let extension = word.rsplit_once('.').map(|(_, extension)| extension);
@@ -282,70 +232,6 @@ fn is_list_by_name(variable: &str) -> bool {
 
 fn is_of_word(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "-_./".contains(letter)
-}
-
-fn items(text: &str) -> Vec<Item> {
-    let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
-    let mut found: Vec<Item> = Vec::new();
-    for line in text.lines() {
-        let mut of_rule = match found.last_mut() {
-            Some(Item::Rule(_, _, recipe)) => Some(recipe),
-            Some(Item::Variable(..) | Item::Other(_)) | None => None,
-        };
-        if let (Some(command), Some(recipe)) = (line.strip_prefix('\t'), of_rule.as_mut()) {
-            recipe.push(command.trim_end().to_owned());
-            continue;
-        }
-        let line = match line.starts_with('\t') {
-            true => line,
-            false => line.split('#').next().unwrap_or_default().trim_end(),
-        };
-        if line.trim().is_empty() {
-            continue;
-        }
-        found.push(item(line));
-    }
-    found
-}
-
-fn item(line: &str) -> Item {
-    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let other = || Item::Other(line.to_owned());
-    if line.starts_with(char::is_whitespace) {
-        return other();
-    }
-    let assigned = line.find('=');
-    let colon = line.find(':').filter(|at| assigned.is_none_or(|assigned| *at + 1 < assigned));
-    match (colon, assigned) {
-        (None, Some(at)) => {
-            let (name, value) = line.split_at(at + 1);
-            let parts = words(name);
-            let is_operator = |word: &String| word.chars().all(|letter| ":?+=".contains(letter));
-            // `export NAME =` and the like say more than a value, and the value of `!=` is a command.
-            match parts.get(1..) {
-                _ if name.ends_with("!=") => other(),
-                Some([]) => Item::Variable(parts.concat(), words(value)),
-                Some([operator]) if is_operator(operator) => {
-                    Item::Variable(parts.concat(), words(value))
-                }
-                Some(_) | None => other(),
-            }
-        }
-        // Variables of one target, recipes on the same line, and rules with patterns.
-        (Some(_), Some(_)) => other(),
-        (Some(at), None) => {
-            let (targets, needs) = line.split_at(at);
-            match needs.contains([';', '%']) || needs.starts_with("::") {
-                true => other(),
-                false => Item::Rule(
-                    words(targets),
-                    words(needs.get(1..).unwrap_or_default()),
-                    Vec::new(),
-                ),
-            }
-        }
-        (None, None) => other(),
-    }
 }
 
 #[cfg(test)]

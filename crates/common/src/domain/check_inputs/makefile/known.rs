@@ -1,6 +1,6 @@
 //! What the makefile of the start has, and what it may make.
 
-use super::{COMPILED, COPIED, Item, LIBRARIES, SOURCES, StartFiles, is_source, name_of};
+use super::items::{COMPILED, COPIED, Item, LIBRARIES, SOURCES, StartFiles, is_source, name_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the makefile of the start and the files beside it have.
