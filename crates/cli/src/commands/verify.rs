@@ -8,8 +8,8 @@ use surety_common::clock;
 use surety_common::config::{ClientConfig, GateProbeConfig, SandboxConfig};
 use surety_common::domain::check::AcceptCheck;
 use surety_executor::snapshot::Snapshots;
-use surety_executor::tool::Attached;
 use surety_executor::tool::process::{Finished, run_attached};
+use surety_executor::tool::{Attached, ErrorCode};
 use surety_planner::plan::standing_at;
 
 use crate::connection::Connection;
@@ -225,7 +225,11 @@ impl Verify {
         let ran = run_attached(&attached.spec, &scene.cancel).await.map_err(|error| {
             let message =
                 format!("`{}` was not started: {}", self.command.join(" "), error.message);
-            Failure::new(Code::CommandNotStarted, message, "Name a program that is installed.")
+            let advice = match error.code {
+                ErrorCode::ProgramNotFound => "Name a program that is installed.",
+                _ => "See docs/sandbox.md, or run it with --unconfined.",
+            };
+            Failure::new(Code::CommandNotStarted, message, advice)
         })?;
         let Finished { exit_code, sandbox, left, .. } = ran;
         Ok(Ran {

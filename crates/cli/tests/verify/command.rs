@@ -29,6 +29,16 @@ fn a_command_that_did_the_work_is_accepted_whatever_its_exit_code() {
 }
 
 #[test]
+fn an_account_other_than_root_runs_a_command_with_its_input() {
+    let home = broken();
+    let mut surety = home.surety_of_another_account(&["--", "sh", "-c", "cat > product.txt"]);
+    fs::write(home.home.join("input"), "fixed\n").unwrap();
+    surety.stdin(fs::File::open(home.home.join("input")).unwrap());
+    Ended::of(&surety.output().unwrap()).is(0, "accepted");
+    assert_eq!(fs::read_to_string(home.workspace.join("product.txt")).unwrap(), "fixed\n");
+}
+
+#[test]
 fn a_command_that_only_says_so_is_refused() {
     let home = broken();
     home.verify(&["--", "echo", "all tests pass"]).is(2, "no_workspace_change");

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::{MetadataExt, lchown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -122,6 +124,21 @@ impl Home {
         surety
     }
 
+    /// `surety verify` of an account other than root, with a copy of the program that it may start.
+    pub(crate) fn surety_of_another_account(&self, arguments: &[&str]) -> Command {
+        let is_root = fs::metadata(&self.workspace).unwrap().uid() == 0;
+        let copy = self.home.join("surety");
+        fs::copy(env!("CARGO_BIN_EXE_surety"), &copy).unwrap();
+        let mut surety = Command::new(copy);
+        surety.arg("verify").args(arguments).current_dir(&self.workspace).stdin(Stdio::null());
+        if is_root {
+            give(self.home.parent().unwrap(), OTHER_ACCOUNT);
+            surety.uid(OTHER_ACCOUNT).gid(OTHER_ACCOUNT);
+        }
+        self.environment(&mut surety);
+        surety
+    }
+
     pub(crate) fn verify(&self, arguments: &[&str]) -> Ended {
         Ended::of(&self.surety(arguments).output().unwrap())
     }
@@ -139,6 +156,17 @@ impl Home {
         let verdict = self.verdict();
         let cautions = verdict["cautions"].as_array().unwrap().iter();
         cautions.map(|caution| caution["code"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+/// An account without rights.
+const OTHER_ACCOUNT: u32 = 65_534;
+
+/// Gives a folder, and all in it, to an account.
+fn give(path: &Path, account: u32) {
+    lchown(path, Some(account), Some(account)).unwrap();
+    if path.symlink_metadata().unwrap().is_dir() {
+        fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path(), account));
     }
 }
 

@@ -9,7 +9,7 @@
 //! but the head of a request to the proxy.
 
 use super::account::drop_capabilities;
-use super::passing::{receive_sockets, send_sockets};
+use super::passing::{receive_descriptors, send_descriptors};
 use super::proxy;
 use super::relay::{CONNECT, Refused, join};
 use super::stage::{BRIDGE, control};
@@ -59,7 +59,7 @@ impl Bridge {
     /// Gives it the sockets of the command's loopback, which come over this control.
     pub(super) fn pass(&self, from: &UnixStream) -> Result<(), NotStarted> {
         let passed =
-            receive_sockets(from).and_then(|sockets| send_sockets(&self.control, &sockets));
+            receive_descriptors(from).and_then(|sockets| send_descriptors(&self.control, &sockets));
         passed.map_err(|error| NotStarted::setup("network", &error))
     }
 
@@ -83,7 +83,7 @@ pub(super) fn run() -> io::Result<()> {
     let mut control = control()?;
     let network: Network = receive(&mut control)?;
     drop_capabilities().map_err(io::Error::other)?;
-    let sockets = receive_sockets(&control)?;
+    let sockets = receive_descriptors(&control)?;
     let refused = Refused::default();
     let open = Arc::new(AtomicUsize::new(0));
     for socket in sockets {

@@ -15,6 +15,7 @@ use nix::unistd::geteuid;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +23,7 @@ use std::process::Command;
 pub(super) fn run() -> io::Result<()> {
     let mut control = control()?;
     let mut order: Order = receive(&mut control)?;
-    let command = match prepare(&mut order) {
+    let command = match prepare(&mut order, &control) {
         Ok(command) => command,
         Err(why) => return send(&mut control, &News::NotStarted(why)),
     };
@@ -44,10 +45,10 @@ pub(super) fn run() -> io::Result<()> {
     send(&mut control, &News::NotStarted(why))
 }
 
-fn prepare(order: &mut Order) -> Result<Option<Command>, NotStarted> {
+fn prepare(order: &mut Order, control: &UnixStream) -> Result<Option<Command>, NotStarted> {
     let account = order.account;
     let spec = &mut order.spec;
-    let input = program::input(spec)?;
+    let input = program::input(spec, control)?;
     let processes = account
         .map(|account| account.uid)
         .or_else(|| Some(geteuid().as_raw()).filter(|uid| *uid != 0))

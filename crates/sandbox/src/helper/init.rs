@@ -5,7 +5,7 @@ use super::account::{drop_capabilities, user_namespace};
 use super::filter::{self, Sockets};
 use super::memory::Memory;
 use super::names::Names;
-use super::passing::send_sockets;
+use super::passing::send_descriptors;
 use super::processes::{ProcessTree, all_but_init};
 use super::stage::{GO, News, Order, control, drain, signals, unblock_signals};
 use super::{limits, loopback, mounts, ports, program};
@@ -34,13 +34,13 @@ pub(super) fn run() -> io::Result<()> {
     let mut control = control()?;
     let order: Order = receive(&mut control)?;
     let spec = &order.spec;
-    let Prepared { command, listeners, mut names } = match prepare(&order) {
+    let Prepared { command, listeners, mut names } = match prepare(&order, &control) {
         Ok(prepared) => prepared,
         Err(why) => return send(&mut control, &News::NotStarted(why)),
     };
     send(&mut control, &News::Ready)?;
     if spec.network.is_bridged() {
-        send_sockets(&control, &listeners)?;
+        send_descriptors(&control, &listeners)?;
     }
     drop(listeners);
     let mut go = [0];
@@ -100,9 +100,9 @@ fn listen(network: &Network) -> io::Result<Vec<TcpListener>> {
 }
 
 /// Makes the namespaces and gives up every right, in the order in which each still can be done.
-fn prepare(order: &Order) -> Result<Prepared, NotStarted> {
+fn prepare(order: &Order, control: &UnixStream) -> Result<Prepared, NotStarted> {
     let spec = &order.spec;
-    let input = program::input(spec)?;
+    let input = program::input(spec, control)?;
     let mut flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
     if spec.network != Network::All {
         flags |= CloneFlags::CLONE_NEWNET;

@@ -1,4 +1,4 @@
-//! Sockets that one stage gives another.
+//! Open files and sockets that one stage gives another.
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -9,11 +9,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// The most sockets of one message.
+/// The most descriptors of one message.
 pub(super) const MOST: usize = 64;
 
-/// Gives sockets away.
-pub(super) fn send_sockets(to: &UnixStream, sockets: &[impl AsFd]) -> io::Result<()> {
+/// Gives descriptors away.
+pub(super) fn send_descriptors(to: &UnixStream, sockets: &[impl AsFd]) -> io::Result<()> {
     let sockets: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
     let mut space = [const { MaybeUninit::uninit() }; rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -24,8 +24,8 @@ pub(super) fn send_sockets(to: &UnixStream, sockets: &[impl AsFd]) -> io::Result
     Ok(())
 }
 
-/// Takes sockets; none when the other end is closed.
-pub(super) fn receive_sockets(from: &UnixStream) -> io::Result<Vec<OwnedFd>> {
+/// Takes descriptors; none when the other end is closed.
+pub(super) fn receive_descriptors(from: &UnixStream) -> io::Result<Vec<OwnedFd>> {
     let mut space = [const { MaybeUninit::uninit() }; rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];

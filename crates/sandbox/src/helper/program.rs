@@ -1,5 +1,6 @@
 //! Which file a command's first word means, among what the command sees.
 
+use super::passing::receive_descriptors;
 use crate::launch::{PARSE, own_program, stage};
 use crate::spec::{Network, NotStarted, PROXY_PORT, Refusal, Spec};
 use nix::errno::Errno;
@@ -9,6 +10,7 @@ use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -53,18 +55,29 @@ fn parser(spec: &Spec) -> Result<Command, NotStarted> {
     Ok(command)
 }
 
-/// The command's standard input. It is opened before the mount tree and the process ids are others.
-pub(super) fn input(spec: &Spec) -> Result<Stdio, NotStarted> {
+/// The file that becomes the command's standard input, where the spec names one. It is opened before any namespace is
+/// made: in a user namespace of its own a process may not open the files of one outside, such as `/proc/PID/fd/0`.
+pub(super) fn open_input(spec: &Spec) -> Result<Option<File>, NotStarted> {
+    let Some(path) = &spec.input else { return Ok(None) };
+    match OpenOptions::new().read(true).custom_flags(OFlag::O_NOCTTY.bits()).open(path) {
+        Ok(file) => Ok(Some(file)),
+        // A socket cannot be opened by its name: the command reads nothing.
+        Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => File::open("/dev/null")
+            .map(Some)
+            .map_err(|error| NotStarted::setup("/dev/null", &error)),
+        Err(error) => Err(NotStarted::setup(path.display(), &error)),
+    }
+}
+
+/// The command's standard input; the file that the spec names comes from the supervisor.
+pub(super) fn input(spec: &Spec, control: &UnixStream) -> Result<Stdio, NotStarted> {
     if let Some(text) = &spec.parser_input {
         return in_memory(text).map_err(|error| NotStarted::setup("the parser's input", &error));
     }
     let Some(path) = &spec.input else { return Ok(Stdio::null()) };
-    match OpenOptions::new().read(true).custom_flags(OFlag::O_NOCTTY.bits()).open(path) {
-        Ok(file) => Ok(file.into()),
-        // A socket cannot be opened by its name: the command reads nothing.
-        Err(error) if error.raw_os_error() == Some(Errno::ENXIO as i32) => Ok(Stdio::null()),
-        Err(error) => Err(NotStarted::setup(path.display(), &error)),
-    }
+    let failed = |error| NotStarted::setup(path.display(), &error);
+    let given = receive_descriptors(control).map_err(failed)?.pop();
+    given.map(Stdio::from).ok_or_else(|| failed(io::Error::from(io::ErrorKind::UnexpectedEof)))
 }
 
 /// A text to be read, in a file that has no name.

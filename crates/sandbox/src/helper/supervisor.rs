@@ -4,7 +4,9 @@
 use super::account::{Account, keep_capabilities, user_namespace};
 use super::bridge::Bridge;
 use super::cgroup::Groups;
+use super::passing::send_descriptors;
 use super::processes::{ProcessTree, kill_descendants, signal_descendants};
+use super::program;
 use super::scratch::{HOME, Scratch, TMP};
 use super::stage::{CONFINE, GO, INIT, News, Order, control, drain, signals};
 use super::watchdog::Watchdog;
@@ -144,6 +146,10 @@ impl Call {
         bridge: Option<&Bridge>,
     ) -> io::Result<Ended> {
         let namespaces = self.order.spec.confinement.level == Level::Namespaces;
+        let input = match program::open_input(&self.order.spec) {
+            Ok(input) => input,
+            Err(why) => return Ok(not_started(why)),
+        };
         let made = if namespaces { make_namespaces() } else { become_subreaper() };
         if let Err(why) = made {
             return Ok(not_started(why));
@@ -155,6 +161,9 @@ impl Call {
         drop(command);
         let pid = Pid::from_raw(child.id().cast_signed());
         send(&mut ours, &self.order)?;
+        if let Some(input) = &input {
+            send_descriptors(&ours, std::slice::from_ref(input))?;
+        }
         // The kernel takes its time, in which the next stage sets everything up.
         let taken = self.groups.take(child.id());
         let news = receive(&mut ours).unwrap_or_else(|error| {
