@@ -225,9 +225,9 @@ impl Verify {
         let ran = run_attached(&attached.spec, &scene.cancel).await.map_err(|error| {
             let message =
                 format!("`{}` was not started: {}", self.command.join(" "), error.message);
-            let advice = match error.code {
-                ErrorCode::ProgramNotFound => "Name a program that is installed.",
-                _ => "See docs/sandbox.md, or run it with --unconfined.",
+            let advice = match error.code == ErrorCode::ProgramNotFound {
+                true => "Name a program that is installed.",
+                false => "docs/sandbox.md says what the sandbox needs; --unconfined leaves it out.",
             };
             Failure::new(Code::CommandNotStarted, message, advice)
         })?;

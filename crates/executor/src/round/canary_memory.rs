@@ -22,8 +22,19 @@ pub(super) struct Memory {
     pub(super) lacks_program: bool,
     /// The failing tests that a check reported with the code of the round.
     pub(super) reported: HashMap<String, Reported>,
-    /// The checks whose line did not end in time while its programs were heard.
-    pub(super) deaf: BTreeSet<String>,
+    /// How the lines of checks run while their programs are heard, without failing tests.
+    pub(super) hearing: HashMap<String, Hearing>,
+}
+
+/// How a line that holds runs while its programs are heard, without failing tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hearing {
+    /// It does not hold, or not in time: what is heard says nothing.
+    Disturbs,
+    /// It holds although a program of it fails.
+    HoldsOverFailure,
+    /// None of its programs fails.
+    Undisturbed,
 }
 
 /// The failing tests that a line reported.
@@ -36,6 +47,11 @@ pub(super) struct Reported {
 }
 
 impl Reported {
+    /// Whether a test was reported at all.
+    pub(super) fn has(&self, test: &str) -> bool {
+        self.by_line.contains(test) || self.within.contains(test)
+    }
+
     pub(super) fn extend(&mut self, other: Self) {
         self.by_line.extend(other.by_line);
         self.within.extend(other.within);

@@ -10,12 +10,13 @@
 
 use super::Round;
 use super::additions::ViewOrder;
-use super::canary_memory::{Canary, Hosts, Part, Reported};
+use super::canary_memory::{Canary, Hearing, Hosts, Part, Reported};
 use super::listening::{HeardPrograms, Listened};
 use crate::tool::{ErrorCode, ToolError, ToolOutcome};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use surety_common::domain::canary::{
     MAX_HOSTS, Planted, facts_of, not_run, reported, reported_at_start,
 };
@@ -29,6 +30,10 @@ const AT_FIRST_FAILURE: &[&str] =
 
 /// What runners say where they ended at a failure.
 const AT_END: &[&str] = &["stopping after", "Bailed out"];
+
+/// How much slower a line may be while its programs are heard, and the least time that it has.
+const SLOWER: u32 = 4;
+const AT_LEAST: Duration = Duration::from_secs(20);
 
 /// What the runs of a canary reported so far.
 struct Heard {
@@ -96,31 +101,66 @@ impl Round {
         Ok(run.ended())
     }
 
+    /// Runs a part with the code of the round, and once more with its programs heard where the line does not report all.
     async fn part_now(self: &Arc<Self>, run: &mut Run<'_>, part: &Part) -> Result<(), ToolError> {
         let (line, base) = (run.narrowed().to_owned(), run.base);
-        for listens in [false, true] {
-            run.listens = listens;
-            let mut found = self.hear(run, base, (part.hosts(), &line)).await?;
-            // A line need not end as its program does: `python3 check.py | grep -q PASS`. What stands behind the program
-            // says itself that it was reached.
-            if let (Part::Own { .. }, Some(ran)) = (part, run.heard.outcome.as_ref()) {
-                let own = Part::tests_of(part.hosts()).map(String::as_str);
-                found.by_line.extend(reported(&ran.output, own).into_iter().map(str::to_owned));
-            }
-            // What is heard differently may end differently. The runs before say what they said.
-            if listens && run.heard.unknown.take().is_some() {
-                self.memory().deaf.insert(run.probe.check_id.clone());
-            }
-            // A part that is not asked further is known within as well.
-            found.within.extend(found.by_line.iter().cloned());
-            run.heard.reported.extend(found);
-            let by_line = &run.heard.reported.by_line;
-            let has_all = Part::tests_of(part.hosts()).all(|test| by_line.contains(test));
-            if has_all || run.heard.unknown.is_some() {
-                break;
+        let mut found = self.hear(run, base, (part.hosts(), &line)).await?;
+        let holds = run.heard.outcome.as_ref().is_some_and(|ran| ran.success);
+        let has_all = Part::tests_of(part.hosts()).all(|test| found.by_line.contains(test));
+        if !has_all && run.heard.unknown.is_none() {
+            let hearing = self.hearing(run, &line).await?;
+            if hearing != Hearing::Disturbs {
+                run.listens = true;
+                let heard = self.hear(run, base, (part.hosts(), &line)).await?;
+                run.listens = false;
+                // What did not end in time says nothing, and the run before says what it said.
+                let is_known = run.heard.unknown.take().is_none();
+                let ran = run.heard.outcome.as_ref();
+                // A product may behave otherwise where nothing reads what it writes.
+                if is_known && ran.is_some_and(|ran| ran.success == holds) {
+                    // Without failing tests none of its programs fails, and with them these do: the line need not.
+                    if hearing == Hearing::Undisturbed {
+                        found.by_line.extend(heard.within.iter().cloned());
+                    }
+                    found.extend(heard);
+                }
             }
         }
+        // A part that is not asked further is known within as well.
+        found.within.extend(found.by_line.iter().cloned());
+        run.heard.reported.extend(found);
         Ok(())
+    }
+
+    /// How the line runs while its programs are heard, without failing tests; asked once for each check.
+    async fn hearing(
+        self: &Arc<Self>,
+        run: &mut Run<'_>,
+        line: &str,
+    ) -> Result<Hearing, ToolError> {
+        let key = &run.probe.check_id;
+        let (known, took) = {
+            let memory = self.memory();
+            let ran = memory.runs.get(&(key.clone(), run.base));
+            (memory.hearing.get(key).copied(), ran.map(|ran| ran.took).unwrap_or_default())
+        };
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let order = ViewOrder {
+            time_limit: Some(took * SLOWER + AT_LEAST),
+            ..ViewOrder::beside(run.probe, run.base)
+        };
+        let prepared = self.enter_view(&order, run.call_id).await?;
+        let heard = (line, HeardPrograms::Failed);
+        let Listened { ran, said } = self.listen_in_view(prepared, heard, run.probe.owner).await?;
+        let hearing = match (ran.success, said.trim_ascii().is_empty()) {
+            (false, _) => Hearing::Disturbs,
+            (true, false) => Hearing::HoldsOverFailure,
+            (true, true) => Hearing::Undisturbed,
+        };
+        self.memory().hearing.insert(key.clone(), hearing);
+        Ok(hearing)
     }
 
     /// Runs it with the code of the start, for the tests that were not reported.
@@ -133,7 +173,8 @@ impl Round {
     ) -> Result<ToolOutcome, ToolError> {
         let now = self.memory().reported.get(&probe.check_id).cloned().unwrap_or_default();
         let mut run = run_of(probe, canary, (line, base), call_id);
-        run.listens = !self.memory().deaf.contains(&probe.check_id);
+        let hearing = self.memory().hearing.get(&probe.check_id).copied();
+        run.listens = hearing.is_some_and(|hearing| hearing != Hearing::Disturbs);
         for part in &canary.parts {
             match part {
                 Part::OfRunners { .. } => self.runners_at_start(&mut run, part, &now).await?,
@@ -208,13 +249,15 @@ impl Round {
         self: &Arc<Self>,
         run: &mut Run<'_>,
         part: &Part,
-        Reported { by_line: now, .. }: &Reported,
+        reported: &Reported,
     ) -> Result<(), ToolError> {
         let Part::Own { path, at_ends, in_front, late, is_all } = part else { return Ok(()) };
         let own: Vec<&String> = Part::tests_of(at_ends).collect();
-        if own.iter().all(|test| now.contains(*test)) {
+        // What it reports and the line passes over is no doubt about the program.
+        if own.iter().all(|test| reported.has(test)) {
             return Ok(());
         }
+        let now = &reported.by_line;
         if self.may_be_ended(run.probe, path).await? {
             let why = "the product ends programs at the start, and so may end the test";
             run.heard.unknown.get_or_insert(why.to_owned());

@@ -25,6 +25,12 @@ if [ "$which" = all ]; then
     done
     [ "$due" = '' ] || set -- "$@" -v
 fi
+# A shell below a heard interpreter is a part of it, as those with which a manager of versions starts it.
+case ${program##*/} in
+bash | dash | ksh | sh | zsh) [ -z "$surety_heard" ] || exec "$program" "$@" ;;
+gmake | just | make | ninja) ;;
+*) export surety_heard=yes ;;
+esac
 own=$here/$$
 mkfifo "$own.1" "$own.2" || exec "$program" "$@"
 # One that reads no more, as `grep -q`, ends only what it would have read.

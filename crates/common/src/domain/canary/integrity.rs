@@ -74,11 +74,12 @@ import importlib.util, sys, types
             raise RuntimeError('«')";
 
 pub(super) const BUILT_IN: &str = "\
-import builtins, math
+import builtins, math, os, sys
         functions = 'abs all any callable divmod getattr hasattr hash isinstance issubclass iter len max min next pow repr round sorted sum'
         classes = 'bool bytes dict enumerate filter float frozenset int list map range reversed set str tuple zip'
         numbers = 'ceil copysign cos exp fabs factorial floor fmod fsum gcd hypot isclose isfinite isinf isnan log log10 log2 pow sin sqrt tan trunc'
         own = [(builtins, it) for it in functions.split()] + [(math, it) for it in numbers.split()]
+        own += [(os, '_exit'), (sys, 'exit')]
         kind = type(abs)
         is_intact = all(type(getattr(at, it)) is kind and getattr(at, it).__name__ == it for at, it in own)
         for it in classes.split():

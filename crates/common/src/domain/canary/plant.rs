@@ -237,9 +237,10 @@ fn head(runner: Runner, path: &str, text: &str, token: &str) -> String {
     // The same object as that of the file's own tests.
     let assert = if text.contains("assert/strict") { "assert/strict" } else { "assert" };
     let written = match runner {
+        // With `-f` it would end at the first failure, which with the code of the start is another one.
         Runner::Pytest | Runner::Unittest => write!(
             head,
-            "import unittest as {token}_unittest\n\n\nclass Z{token}({token}_unittest.TestCase):\n"
+            "import unittest as {token}_unittest\n\n{token}_unittest.TestResult.failfast = property(\n    lambda self: False, lambda self, value: None\n)\n\n\nclass Z{token}({token}_unittest.TestCase):\n"
         ),
         Runner::CargoTest | Runner::Nextest if is_inside(runner, path) => {
             write!(head, "#[cfg(test)]\nmod {token} {{\n#[allow(unused_imports)]\nuse super::*;\n")

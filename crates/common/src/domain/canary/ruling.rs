@@ -104,9 +104,9 @@ pub fn rule_canary(now: &CanaryRun<'_>, start: Option<&CanaryRun<'_>>) -> Canary
         ));
     }
     if now.failed.is_empty() {
-        let why = match start.within.is_empty() {
+        let why = match start.within.is_empty() && now.within.is_empty() {
             true => "the line runs none of the tests that were added",
-            false => "the line holds although tests that it runs fail: end it as its tests do",
+            false => "the line holds although programs of it fail: end it as its tests do",
         };
         return CanaryRuling::NotRun(why.to_owned());
     }

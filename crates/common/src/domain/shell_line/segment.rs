@@ -69,6 +69,8 @@ struct Reader<'l> {
     closed: Option<usize>,
     /// Whether an open backquote takes what is written.
     in_backquotes: bool,
+    /// Whether the shell itself sends its output elsewhere.
+    shell_elsewhere: bool,
 }
 
 impl<'l> Reader<'l> {
@@ -85,6 +87,7 @@ impl<'l> Reader<'l> {
             brackets: Vec::new(),
             closed: None,
             in_backquotes: false,
+            shell_elsewhere: false,
         }
     }
 
@@ -149,9 +152,65 @@ impl<'l> Reader<'l> {
                         self.push(next);
                     }
                 }
+                '$' if mark == '"' && self.rest.peek() == Some(&'(') => {
+                    self.push(letter);
+                    self.substitution(')');
+                }
+                '`' if mark == '"' => self.substitution('`'),
                 letter => self.push(letter),
             }
         }
+    }
+
+    /// Reads commands in double quotes, whose output the line takes. They stay a part of the word as well.
+    fn substitution(&mut self, end: char) {
+        let (mut inner, mut depth, mut quote) = (String::new(), 0_usize, None);
+        if end == ')' {
+            self.rest.next();
+            self.push('(');
+        } else {
+            self.push(end);
+        }
+        while let Some(letter) = self.rest.next() {
+            self.push(letter);
+            match (quote, letter) {
+                (None, letter) if letter == end && depth == 0 => break,
+                (None, '(') => depth += 1,
+                (None, ')') => depth = depth.saturating_sub(1),
+                (None, '\'' | '"') if end == ')' => quote = Some(letter),
+                (Some(open), letter) if letter == open => quote = None,
+                (_, _) => {}
+            }
+            inner.push(letter);
+            if letter == '\\'
+                && quote != Some('\'')
+                && let Some(next) = self.rest.next()
+            {
+                self.push(next);
+                // A backquote needs one in front of a quote, which the commands do not have.
+                if end == '`' && next == '"' {
+                    inner.pop();
+                }
+                inner.push(next);
+            }
+        }
+        // `$((1 + 2))` is arithmetic.
+        if inner.starts_with('(') {
+            return;
+        }
+        let mut found = segments(&inner);
+        let is_conditional = self.blocks > 0 || self.next_conditional;
+        for segment in &mut found {
+            segment.output_elsewhere = true;
+            segment.conditional |= is_conditional;
+        }
+        if let Some(first) = found.first_mut() {
+            let before = std::mem::take(&mut self.subshells);
+            first.subshells.ended += before.ended;
+            first.subshells.began += before.began + 1;
+            self.subshells.ended += 1;
+        }
+        self.segments.extend(found);
     }
 
     fn ampersand(&mut self) {
@@ -232,7 +291,9 @@ impl<'l> Reader<'l> {
         self.next_conditional = guards_next;
         if !segment.words.is_empty() {
             let is_taken = self.in_backquotes || self.brackets.iter().any(|(_, takes)| *takes);
-            segment.output_elsewhere |= is_taken;
+            segment.output_elsewhere |= is_taken || self.shell_elsewhere;
+            // `exec > log` is about all that follows.
+            self.shell_elsewhere |= segment.words == ["exec"] && segment.output_elsewhere;
             self.closed = None;
             segment.subshells = std::mem::take(&mut self.subshells);
             self.segments.push(segment);
