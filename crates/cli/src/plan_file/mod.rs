@@ -16,8 +16,9 @@ mod yaml;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use surety_common::domain::check::{Author, name_paths_of_plan, read_checks};
+use surety_common::domain::check::{Author, CHECK_KEYS, name_paths_of_plan, read_checks};
 use surety_common::domain::json::{self, Value};
+use surety_common::domain::plan::STEP_KEYS;
 use surety_common::wire::v1;
 use surety_planner::plan::standing_at;
 
@@ -151,8 +152,14 @@ fn split(
     let mut plan = Vec::new();
     for (key, mut value) in members {
         match key.as_str() {
-            "verify" => resolve(&mut value, read)?,
-            "steps" => resolve_in_steps(&mut value, read)?,
+            "verify" => {
+                know_keys(&value, "verify")?;
+                resolve(&mut value, read)?;
+            }
+            "steps" => {
+                know_keys_of_steps(&value)?;
+                resolve_in_steps(&mut value, read)?;
+            }
             _ => {}
         }
         if !PLAN_KEYS.contains(&key.as_str()) && !ORDER_KEYS.contains(&key.as_str()) {
@@ -179,6 +186,38 @@ fn split(
         plan_file.plan_text = is_plan.then(|| Value::Object(plan).to_compact());
     }
     Ok(plan_file)
+}
+
+/// The keys of checks. A text from a model may have others; here each one has an author who means something by it.
+pub(crate) fn know_keys(checks: &Value, path: &str) -> Result<(), Failure> {
+    let items = checks.as_array().unwrap_or(std::slice::from_ref(checks)).iter().enumerate();
+    for (index, check) in items {
+        know(check, &format!("{path}[{index}]"), CHECK_KEYS)?;
+    }
+    Ok(())
+}
+
+/// The keys of steps and of their checks.
+fn know_keys_of_steps(steps: &Value) -> Result<(), Failure> {
+    for (index, step) in steps.as_array().unwrap_or_default().iter().enumerate() {
+        let path = format!("steps[{index}]");
+        know(step, &path, STEP_KEYS)?;
+        for (key, checks) in step.as_object().unwrap_or_default() {
+            if key == "verify" {
+                know_keys(checks, &format!("{path}.verify"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn know(value: &Value, path: &str, known: &[&str]) -> Result<(), Failure> {
+    // Case is folded when the value is read.
+    let mut keys = value.as_object().unwrap_or_default().iter().map(|(key, _)| key);
+    match keys.find(|key| !known.contains(&key.to_ascii_lowercase().as_str())) {
+        Some(key) => Err(near::unknown_key(path, key, known)),
+        None => Ok(()),
+    }
 }
 
 /// The checks of a file without a plan, whose only other key of a plan is the goal.

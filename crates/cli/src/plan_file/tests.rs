@@ -53,10 +53,12 @@ fn numbers_keep_their_spelling() {
             assert_eq!(plan_of(&text), format!("{{\"title\":{number}}}"), "{text}");
         }
     }
-    let nested = plan_of("title: t\nsteps: [{id: 12345678901234567890123, n: &a 1.50, m: *a}]\n");
+    let nested = plan_of(
+        "title: t\nsteps: [{id: 12345678901234567890123, evidence: &a 1.50, done_when: *a}]\n",
+    );
     assert_eq!(
         nested,
-        r#"{"title":"t","steps":[{"id":12345678901234567890123,"n":1.50,"m":1.50}]}"#
+        r#"{"title":"t","steps":[{"id":12345678901234567890123,"evidence":1.50,"done_when":1.50}]}"#
     );
 }
 
@@ -119,6 +121,9 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
         ("title: t\nVerify: []", "`Verify`", "`verify`"),
         ("limits: {max_repair: 1}", "`limits.max_repair`", "`max_repairs`"),
         ("policy: {on_budgets: fail}", "`policy.on_budgets`", "`on_budget`"),
+        ("verify: [{kind: file_exists, requred: false}]", "`verify[0].requred`", "`required`"),
+        ("steps: [{id: a, done_whn: x}]", "`steps[0].done_whn`", "`done_when`"),
+        ("steps: [{id: a, verify: [make, {targt: b}]}]", "verify[1].targt`", "`target`"),
     ];
     for (text, key, near) in cases {
         let said = refused(text);
@@ -199,8 +204,8 @@ proptest! {
     #[test]
     fn json_and_yaml_are_read_alike(number in "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,20})?", word in "[a-z ]{1,20}") {
         let word = format!("w{word}");
-        let yaml = format!("title: {word:?}\nsteps:\n  - x: {number}\n");
-        let json = format!("{{\"title\": {word:?}, \"steps\": [{{\"x\": {number}}}]}}");
+        let yaml = format!("title: {word:?}\nsteps:\n  - description: {number}\n");
+        let json = format!("{{\"title\": {word:?}, \"steps\": [{{\"description\": {number}}}]}}");
         prop_assert_eq!(plan_of(&yaml), plan_of(&json));
     }
 }

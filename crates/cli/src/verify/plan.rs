@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use surety_acceptgate::check::expression::read;
 use surety_common::domain::check::{
-    AcceptCheck, Author, CHECK_KEYS, CheckKind, Look, Owner, changed_paths, name_paths, read_checks,
+    AcceptCheck, Author, CheckKind, Look, Owner, changed_paths, name_paths, read_checks,
 };
 use surety_common::domain::json::{Value, sha256_hex};
 use surety_common::domain::limits::Limits;
@@ -18,7 +18,9 @@ use surety_planner::plan::parse_plan;
 use surety_planner::{read_own_limits, read_policy};
 
 use crate::failure::{Code, Failure};
-use crate::plan_file::{PlanFile, ReadFile, read_options, read_value, resolve, unknown_key};
+use crate::plan_file::{
+    PlanFile, ReadFile, know_keys, read_options, read_value, resolve, unknown_key,
+};
 
 /// The keys of the file.
 const KEYS: [&str; 9] =
@@ -63,7 +65,7 @@ impl VerifyPlan {
         };
         let options = options(&members)?;
         for (_, checks) in members.iter_mut().filter(|(key, _)| key == "verify") {
-            know_keys(checks)?;
+            know_keys(checks, "verify")?;
             resolve(checks, file)?;
             name_paths(checks, look);
         }
@@ -198,20 +200,6 @@ fn plan(mut members: Vec<(String, Value)>) -> Result<(Plan, Vec<Warning>), Failu
 fn not_a_text(key: &str, value: &Value) -> Failure {
     let message = format!("`{key}` is a {}", value.kind());
     Failure::new(Code::ValueInvalid, message, "Use a text.").at(key)
-}
-
-/// The keys of checks. The plan of a run may have others; here each one has an author who means something by it.
-fn know_keys(checks: &Value) -> Result<(), Failure> {
-    let items = checks.as_array().unwrap_or(std::slice::from_ref(checks)).iter().enumerate();
-    for (index, check) in items {
-        for (key, _) in check.as_object().unwrap_or_default() {
-            // Case is folded when the check is read.
-            if !CHECK_KEYS.contains(&key.to_ascii_lowercase().as_str()) {
-                return Err(unknown_key(&format!("verify[{index}]"), key, CHECK_KEYS));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The kinds of checks: one that is unknown never holds.

@@ -45,7 +45,7 @@ impl Verification {
         let Some((owner, named)) = tools.clone().find(|(_, named)| named.name == wanted) else {
             let names: Vec<_> = tools.map(|(_, named)| named.name.as_str()).collect();
             let known = match names.as_slice() {
-                [] => "the run has none; name one in policy.verify_tools".to_owned(),
+                [] => "the run has none; name one under tools.verify of the plan file (policy.verify_tools of a call)".to_owned(),
                 names => format!("use one of {}", names.join(", ")),
             };
             let message = format!("{tool:?} is no verification command of the run: {known}");
