@@ -21,7 +21,8 @@ use crate::text::warning_line;
 use crate::verify::{
     Caution, DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, Ran, Recorded, Scene, Signed, StartFrom,
     Subject, Traces, VerdictFile, VerifyPlan, as_left, as_text, ask, beside_at, check_programs,
-    compare, default_verdict_file, judge, not_compared, of_run, origin_of, real, resolve, text_at,
+    compare, default_verdict_file, ensure_writable, judge, not_compared, of_run, origin_of, real,
+    resolve, text_at,
 };
 
 /// Verifies a workspace, without a service.
@@ -136,6 +137,7 @@ impl Verify {
             note(&warning_line(&warning.into()));
         }
         let file = self.verdict_file(scene.workspace.root(), &start.snapshots)?;
+        ensure_writable(&file)?;
         let origin = origin_of(&from, base, &start);
         let mut cautions = Vec::new();
         let command = match &from {
@@ -166,7 +168,8 @@ impl Verify {
         let subject = Subject { root, rules: &rules, origin, command, cautions };
         let mut verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
         verdict.sign(&self.client)?;
-        verdict.write(&file)?;
+        // A command can take away the place that was there before it, and the verdict is not lost with it.
+        verdict.write(&file).inspect_err(|_| note(&as_text(&verdict)))?;
         Ok((verdict, file))
     }
 

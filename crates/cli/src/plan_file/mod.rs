@@ -16,7 +16,9 @@ mod yaml;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use surety_common::domain::check::{Author, CHECK_KEYS, name_paths_of_plan, read_checks};
+use surety_common::domain::check::{
+    Author, CHECK_KEYS, CheckKind, name_paths_of_plan, read_checks,
+};
 use surety_common::domain::json::{self, Value};
 use surety_common::domain::plan::STEP_KEYS;
 use surety_common::wire::v1;
@@ -153,7 +155,7 @@ fn split(
     for (key, mut value) in members {
         match key.as_str() {
             "verify" => {
-                know_keys(&value, "verify")?;
+                know_checks(&value, "verify")?;
                 resolve(&mut value, read)?;
             }
             "steps" => {
@@ -188,11 +190,25 @@ fn split(
     Ok(plan_file)
 }
 
-/// The keys of checks. A text from a model may have others; here each one has an author who means something by it.
-pub(crate) fn know_keys(checks: &Value, path: &str) -> Result<(), Failure> {
+/// The keys and the kinds of checks. A text from a model may have others; here each one has an author who means something
+/// by it, and a kind that is unknown never holds.
+pub(crate) fn know_checks(checks: &Value, path: &str) -> Result<(), Failure> {
     let items = checks.as_array().unwrap_or(std::slice::from_ref(checks)).iter().enumerate();
     for (index, check) in items {
-        know(check, &format!("{path}[{index}]"), CHECK_KEYS)?;
+        let path = format!("{path}[{index}]");
+        know(check, &path, CHECK_KEYS)?;
+        for (key, kind) in check.as_object().unwrap_or_default() {
+            let kind = kind.as_str().filter(|_| key.eq_ignore_ascii_case("kind"));
+            if let Some(CheckKind::Unknown(kind)) = kind.map(CheckKind::from_text)
+                && !kind.is_empty()
+            {
+                let message = format!("`{kind}` is no kind of check");
+                let known = CheckKind::KNOWN.each_ref().map(CheckKind::as_str).join(", ");
+                let advice = format!("Known are {known}.");
+                let failure = Failure::new(Code::ValueInvalid, message, advice);
+                return Err(failure.at(format!("{path}.kind")));
+            }
+        }
     }
     Ok(())
 }
@@ -204,7 +220,7 @@ fn know_keys_of_steps(steps: &Value) -> Result<(), Failure> {
         know(step, &path, STEP_KEYS)?;
         for (key, checks) in step.as_object().unwrap_or_default() {
             if key == "verify" {
-                know_keys(checks, &format!("{path}.verify"))?;
+                know_checks(checks, &format!("{path}.verify"))?;
             }
         }
     }

@@ -144,6 +144,7 @@ fn an_invalid_value_is_named_with_the_expected_form() {
         ("policy: {repeatable_commands: [1]}", "repeatable_commands[0]"),
         ("labels: {a: [1]}", "labels.a"),
         ("driver: robot", "script, model, remote"),
+        ("verify: [{kind: comand, target: make}]", "Known are output_only"),
         ("goal: [1]", "a text"),
     ];
     for (text, expected) in cases {

@@ -1,7 +1,7 @@
 //! The verdict file: what a verification found, for people, for CI, and for a later comparison.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, encode};
@@ -269,14 +269,32 @@ impl VerdictFile {
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder: PathBuf = folder.map_or_else(|| PathBuf::from("."), Path::to_owned);
-        std::fs::create_dir_all(&folder).map_err(Failure::file(&folder))?;
         let text = self.text()?;
-        let mut file = tempfile::NamedTempFile::new_in(&folder).map_err(Failure::file(&folder))?;
+        let mut file = beside(path)?;
         writeln!(file, "{text}").map_err(Failure::file(path))?;
         file.persist(path).map(drop).map_err(|error| Failure::file(path)(error.error))
     }
+}
+
+/// Whether a verdict can be written there, which is asked before anything runs.
+///
+/// # Errors
+/// It cannot.
+pub fn ensure_writable(path: &Path) -> Result<(), Failure> {
+    beside(path).map(drop)
+}
+
+/// A temporary file beside a path.
+fn beside(path: &Path) -> Result<tempfile::NamedTempFile, Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or_else(|| Path::new("."));
+    let made =
+        std::fs::create_dir_all(folder).and_then(|()| tempfile::NamedTempFile::new_in(folder));
+    made.map_err(|error| {
+        let message =
+            format!("the verdict cannot be written to {}: {}", path.display(), error.kind());
+        Failure::new(Code::FileUnusable, message, "Name another file with --verdict.")
+    })
 }
 
 impl Recorded {

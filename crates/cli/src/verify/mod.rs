@@ -29,7 +29,7 @@ pub use base::{
     DEFAULT_PLAN, OVERLAY_READABLE, as_left, beside_at, default_verdict_file, origin_of, real,
     text_at,
 };
-pub use file::{Caution, FORM, Origin, Ran, Recorded, StartKind, VerdictFile};
+pub use file::{Caution, FORM, Origin, Ran, Recorded, StartKind, VerdictFile, ensure_writable};
 pub use hook::{HeldUp, HookInput};
 pub use input::check_programs;
 pub use made::Subject;

@@ -19,7 +19,7 @@ use surety_planner::{read_own_limits, read_policy};
 
 use crate::failure::{Code, Failure};
 use crate::plan_file::{
-    PlanFile, ReadFile, know_keys, read_options, read_value, resolve, unknown_key,
+    PlanFile, ReadFile, know_checks, read_options, read_value, resolve, unknown_key,
 };
 
 /// The keys of the file.
@@ -65,7 +65,7 @@ impl VerifyPlan {
         };
         let options = options(&members)?;
         for (_, checks) in members.iter_mut().filter(|(key, _)| key == "verify") {
-            know_keys(checks, "verify")?;
+            know_checks(checks, "verify")?;
             resolve(checks, file)?;
             name_paths(checks, look);
         }
@@ -84,7 +84,6 @@ impl VerifyPlan {
                 Failure::new(Code::ValueInvalid, message, advice).at("policy.verify_commands")
             );
         }
-        know_kinds(&plan)?;
         know_params(&plan)?;
         check_expressions(&plan)?;
         check_globs(&plan)?;
@@ -200,17 +199,6 @@ fn plan(mut members: Vec<(String, Value)>) -> Result<(Plan, Vec<Warning>), Failu
 fn not_a_text(key: &str, value: &Value) -> Failure {
     let message = format!("`{key}` is a {}", value.kind());
     Failure::new(Code::ValueInvalid, message, "Use a text.").at(key)
-}
-
-/// The kinds of checks: one that is unknown never holds.
-fn know_kinds(plan: &Plan) -> Result<(), Failure> {
-    let is_unknown = |check: &AcceptCheck| matches!(check.kind, CheckKind::Unknown(_));
-    let Some(index) = plan.verify.iter().position(is_unknown) else { return Ok(()) };
-    let kind = plan.verify.get(index).map(|check| check.kind.as_str()).unwrap_or_default();
-    let message = format!("`{kind}` is no kind of check");
-    let known = CheckKind::KNOWN.each_ref().map(CheckKind::as_str).join(", ");
-    let advice = format!("Known are {known}.");
-    Err(Failure::new(Code::ValueInvalid, message, advice).at(format!("verify[{index}].kind")))
 }
 
 /// The params of checks: one that is mistyped would decide nothing.

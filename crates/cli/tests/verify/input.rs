@@ -45,6 +45,19 @@ fn bad_checks_are_named_before_the_command_runs() {
 }
 
 #[test]
+fn a_place_where_no_verdict_can_be_written_is_named_before_the_command_runs() {
+    let home = Home::with(&[(".surety/checks.yaml", "verify: [make]")]);
+    std::fs::write(home.home.join("file"), "").unwrap();
+    let place = home.home.join("file/verdict.json");
+    let place = place.to_str().unwrap();
+    for place in ["/proc/none/verdict.json", place] {
+        let ended = home.verify(&["--verdict", place, "--", "touch", "ran"]);
+        ended.is(1, "error[file_unusable]").is(1, place);
+        assert!(!home.exists("ran"), "{place}");
+    }
+}
+
+#[test]
 fn a_check_that_is_a_path_alone_is_a_command_where_its_file_is_executable() {
     let files = [
         (".surety/checks.yaml", "verify: [scripts/test]"),
