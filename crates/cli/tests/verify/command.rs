@@ -5,12 +5,16 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Two checks: the content of a file by a command, and that anything changed.
 const CHECKS: &str = "verify:\n  - {kind: command_success, target: grep -q fixed product.txt}\n  - {id: changed, kind: workspace_change}\n";
+
+/// Does the work, and adds a test, which a view has not.
+const ADDS_A_TEST: &str = "cat > product.txt; echo > shared/test_new.py";
 
 fn broken() -> Home {
     Home::with(&[(".surety/checks.yaml", CHECKS), ("product.txt", "broken\n")])
@@ -31,7 +35,13 @@ fn a_command_that_did_the_work_is_accepted_whatever_its_exit_code() {
 #[test]
 fn an_account_other_than_root_runs_a_command_with_its_input() {
     let home = broken();
-    let mut surety = home.surety_of_another_account(&["--", "sh", "-c", "cat > product.txt"]);
+    home.put("shared/test_old.py", "");
+    home.commit();
+    let mut surety = home.surety_of_another_account(&["--", "sh", "-c", ADDS_A_TEST]);
+    if nix::unistd::geteuid().is_root() {
+        // A folder that a team shares.
+        chown(home.workspace.join("shared"), None, Some(65_533)).unwrap();
+    }
     fs::write(home.home.join("input"), "fixed\n").unwrap();
     surety.stdin(fs::File::open(home.home.join("input")).unwrap());
     Ended::of(&surety.output().unwrap()).is(0, "accepted");

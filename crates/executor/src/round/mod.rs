@@ -20,6 +20,7 @@ mod compare;
 mod copy;
 mod difference;
 mod ended;
+mod foreign;
 mod listening;
 mod merge;
 mod observation;
@@ -122,6 +123,7 @@ pub struct Round {
     /// Why they could not be taken.
     not_given: OnceLock<ToolError>,
     views: OnceLock<ViewFolder>,
+    has_foreign_folders: OnceLock<bool>,
     memory: Mutex<Memory>,
     /// Files of the start that were read from git's objects.
     start_files: OnceLock<BTreeSet<Vec<u8>>>,
@@ -140,6 +142,7 @@ impl Round {
             originals: OnceLock::new(),
             not_given: OnceLock::new(),
             views: OnceLock::new(),
+            has_foreign_folders: OnceLock::new(),
             memory: Mutex::default(),
             start_files: OnceLock::new(),
             preparation: Preparation::default(),

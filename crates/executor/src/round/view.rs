@@ -139,7 +139,10 @@ impl Round {
             copy::own_as(&class, workspace.root()).map_err(failed)?;
         }
         let mut copied = None;
-        if context.sandbox.keeps_views() && !self.setup.copies {
+        let is_copied = !context.sandbox.keeps_views()
+            || self.setup.copies
+            || self.has_foreign_folders(workspace.root());
+        if !is_copied {
             let view = settle(&class, &changes, below).map_err(failed)?;
             context.view = Some(Arc::new(view));
         } else {
