@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   V0 reports all                     -> the start is not asked
-//!   V0 does not                        -> once more, and the programs of the line are heard; so is the start
+//!   V0 does not                        -> its programs are heard, first without failing tests; so are those of the start
 //!   the line holds at S0 all the same  -> what its programs report there counts
 //!   a file without a report at S0      -> once more with as much of its text as loads there
 //!   a narrowed line reports less at V0 -> the line itself decides whether it runs these files

@@ -44,7 +44,7 @@ until [ -e "$own.3" ] && [ -e "$own.4" ] || [ "$tries" = 0 ]; do
     sleep 0.01
     tries=$((tries - 1))
 done
-[ "$which$code" = failed0 ] || tail -q -c 4194304 "$own.out" "$own.err" >>"$here/said"
+[ "$which$code" = failed0 ] || { tail -c 4194304 "$own.out"; tail -c 4194304 "$own.err"; } >>"$here/said"
 rm -f "$own".*
 exit "$code"
 END
