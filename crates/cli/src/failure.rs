@@ -200,6 +200,21 @@ impl Failure {
         }
     }
 
+    /// The same failure, said of a file whose content is wrong; `-` is standard input.
+    #[must_use]
+    pub fn in_file(self, path: &Path) -> Self {
+        match self {
+            Self::Said(mut said) if said.code != Code::FileUnusable.as_str() => {
+                let named = path.to_string_lossy();
+                let named = if named == "-" { "standard input" } else { &named };
+                said.message = format!("{named}: {}", said.sentence());
+                Self::Said(said)
+            }
+            // A file that cannot be read is named by its own failure.
+            Self::Said(_) | Self::OutputClosed(_) => self,
+        }
+    }
+
     /// A file or folder that cannot be used.
     pub fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path: PathBuf = path.to_owned();

@@ -42,7 +42,8 @@ enum GateCommand {
 impl Gate {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
         let GateCommand::Check { file, probe } = self.command;
-        let evidence = read_evidence_file(&read_text(&file)?)?;
+        let evidence =
+            read_evidence_file(&read_text(&file)?).map_err(|failure| failure.in_file(&file))?;
         let probes = Probes::new(probe.gate_probe_allow.as_deref())
             .map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
         let mut answer: v1::EvaluateResponse = evaluate(evidence.request, &probes).await?.into();

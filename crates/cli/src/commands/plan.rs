@@ -17,7 +17,7 @@ use super::replan::Submit;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::{Output, note};
-use crate::plan_file::{folder_of, read_plan_file, read_text};
+use crate::plan_file::read_plan_file_at;
 use crate::text::{count, one_line, warning_line};
 use crate::wire_json::{object, text};
 
@@ -49,7 +49,7 @@ impl Plan {
     }
 
     fn check(file: &Path, output: Output) -> Result<Exit, Failure> {
-        let plan_file = read_plan_file(&read_text(file)?, folder_of(file), None)?;
+        let plan_file = read_plan_file_at(file, None)?;
         let Some(plan_text) = plan_file.plan_text else {
             return Err(Failure::new(
                 Code::ValueInvalid,

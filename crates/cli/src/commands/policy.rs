@@ -16,7 +16,7 @@ use crate::connection::{Connection, bounded};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::plan_file::{IN_DOUBT, folder_of, read_beside, read_text, read_value, resolve};
+use crate::plan_file::{IN_DOUBT, folder_of, know_checks, read_beside, read_value_at, resolve};
 use crate::text::{day_and_time, harmless, one_line};
 use crate::wire_json;
 
@@ -244,12 +244,16 @@ impl Set {
             policy.verify_tools = self.verify_tool.into_iter().flatten().collect();
         }
         if let Some(file) = self.checks {
-            let mut value = read_value(&read_text(&file)?)?;
-            resolve(&mut value, &|path| read_beside(folder_of(&file), path))?;
-            policy.checks = checks_of(&value)?;
+            let mut value = read_value_at(&file)?;
+            let checks = know_checks(&value, "checks").and_then(|()| {
+                resolve(&mut value, &|path| read_beside(folder_of(&file), path))?;
+                checks_of(&value)
+            });
+            policy.checks = checks.map_err(|failure| failure.in_file(&file))?;
         }
         if let Some(file) = self.tool_workers {
-            policy.tool_workers = tool_workers_of(read_value(&read_text(&file)?)?)?;
+            policy.tool_workers =
+                tool_workers_of(read_value_at(&file)?).map_err(|failure| failure.in_file(&file))?;
         }
         Ok(policy)
     }

@@ -12,7 +12,7 @@ use crate::connection::bounded;
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::plan_file::{folder_of, read_plan_file, read_text, read_value};
+use crate::plan_file::{read_plan_file_at, read_value_at};
 use crate::text::{count, one_line, run_state, warning_line};
 use crate::wire_json;
 
@@ -40,11 +40,10 @@ pub struct Submit {
 
 impl Submit {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
-        let text = read_text(&self.file)?;
         let source = if self.patch {
-            PlanSource::PatchText(read_value(&text)?.to_compact())
+            PlanSource::PatchText(read_value_at(&self.file)?.to_compact())
         } else {
-            let plan = read_plan_file(&text, folder_of(&self.file), None)?.plan_text;
+            let plan = read_plan_file_at(&self.file, None)?.plan_text;
             PlanSource::PlanText(plan.ok_or_else(|| {
                 let advice =
                     "A plan has at least `title` and `steps`; a patch is submitted with --patch.";

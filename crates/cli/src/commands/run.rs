@@ -14,7 +14,7 @@ use crate::connection::{Connection, bounded};
 use crate::exit::Exit;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
-use crate::plan_file::{PlanFile, folder_of, read_plan_file, read_text};
+use crate::plan_file::{PlanFile, read_plan_file_at};
 
 /// Submits a plan file, or a goal that a model plans, and follows the run to its verdict.
 #[derive(Debug, Args)]
@@ -72,9 +72,7 @@ pub struct Run {
 impl Run {
     pub(super) async fn run(self, output: Output) -> Result<Exit, Failure> {
         let plan_file = match &self.plan {
-            Some(plan) => {
-                read_plan_file(&read_text(plan)?, folder_of(plan), self.workspace.as_deref())?
-            }
+            Some(plan) => read_plan_file_at(plan, self.workspace.as_deref())?,
             None => self.goal_alone()?,
         };
         let request = self.request(plan_file)?;

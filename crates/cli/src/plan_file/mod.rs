@@ -6,6 +6,7 @@
 //! ```
 
 mod content;
+mod known;
 mod near;
 mod options;
 mod overlay;
@@ -16,18 +17,17 @@ mod yaml;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use surety_common::domain::check::{
-    Author, CHECK_KEYS, CheckKind, name_paths_of_plan, read_checks,
-};
+use surety_common::domain::check::{Author, name_paths_of_plan, read_checks};
 use surety_common::domain::json::{self, Value};
-use surety_common::domain::plan::STEP_KEYS;
 use surety_common::wire::v1;
 use surety_planner::plan::standing_at;
 
 use self::content::unreadable;
+use self::known::know_steps;
 use crate::failure::{Code, Failure};
 
 pub use content::PlanFile;
+pub(crate) use known::know_checks;
 pub use near::nearest;
 pub(crate) use near::unknown_key;
 pub(crate) use options::IN_DOUBT;
@@ -92,6 +92,23 @@ pub fn read_bytes_within(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
+/// Reads the plan file at a path, or from standard input for `-`.
+///
+/// # Errors
+/// As [`read_text`] and [`read_plan_file`].
+pub fn read_plan_file_at(path: &Path, workspace: Option<&Path>) -> Result<PlanFile, Failure> {
+    let read = read_plan_file(&read_text(path)?, folder_of(path), workspace);
+    read.map_err(|failure| failure.in_file(path))
+}
+
+/// Reads a file of YAML or JSON, or standard input for `-`.
+///
+/// # Errors
+/// As [`read_text`], or it is neither YAML nor JSON.
+pub(crate) fn read_value_at(path: &Path) -> Result<Value, Failure> {
+    read_value(&read_text(path)?).map_err(|failure| failure.in_file(path))
+}
+
 /// Reads a plan file. Files of overlays are named by their paths from `folder`. In the workspace, else the one that the file
 /// names, a check that is the path of a program alone is a command.
 ///
@@ -146,7 +163,7 @@ fn split(
 ) -> Result<PlanFile, Failure> {
     let Value::Object(members) = value else {
         return Err(unreadable(
-            format!("the file contains a {}, not keys and values", value.kind()),
+            format!("the file holds no keys and values (it is of the type {})", value.kind()),
             "See examples/repair/plan.yaml for an example.",
         ));
     };
@@ -159,7 +176,7 @@ fn split(
                 resolve(&mut value, read)?;
             }
             "steps" => {
-                know_keys_of_steps(&value)?;
+                know_steps(&value)?;
                 resolve_in_steps(&mut value, read)?;
             }
             _ => {}
@@ -188,52 +205,6 @@ fn split(
         plan_file.plan_text = is_plan.then(|| Value::Object(plan).to_compact());
     }
     Ok(plan_file)
-}
-
-/// The keys and the kinds of checks. A text from a model may have others; here each one has an author who means something
-/// by it, and a kind that is unknown never holds.
-pub(crate) fn know_checks(checks: &Value, path: &str) -> Result<(), Failure> {
-    let items = checks.as_array().unwrap_or(std::slice::from_ref(checks)).iter().enumerate();
-    for (index, check) in items {
-        let path = format!("{path}[{index}]");
-        know(check, &path, CHECK_KEYS)?;
-        for (key, kind) in check.as_object().unwrap_or_default() {
-            let kind = kind.as_str().filter(|_| key.eq_ignore_ascii_case("kind"));
-            if let Some(CheckKind::Unknown(kind)) = kind.map(CheckKind::from_text)
-                && !kind.is_empty()
-            {
-                let message = format!("`{kind}` is no kind of check");
-                let known = CheckKind::KNOWN.each_ref().map(CheckKind::as_str).join(", ");
-                let advice = format!("Known are {known}.");
-                let failure = Failure::new(Code::ValueInvalid, message, advice);
-                return Err(failure.at(format!("{path}.kind")));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The keys of steps and of their checks.
-fn know_keys_of_steps(steps: &Value) -> Result<(), Failure> {
-    for (index, step) in steps.as_array().unwrap_or_default().iter().enumerate() {
-        let path = format!("steps[{index}]");
-        know(step, &path, STEP_KEYS)?;
-        for (key, checks) in step.as_object().unwrap_or_default() {
-            if key == "verify" {
-                know_checks(checks, &format!("{path}.verify"))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn know(value: &Value, path: &str, known: &[&str]) -> Result<(), Failure> {
-    // Case is folded when the value is read.
-    let mut keys = value.as_object().unwrap_or_default().iter().map(|(key, _)| key);
-    match keys.find(|key| !known.contains(&key.to_ascii_lowercase().as_str())) {
-        Some(key) => Err(near::unknown_key(path, key, known)),
-        None => Ok(()),
-    }
 }
 
 /// The checks of a file without a plan, whose only other key of a plan is the goal.

@@ -124,6 +124,21 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
         ("verify: [{kind: file_exists, requred: false}]", "`verify[0].requred`", "`required`"),
         ("steps: [{id: a, done_whn: x}]", "`steps[0].done_whn`", "`done_when`"),
         ("steps: [{id: a, verify: [make, {targt: b}]}]", "verify[1].targt`", "`target`"),
+        (
+            "steps: [{id: a, script: [{name: noop}, {name: noop, argumnts: {}}]}]",
+            "`steps[0].script[1].argumnts`",
+            "`arguments`",
+        ),
+        (
+            "verify: [{kind: command_success, target: make, params: {min_test: 3}}]",
+            "`verify[0].params.min_test`",
+            "`min_tests`",
+        ),
+        (
+            "verify: [{kind: file_exists, target: a, params: {Type: file}}]",
+            "`verify[0].params.Type`",
+            "`type`",
+        ),
     ];
     for (text, key, near) in cases {
         let said = refused(text);
@@ -145,6 +160,11 @@ fn an_invalid_value_is_named_with_the_expected_form() {
         ("labels: {a: [1]}", "labels.a"),
         ("driver: robot", "script, model, remote"),
         ("verify: [{kind: comand, target: make}]", "Known are output_only"),
+        ("verify: [{kind: expression, target: \"1 +\"}]", "verify[0].target"),
+        (
+            "steps: [{id: a, verify: {kind: expression, target: \"(\"}}]",
+            "steps[0].verify[0].target",
+        ),
         ("goal: [1]", "a text"),
     ];
     for (text, expected) in cases {
@@ -184,8 +204,8 @@ fn verification_commands_are_a_part_of_the_policy() {
 fn invalid_yaml_is_refused_with_its_line() {
     let cases = [
         ("title: t\n  bad: [", "line 2"),
-        ("- a\n- b", "not keys and values"),
-        ("", "not keys and values"),
+        ("- a\n- b", "no keys and values"),
+        ("", "no keys and values"),
         ("title: a\ntitle: b", "title"),
         ("{\"title\": \"a\", \"title\": \"b\"}", "twice"),
     ];

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{NonFiniteFloatPolicy, Spanned, options};
+use serde_saphyr::{NonFiniteFloatPolicy, Spanned, UserMessageFormatter, options};
 use surety_common::domain::json::{self, MAX_DEPTH, Value};
 
 use super::content::unreadable;
@@ -31,8 +31,15 @@ pub(super) fn parse(text: &str) -> Result<Value, Failure> {
         non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
     };
     let node: Node = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| unreadable(format!("invalid YAML: {error}"), ""))?;
+        .map_err(|error| unreadable(said_of(&error), ""))?;
     to_value(node, text, 1)
+}
+
+/// What is wrong, without the names that the library gives to its options and to a text of no name.
+fn said_of(error: &serde_saphyr::Error) -> String {
+    let said = error.render_with_formatter(&UserMessageFormatter);
+    let said = said.replacen("<input>:", "line ", 1);
+    format!("invalid YAML: {}", said.strip_prefix("error: ").unwrap_or(&said))
 }
 
 fn to_value(node: Node, text: &str, level: usize) -> Result<Value, Failure> {

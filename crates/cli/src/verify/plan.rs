@@ -2,10 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use surety_acceptgate::check::expression::read;
-use surety_common::domain::check::{
-    AcceptCheck, Author, CheckKind, Look, Owner, changed_paths, name_paths, read_checks,
-};
+use surety_common::domain::check::{AcceptCheck, Author, Look, Owner, name_paths, read_checks};
 use surety_common::domain::json::{Value, sha256_hex};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan;
@@ -13,7 +10,6 @@ use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code as ProblemCode, Problem, Warning, WarningCode};
 use surety_common::domain::run::{Policy, VerifyCommands};
 use surety_common::domain::verification::check_verifications;
-use surety_executor::tool::WriteScope;
 use surety_planner::plan::parse_plan;
 use surety_planner::{read_own_limits, read_policy};
 
@@ -59,9 +55,22 @@ impl VerifyPlan {
         file: ReadFile<'_>,
         look: Look<'_>,
     ) -> Result<Self, Failure> {
+        let read = Self::read_members(path, text, file, look);
+        read.map_err(|failure| failure.in_file(path))
+    }
+
+    fn read_members(
+        path: &Path,
+        text: &str,
+        file: ReadFile<'_>,
+        look: Look<'_>,
+    ) -> Result<Self, Failure> {
         let Value::Object(mut members) = read_value(text)? else {
-            let message = format!("{} holds no keys and values", path.display());
-            return Err(Failure::new(Code::OrderUnreadable, message, EXAMPLE));
+            return Err(Failure::new(
+                Code::OrderUnreadable,
+                "it holds no keys and values",
+                EXAMPLE,
+            ));
         };
         let options = options(&members)?;
         for (_, checks) in members.iter_mut().filter(|(key, _)| key == "verify") {
@@ -73,7 +82,7 @@ impl VerifyPlan {
         let policy = read_policy(options.policy.unwrap_or_default())?;
         let limits = read_own_limits(options.limits.unwrap_or_default())?;
         if plan.verify.is_empty() {
-            let message = format!("{} names no check under `verify`", path.display());
+            let message = "it names no check under `verify`";
             return Err(Failure::new(Code::ChecksMissing, message, EXAMPLE).at("verify"));
         }
         if policy.verify_commands == VerifyCommands::ReceiptsOnly {
@@ -84,9 +93,7 @@ impl VerifyPlan {
                 Failure::new(Code::ValueInvalid, message, advice).at("policy.verify_commands")
             );
         }
-        know_params(&plan)?;
-        check_expressions(&plan)?;
-        check_globs(&plan)?;
+        plan.check_globs()?;
         check_verifications(&plan, &policy)?;
         NamespacePolicy::default().admit_checks(&plan, &policy)?;
         let unknown = |check: &AcceptCheck| check.is_hidden() && check.overlay.files().is_none();
@@ -136,7 +143,7 @@ impl VerifyPlan {
             plan.title.clone_from(&proposed.title);
         }
         plan.goal.clone_from(&proposed.goal);
-        check_globs(&plan)?;
+        plan.check_globs()?;
         check_verifications(&plan, &self.policy)?;
         Ok(Self { plan, ..self.clone() })
     }
@@ -201,49 +208,10 @@ fn not_a_text(key: &str, value: &Value) -> Failure {
     Failure::new(Code::ValueInvalid, message, "Use a text.").at(key)
 }
 
-/// The params of checks: one that is mistyped would decide nothing.
-fn know_params(plan: &Plan) -> Result<(), Failure> {
-    for (index, check) in plan.verify.iter().enumerate() {
-        let known: Vec<&str> = check.kind.params().iter().copied().chain(["source"]).collect();
-        if let Some(key) = check.params.keys().find(|key| !known.contains(&key.as_str())) {
-            return Err(unknown_key(&format!("verify[{index}].params"), key, &known));
-        }
-    }
-    Ok(())
-}
-
-/// The expressions of checks. Where too little is free to read one, the verdict says what is wrong with it.
-fn check_expressions(plan: &Plan) -> Result<(), Failure> {
-    for (index, check) in plan.verify.iter().enumerate() {
-        if check.kind == CheckKind::Expression && matches!(read(&check.target), Ok(Err(_))) {
-            let field = format!("verify[{index}].target");
-            let message = format!("the expression `{}` does not read", check.target);
-            let advice = "Write an expression of CEL over `facts` that is true or false.";
-            return Err(Failure::new(Code::ValueInvalid, message, advice).at(field));
-        }
-    }
-    Ok(())
-}
-
-/// The globs of checks, which would otherwise fail only after everything has run.
-fn check_globs(plan: &Plan) -> Result<(), Failure> {
-    for (index, check) in plan.verify.iter().enumerate() {
-        if check.kind != CheckKind::WorkspaceChange {
-            continue;
-        }
-        WriteScope::new(&changed_paths(check)).map_err(|error| {
-            let field = format!("verify[{index}].params.paths");
-            let message = format!("`{field}`: {}", error.message);
-            Failure::new(Code::ValueInvalid, message, "Correct the glob.").at(field)
-        })?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surety_common::domain::check::Standing;
+    use surety_common::domain::check::{CheckKind, Standing};
 
     fn read(text: &str) -> Result<VerifyPlan, Failure> {
         let none =
@@ -291,7 +259,7 @@ mod tests {
             ("verify: [make]\ndriver: script", "value_invalid", "driver"),
             (
                 "verify: [{kind: workspace_change, params: {paths: \"a[\"}}]",
-                "value_invalid",
+                "type_mismatch",
                 "paths",
             ),
             ("verify: [\"do something nice\"]", "check_unreadable", "verify"),

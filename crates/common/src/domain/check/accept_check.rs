@@ -3,8 +3,9 @@
 use super::{CheckKind, Overlay};
 use std::collections::BTreeMap;
 
-/// The parameter that says whose facts count for a check, and its value for those of every receipt.
-const SOURCE: &str = "source";
+/// The parameter that says whose facts count for a check.
+pub const SOURCE: &str = "source";
+/// Its value for those of every receipt.
 const ANY: &str = "any";
 
 /// One acceptance criterion, normalized: trimmed (except the needle), match in lower case, empty

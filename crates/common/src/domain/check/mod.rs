@@ -29,7 +29,7 @@ mod read_tests;
 #[cfg(test)]
 mod tests;
 
-pub use accept_check::{AcceptCheck, Match, Owner, check_key};
+pub use accept_check::{AcceptCheck, Match, Owner, SOURCE, check_key};
 pub use evaluate::evaluate;
 pub use evidence::Evidence;
 pub use file_type::FileType;
@@ -45,4 +45,4 @@ pub use strength::strength_of;
 pub use test_bounds::{MAX_SKIPPED, MIN_TESTS};
 pub use text_paths::{Look, Standing, name_paths, name_paths_of_plan};
 pub use thin::is_thin;
-pub use workspace_change::{changed_fact, changed_paths};
+pub use workspace_change::{PATHS, changed_fact, changed_paths};

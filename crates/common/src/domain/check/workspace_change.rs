@@ -14,7 +14,7 @@ const CHANGED: &str = "changed";
 const UNCHANGED: &str = "unchanged";
 /// The globs of the paths that a check asks about, separated by commas; all that are not ignored when
 /// not given.
-const PATHS: &str = "paths";
+pub const PATHS: &str = "paths";
 
 /// The globs of the paths that a check asks about; none for all that are not ignored.
 pub fn changed_paths(check: &AcceptCheck) -> Vec<String> {

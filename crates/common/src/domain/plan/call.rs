@@ -5,7 +5,8 @@ use crate::domain::fields::{TypedFields, mismatch, read_object_in_text, read_opt
 use crate::domain::json::Value;
 use crate::domain::problem::{Code, Problem, Warning, WarningCode};
 
-const KEYS: &[&str] = &["name", "arguments", "parameters"];
+/// The keys of a tool call.
+pub const CALL_KEYS: &[&str] = &["name", "arguments", "parameters"];
 
 /// Reads a tool call. Null, blank text and an empty list are none. Its name may be empty.
 /// `arguments` wins; `parameters`, which some models write, is read only without it.
@@ -21,7 +22,7 @@ pub fn read_tool_call(
     let Some(object) = object else {
         return Ok(None);
     };
-    let fields = TypedFields::of(&object, path, KEYS, warnings)?;
+    let fields = TypedFields::of(&object, path, CALL_KEYS, warnings)?;
     let name = fields.text("name")?;
     let arguments = read_arguments(&fields, "arguments", warnings)?;
     let arguments = if is_empty(&arguments) {

@@ -8,7 +8,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use call::read_tool_call;
+pub use call::{CALL_KEYS, read_tool_call};
 pub use places::CheckPlace;
 pub use read::{Draft, Refusal, STEP_KEYS, TAG, check_tag, read_plan, read_step};
 

@@ -1,7 +1,9 @@
 //! What a plan consists of: its texts, and its checks with their places.
 
 use super::{Plan, PlanStep};
-use crate::domain::check::AcceptCheck;
+use crate::domain::check::{AcceptCheck, CheckKind, PATHS, changed_paths};
+use crate::domain::problem::{Code, Problem};
+use crate::domain::scope::glob_set;
 use crate::domain::todo::Todo;
 use std::fmt;
 
@@ -36,6 +38,22 @@ impl Plan {
         });
         let own = self.verify.iter().enumerate();
         own.map(|(at, check)| (CheckPlace { step: None, at }, check)).chain(of_steps)
+    }
+
+    /// Refuses globs of checks that do not read: such a check would fail only after everything has run.
+    ///
+    /// # Errors
+    /// `type_mismatch`, with the path of the globs.
+    pub fn check_globs(&self) -> Result<(), Problem> {
+        let is_asking = |check: &AcceptCheck| check.kind == CheckKind::WorkspaceChange;
+        for (place, check) in self.placed_checks().filter(|(_, check)| is_asking(check)) {
+            glob_set(&changed_paths(check)).map_err(|error| {
+                let glob = error.glob().unwrap_or_default();
+                let message = format!("{glob:?} is not a valid glob: {}", error.kind());
+                Problem::at(Code::TypeMismatch, format!("{place}.params.{PATHS}"), message)
+            })?;
+        }
+        Ok(())
     }
 
     /// Whether one of its texts is of the given kind. What the arguments of scripted calls hold is no text of the plan.

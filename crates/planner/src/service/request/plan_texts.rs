@@ -26,7 +26,8 @@ impl Place<'_> {
     }
 }
 
-/// Refuses a plan with a text that cannot be stored, and one with a write scope in which no path of the workspace can lie.
+/// Refuses a plan with a text that cannot be stored, and one with a write scope in which no path of the workspace can lie, or
+/// with a check whose globs do not read.
 ///
 /// # Errors
 /// `type_mismatch` with the path of the text.
@@ -46,7 +47,7 @@ pub(super) fn check_plan_texts(plan: &Plan) -> Result<(), Problem> {
             }
         }
     }
-    Ok(())
+    plan.check_globs()
 }
 
 fn check(value: &Value, place: Place<'_>) -> Result<(), Problem> {
@@ -87,8 +88,8 @@ mod tests {
     use surety_common::domain::json::parse;
     use surety_common::domain::plan::{PlanStep, ToolCall};
 
-    fn refused(step: PlanStep, target: &str) -> Option<String> {
-        let check = AcceptCheck {
+    fn check(target: &str) -> AcceptCheck {
+        AcceptCheck {
             id: String::new(),
             kind: CheckKind::CommandSuccess,
             target: target.to_owned(),
@@ -97,11 +98,14 @@ mod tests {
             params: BTreeMap::new(),
             owner: Owner::User,
             overlay: Overlay::default(),
-        };
+        }
+    }
+
+    fn refused(step: PlanStep, target: &str) -> Option<String> {
         let plan = Plan {
             title: "t".to_owned(),
             steps: vec![PlanStep::default(), step],
-            verify: vec![check],
+            verify: vec![check(target)],
             ..Plan::default()
         };
         check_plan_texts(&plan).err().map(|problem| {
@@ -140,6 +144,24 @@ mod tests {
         let script = vec![ToolCall { name: "a\0".to_owned(), arguments }];
         let found = refused(PlanStep { script, ..step() }, "make test");
         assert_eq!(found.as_deref(), Some("steps[1].script[0].name"));
+    }
+
+    #[test]
+    fn the_globs_of_a_check_read() {
+        for (paths, expected) in [
+            ("src/**,*.{c,h}", None),
+            ("src/[a", Some("steps[0].verify[0].params.paths")),
+            ("docs/**\n{a", Some("steps[0].verify[0].params.paths")),
+        ] {
+            let check = AcceptCheck {
+                kind: CheckKind::WorkspaceChange,
+                params: BTreeMap::from([("paths".to_owned(), paths.to_owned())]),
+                ..check("")
+            };
+            let step = PlanStep { verify: vec![check], ..PlanStep::default() };
+            let refused = check_plan_texts(&Plan { steps: vec![step], ..Plan::default() }).err();
+            assert_eq!(refused.and_then(|problem| problem.field).as_deref(), expected, "{paths}");
+        }
     }
 
     #[test]
