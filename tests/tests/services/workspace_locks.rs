@@ -129,6 +129,16 @@ async fn folders_that_no_run_may_work_in_are_refused() -> Result<()> {
         assert!(message.starts_with("workspace_refused: "), "{message}");
         assert!(!path.join("x").exists());
     }
+    let file = links.path().join("file");
+    std::fs::write(&file, "")?;
+    for (path, why) in [(file, "is not a folder"), (links.path().join("none"), "does not exist")] {
+        let run = deployment.create_run(request("touch x", &path)).await?;
+        let run = deployment.wait_for_end(&run.id).await?;
+        let terminal = run.terminal.unwrap_or_default();
+        assert_eq!(terminal.stop_reason(), v1::StopReason::Aborted);
+        let message = terminal.user_message;
+        assert!(message.starts_with("workspace_refused: ") && message.contains(why), "{message}");
+    }
     deployment.finish().await
 }
 

@@ -149,7 +149,7 @@ codes! {
         RepositoryRevisionUnknown = "repository_revision_unknown", "The repository has no branch, tag or commit of that name.";
         RepositoryTooLarge = "repository_too_large", "The clone of the repository needs more disk than the executor allows.";
         RepositoryPushRefused = "repository_push_refused", "The repository does not take the commits of the run on its own ref.";
-        WorkspaceRefused = "workspace_refused", "No run may work in that folder: a root, a home folder, or the service's data.";
+        WorkspaceRefused = "workspace_refused", "No run may work in that folder: a root, a home folder, the service's data, or none that is there.";
         BadRequest = "bad_request", "The call is not valid.";
         NotFound = "not_found", "An object that the call names does not exist.";
         AlreadyExists = "already_exists", "The object that the call creates already exists.";

@@ -6,6 +6,7 @@ use super::leased_run::LeasedRun;
 use super::snapshots;
 use crate::blocking::blocking;
 use crate::tool::ToolError;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use surety_common::domain::execution::Wait;
 use surety_common::domain::execution::draft::Ending;
@@ -33,7 +34,15 @@ pub(super) async fn ensure(run: &LeasedRun) -> Result<bool, Ended> {
 
 /// Judges the folder, locks it, and looks for what its policy protects.
 async fn take(run: &LeasedRun) -> Result<bool, Ended> {
-    let path = real_path(run).await;
+    let path = match real_path(run).await {
+        Ok(path) => path,
+        Err(why) if !snapshots::has_stored_base(run).await => {
+            refuse(run, FaultCode::WorkspaceRefused, &why).await?;
+            return Ok(false);
+        }
+        // It was there at the start of the run: its first call says that it moved.
+        Err(_) => PathBuf::from(&run.spec.workspace),
+    };
     let roots = &run.spec.policy.workspace_roots;
     let fits =
         check_workspace(&path, &run.engine.reserved).and_then(|()| check_within(&path, roots));
@@ -93,12 +102,28 @@ pub(super) async fn protected_is_there(run: &LeasedRun, base: &Base) -> Result<b
     Ok(false)
 }
 
-/// The folder without links; as it was named where it cannot be resolved, which the first call will say.
-async fn real_path(run: &LeasedRun) -> PathBuf {
+/// The folder without links. What else may hinder that it is resolved is for the first call to say.
+///
+/// # Errors
+/// It is not there, or is no folder.
+async fn real_path(run: &LeasedRun) -> Result<PathBuf, String> {
     let named = PathBuf::from(&run.spec.workspace);
     let resolving = named.clone();
-    let resolved: Result<_, ToolError> = blocking(move || resolving.canonicalize()).await;
-    resolved.ok().and_then(Result::ok).unwrap_or(named)
+    let look =
+        move || resolving.canonicalize().and_then(|path| Ok((path.metadata()?.is_dir(), path)));
+    let looked: Result<_, ToolError> = blocking(look).await;
+    let shown = named.display();
+    match looked {
+        Ok(Ok((true, path))) => Ok(path),
+        Ok(Ok((false, _))) => Err(format!("{shown} is not a folder; name a project folder")),
+        Ok(Err(error)) if error.kind() == ErrorKind::NotFound => {
+            let host = &run.engine.host_label;
+            Err(format!(
+                "{shown} does not exist on the executor's host {host}; make the folder, or name another"
+            ))
+        }
+        Ok(Err(_)) | Err(_) => Ok(named),
+    }
 }
 
 /// Another run holds the folder: this one waits for its end, or ends where its policy says so.
