@@ -28,6 +28,7 @@ mod level;
 mod message;
 mod probe;
 mod spec;
+mod times;
 mod tree;
 
 pub use address::is_public;
@@ -40,6 +41,7 @@ pub use spec::{
     AllowedHost, Confinement, Exit, Left, LimitHit, Limits, Network, NotStarted, PROXY_PORT,
     Refusal, Report, Spec, Tree, View,
 };
+pub use times::set_modified;
 pub use tree::{Folders, HostTree};
 
 /// The main function of a parser; it answers the process's exit code.

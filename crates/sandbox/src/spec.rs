@@ -138,12 +138,15 @@ pub struct View {
     /// Folders with what earlier commands kept, over the workspace; the first is on top.
     #[serde(with = "bytes::paths")]
     pub below: Vec<PathBuf>,
-    /// Paths inside the workspace, and the files whose content they get.
+    /// Paths inside the workspace, and the files whose content they get. Of a folder only the permissions count.
     #[serde(with = "bytes::pairs")]
     pub replace: Vec<(PathBuf, PathBuf)>,
     /// Paths inside the workspace that are taken out.
     #[serde(with = "bytes::paths")]
     pub remove: Vec<PathBuf>,
+    /// Paths inside the workspace, and the times of their last writes that they get, nanoseconds since 1970.
+    #[serde(with = "bytes::timed")]
+    pub times: Vec<(PathBuf, i64)>,
 }
 
 /// What confines one command, chosen from what the machine has.

@@ -100,6 +100,7 @@ impl Round {
             ignored_unknown: ignored_unknown && now.entries().iter().any(|entry| entry.ignored),
             loadable: loadable(&inputs, &start.manifest, &now) || !dependencies.is_empty(),
             touched: products(&inputs, &start.manifest, &now).next().is_some()
+                || has_other_folders(&start.manifest, &now)
                 || !dependencies.is_empty(),
             dependencies,
             packages_lost: packages_lost(&start.manifest, &now),
@@ -274,6 +275,14 @@ fn products<'m>(
     now: &'m Manifest,
 ) -> impl Iterator<Item = Change<'m>> {
     differing(start, now).filter(|change| is_product(inputs, change.path()))
+}
+
+/// Whether a folder came or went, or has other permissions: tests may ask for one.
+fn has_other_folders(start: &Manifest, now: &Manifest) -> bool {
+    changes(start, now).any(|change| {
+        let mut sides = [change.before, change.after].into_iter().flatten();
+        !change.is_ignored() && sides.any(|entry| entry.kind == Kind::Folder)
+    })
 }
 
 /// Whether tests may load what differs: a product of any kind, or an added check input, some of which stay.

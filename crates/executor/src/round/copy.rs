@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use surety_sandbox::set_modified;
 
 /// Copies the workspace with these changes, and with what earlier commands wrote to ignored paths. Files that
 /// are not changed keep their times, so that what was built stays valid. What this account cannot read stands in the copy
@@ -33,7 +34,11 @@ pub(super) fn workspace(
             fs::create_dir_all(above)?;
         }
         drop(fs::remove_file(&target));
-        if file.symlink_metadata()?.is_symlink() {
+        let found = file.symlink_metadata()?;
+        if found.is_dir() {
+            fs::create_dir_all(&target)?;
+            folders.push((target.clone(), file.clone()));
+        } else if found.is_symlink() {
             symlink(fs::read_link(file)?, &target)?;
         } else {
             fs::copy(file, &target)?;
@@ -46,7 +51,8 @@ pub(super) fn workspace(
         own_as(&target, from)?;
     }
     // Only now: nothing can be written in a folder without the right to write. A folder comes after those in it.
-    folders.iter().try_for_each(|(folder, other)| like(folder, other))
+    folders.iter().try_for_each(|(folder, other)| like(folder, other))?;
+    changes.times.iter().try_for_each(|(path, at)| set_modified(&to.join(path), *at))
 }
 
 struct Copying<'c> {
@@ -107,6 +113,11 @@ fn file(from: &Path, to: &Path) -> io::Result<()> {
     // Times can be set on a file without the right to write it.
     File::open(to)?.set_times(times)?;
     own_as(to, from)
+}
+
+/// The time of the last write, in nanoseconds since 1970.
+fn modified_ns(found: &fs::Metadata) -> i64 {
+    found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec())
 }
 
 /// Whether this account may not read a file.
@@ -190,7 +201,11 @@ impl Finding<'_> {
         if found.is_symlink() {
             return Ok(same_content(&now, &self.workspace.join(path)));
         }
-        let is_same = found.len() == before.len() && found.modified()? == before.modified()?;
+        let is_in_time = match self.changes.times.get(path) {
+            Some(at) => modified_ns(&found) == *at,
+            None => found.modified()? == before.modified()?,
+        };
+        let is_same = found.len() == before.len() && is_in_time;
         Ok(is_same || stands_for_closed(&found) && is_closed(&self.workspace.join(path)))
     }
 }
@@ -227,6 +242,8 @@ mod tests {
             }
             let mut changes = Changes::default();
             changes.replace.insert(PathBuf::from("closed/a"), new);
+            changes.replace.insert(PathBuf::from("made"), from.join("closed"));
+            changes.times.insert(PathBuf::from("open"), 1_000_000_007);
             workspace(&from, &to, &changes, &[]).unwrap();
             assert_eq!(fs::read_to_string(to.join("closed/a")).unwrap(), "new");
             assert_eq!(fs::read_to_string(to.join("open")).unwrap(), "old");
@@ -234,6 +251,8 @@ mod tests {
             assert!(fs::read_to_string(to.join("secret")).is_err());
             let mode = |name: &str| fs::metadata(to.join(name)).unwrap().mode() & 0o7777;
             assert_eq!([mode("closed"), mode("data"), mode("secret")], [0o555, 0, 0]);
+            assert_eq!(mode("made"), 0o555);
+            assert_eq!(fs::metadata(to.join("open")).unwrap().mtime(), 1);
             written(&to, &from, &changes, &path.join("written")).unwrap();
             assert!(!path.join("written").exists());
             remove(&to).unwrap();

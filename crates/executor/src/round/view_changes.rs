@@ -14,6 +14,8 @@ pub(super) struct Changes {
     pub(super) replace: BTreeMap<PathBuf, PathBuf>,
     /// Paths that are taken out.
     pub(super) remove: BTreeSet<PathBuf>,
+    /// Paths that get the times of the start, in nanoseconds since 1970.
+    pub(super) times: BTreeMap<PathBuf, i64>,
 }
 
 impl Changes {

@@ -15,11 +15,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use surety_common::domain::check_inputs::{Exam, StartInputs, language_of};
-use surety_common::domain::manifest::{Kind, changes};
+use surety_common::domain::manifest::{Change, Kind, changes};
 use surety_common::domain::receipt::Inputs;
 
 /// The folder with the files of hidden checks.
 const OVERLAY: &str = "overlay";
+/// The folder with one folder for each permissions that folders of the start had.
+const FOLDERS: &str = ".folders";
 /// The folder with test files that have failing tests.
 const CANARY: &str = "canary";
 
@@ -83,16 +85,16 @@ impl Round {
         let imports = &start.facts.imports;
         let inputs = StartInputs::new(&self.setup.rules, imports, &start.manifest, &root);
         for change in changes(&start.manifest, now) {
-            if !inputs.counts(&change) || !change.is_of_content() {
+            let path = Path::new(OsStr::from_bytes(change.path()));
+            if !inputs.counts(&change) {
                 continue;
             }
-            let path = Path::new(OsStr::from_bytes(change.path()));
             if change.before.is_none_or(|before| before.kind == Kind::Folder) {
-                if change.before.is_none()
-                    && change.after.is_some_and(|now| now.kind != Kind::Folder)
-                {
-                    view.remove.insert(path.to_owned());
-                }
+                folder_at_start(&change, &folder, &mut view)
+                    .map_err(|error| ToolError::io(folder.display(), &error))?;
+                continue;
+            }
+            if !change.is_of_content() {
                 continue;
             }
             let given = self.originals.get().map(|given| &given.originals);
@@ -185,6 +187,9 @@ impl Round {
             changes.replace.remove(path);
             changes.remove.insert(path.to_owned());
         }
+        let timed = exam.times.iter().map(|(path, at)| (Path::new(OsStr::from_bytes(path)), *at));
+        let timed = timed.filter(|(path, _)| !changes.has(path));
+        changes.times = timed.map(|(path, at)| (path.to_owned(), at)).collect();
         Ok(changes)
     }
 }
@@ -236,6 +241,21 @@ fn restore(
         }
         changes.replace.insert(path.to_owned(), from);
     }
+    Ok(())
+}
+
+/// What a view of the start changes where nothing stood, or a folder: what came is taken out, and a folder that went, or
+/// has other permissions, is as it was.
+fn folder_at_start(change: &Change<'_>, made: &Path, view: &mut Changes) -> io::Result<()> {
+    let path = Path::new(OsStr::from_bytes(change.path()));
+    if change.after.is_some_and(|now| now.kind != Kind::Folder) || change.before.is_none() {
+        view.remove.insert(path.to_owned());
+    }
+    let Some(before) = change.before else { return Ok(()) };
+    let from = made.join(FOLDERS).join(format!("{:o}", before.mode));
+    make(&from)?;
+    fs::set_permissions(&from, fs::Permissions::from_mode(before.mode))?;
+    view.replace.insert(path.to_owned(), from);
     Ok(())
 }
 

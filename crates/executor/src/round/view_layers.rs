@@ -58,6 +58,7 @@ pub(super) fn settle(class: &Path, changes: &Changes, below: Vec<PathBuf>) -> io
     };
     let removed = changes.remove.iter().filter(|path| !is_out(path)).cloned().collect();
     view.remove = removed;
+    view.times = changes.times.iter().map(|(path, at)| (path.clone(), *at)).collect();
     write_placed(&placed, changes.replace.keys().chain(&changes.remove))?;
     Ok(view)
 }

@@ -14,6 +14,7 @@ mod system;
 
 use super::stage::Order;
 use crate::spec::{NotStarted, Overlay, Refusal, Spec, View};
+use crate::times::set_modified;
 use calls::{ALWAYS, HOST, at, bind, host, make_folder, parents, remount, setup, tmpfs};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -191,7 +192,7 @@ impl Overlays<'_> {
 
     /// Puts the view's own files into it, and takes out what it does not have.
     fn change_view(&self) -> Result<(), NotStarted> {
-        let Some(View { upper: _, below: _, replace, remove }) = &self.spec().view else {
+        let Some(View { upper: _, below: _, replace, remove, times }) = &self.spec().view else {
             return Ok(());
         };
         let workspace = &self.spec().tree.workspace;
@@ -213,6 +214,15 @@ impl Overlays<'_> {
             self.replace(&path, &host(file), &mut at)
                 .map_err(|error| setup("put into the view", &path, &error))?;
         }
+        // Only now: a folder may get one in which nothing can be written, or a time that is changed by what is put there.
+        for (path, folder) in replace.iter().rev() {
+            let (path, folder) = (workspace.join(path), host(folder));
+            allow_as(&path, &folder).map_err(|error| setup("put into the view", &path, &error))?;
+        }
+        for (path, at) in times {
+            let path = workspace.join(path);
+            set_modified(&path, *at).map_err(|error| setup("set the time of", &path, &error))?;
+        }
         Ok(())
     }
 
@@ -227,12 +237,19 @@ impl Overlays<'_> {
             fs::create_dir(folder)?;
             self.order.account.map_or(Ok(()), |account| account.own(folder))?;
         }
+        let found = fs::symlink_metadata(file)?;
+        if found.is_dir() {
+            return match fs::create_dir(path) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+                Err(_) => Ok(()),
+                Ok(()) => self.order.account.map_or(Ok(()), |account| account.own(path)),
+            };
+        }
         // Never through a link: what is replaced may be one.
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        let found = fs::symlink_metadata(file)?;
         if found.is_symlink() {
             return symlink(fs::read_link(file)?, path);
         }
@@ -244,6 +261,12 @@ impl Overlays<'_> {
         }
         self.order.account.map_or(Ok(()), |account| account.own(path))
     }
+}
+
+/// Gives a folder of the view the permissions of the one that it is made from.
+fn allow_as(path: &Path, from: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(from)?;
+    if found.is_dir() { fs::set_permissions(path, found.permissions()) } else { Ok(()) }
 }
 
 /// An overlay's own folders.

@@ -83,6 +83,24 @@ pub(super) mod pairs {
     }
 }
 
+pub(super) mod timed {
+    use super::*;
+
+    pub(in crate::spec) fn serialize<S: Serializer>(
+        timed: &[(PathBuf, i64)],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_seq(timed.iter().map(|(path, at)| (Sent::from(path.as_path()), at)))
+    }
+
+    pub(in crate::spec) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<(PathBuf, i64)>, D::Error> {
+        let sent = Vec::<(Sent, i64)>::deserialize(from)?;
+        Ok(sent.into_iter().map(|(path, at)| (path.into(), at)).collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::View;
@@ -95,7 +113,8 @@ mod tests {
             upper: None,
             below: vec![PathBuf::from("/layer")],
             replace: vec![(odd.clone(), PathBuf::from("/original"))],
-            remove: vec![odd, PathBuf::from("plain")],
+            remove: vec![odd.clone(), PathBuf::from("plain")],
+            times: vec![(odd, -1), (PathBuf::from("plain"), i64::MAX)],
         };
         let sent = serde_json::to_vec(&view).unwrap();
         assert_eq!(serde_json::from_slice::<View>(&sent).unwrap(), view);

@@ -1,9 +1,10 @@
 //! What a command can do inside its sandbox, what limits end it, and what the report says.
 
 use crate::support::{Sandbox, levels, runs_with};
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -333,15 +334,24 @@ fn a_view_shows_changes_that_the_workspace_does_not_get() {
         }
         let original = sandbox.root.join("original");
         fs::write(&original, "original\n").unwrap();
+        let closed = sandbox.root.join("closed");
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, Permissions::from_mode(0o510)).unwrap();
         let upper = sandbox.root.join("data/upper");
         fs::create_dir_all(&upper).unwrap();
         sandbox.view = Some(View {
             upper: Some(upper),
             below: Vec::new(),
-            replace: vec![("changed".into(), original.clone()), ("new/deep/file".into(), original)],
+            replace: vec![
+                ("changed".into(), original.clone()),
+                ("closed".into(), closed),
+                ("new/deep/file".into(), original),
+            ],
             remove: vec!["tests/removed".into(), "folder".into(), "never-there".into()],
+            times: vec![("kept".into(), 7_000_000_001), ("lost".into(), 1)],
         });
-        let script = "cat kept changed new/deep/file; ls tests folder; pwd; echo w > written";
+        let script = "cat kept changed new/deep/file; ls tests folder; stat -c %a closed; \
+                      stat -c %Y kept; pwd; echo w > written";
         let ran = sandbox.sh(script);
         if !machine.makes_views() {
             let Exit::NotStarted(why) = ran.report.exit else { panic!("{level}: {ran:?}") };
@@ -349,7 +359,8 @@ fn a_view_shows_changes_that_the_workspace_does_not_get() {
             continue;
         }
         let pwd = sandbox.workspace.display();
-        let expected = format!("of the workspace\noriginal\noriginal\ntests:\n{pwd}\n");
+        let given = format!("510\n7\n{pwd}\n");
+        let expected = format!("of the workspace\noriginal\noriginal\ntests:\n{given}");
         assert_eq!(ran.stdout, expected, "{level}: {ran:?}");
         assert_eq!(sandbox.read("changed"), "of the workspace\n", "{level}");
         assert_eq!(sandbox.read("written"), "", "{level}: a write stays in the view");

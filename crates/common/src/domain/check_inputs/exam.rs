@@ -8,7 +8,7 @@ use super::reading::Reading;
 use super::shadow::{is_system_program, made_from, python_folders};
 use super::start_tests::{StartTests, is_counterpart, stem};
 use super::{InputKind, StartInputs};
-use crate::domain::manifest::{Aspect, Change, Entry, Kind, Manifest, changes};
+use crate::domain::manifest::{Aspect, Change, Entry, Kind, Manifest, changes, retimed};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
@@ -23,6 +23,13 @@ pub struct Difference {
     pub aspect: Aspect,
 }
 
+impl Difference {
+    /// What came in the place of something else.
+    fn added(path: &[u8]) -> Self {
+        Self { path: path.to_vec(), kind: InputKind::Shadow, aspect: Aspect::Added }
+    }
+}
+
 /// The check inputs of one check that a run changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exam {
@@ -35,6 +42,9 @@ pub struct Exam {
     pub new: Vec<Difference>,
     /// Those outside the workspace: a view has them as they are.
     pub outside: Vec<Difference>,
+    /// The times of the start, in nanoseconds since 1970, of what make or another tool would take for newer or older than it
+    /// was: files that are older than at the start, and targets of make, both otherwise as at the start.
+    pub times: Vec<(Vec<u8>, i64)>,
     /// Whether the line only reads files as they are: a view has none with parts of the start.
     pub only_reads: bool,
 }
@@ -60,8 +70,16 @@ impl Exam {
             })
         };
         let made = Made::of(inputs, line, [start, now]);
+        exam.times = made.times();
+        let folders = made.folders(|change| inputs.counts(change));
+        let is_in_folder = |path: &[u8]| folders.iter().any(|folder| is_in(path, folder));
+        exam.take_out.extend(folders.iter().map(|path| Difference::added(path)));
         for change in changes(start, now).filter(content) {
             let path = change.path();
+            if is_in_folder(path) {
+                exam.take_out.push(Difference::added(path));
+                continue;
+            }
             let was_there = start.get(path).is_some_and(|entry| entry.kind != Kind::Folder);
             let kind = if was_there {
                 let is_script = || protected.contains(path).then_some(InputKind::Script);
@@ -136,6 +154,11 @@ impl Exam {
     }
 }
 
+/// Whether a path is in a folder.
+fn is_in(path: &[u8], folder: &[u8]) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
 /// Whether a file only makes a folder a package of Python, and takes the place of no module.
 fn is_empty_package(change: &Change<'_>, start: &Manifest) -> bool {
     let path = String::from_utf8_lossy(change.path());
@@ -201,6 +224,28 @@ impl<'a> Made<'a> {
         // The line itself asks for this file, and not for a program of its name.
         let is_asked = kind == Some(InputKind::Shadow) && self.started.contains(path.as_ref());
         if is_asked && !self.has(change) { Some(InputKind::Script) } else { kind }
+    }
+
+    /// Folders that the run added in the place of targets: make takes one for what it would make.
+    fn folders(&self, counts: impl Fn(&Change<'_>) -> bool) -> Vec<&'a [u8]> {
+        let [start, now] = self.manifests;
+        let is_one = |change: &Change<'_>| {
+            change.before.is_none()
+                && change.after.is_some_and(|now| now.kind == Kind::Folder)
+                && counts(change)
+                && self.is_target(change.path())
+        };
+        changes(start, now).filter(is_one).map(|change| change.path()).collect()
+    }
+
+    /// The times of the start of what a build would judge by another one.
+    fn times(&self) -> Vec<(Vec<u8>, i64)> {
+        let [start, now] = self.manifests;
+        let judged = retimed(start, now).filter(|(before, after)| {
+            let is_older = after.stamp.modified_ns < before.stamp.modified_ns;
+            before.kind == Kind::File && is_older || self.is_target(&before.path)
+        });
+        judged.map(|(before, _)| (before.path.to_vec(), before.stamp.modified_ns)).collect()
     }
 
     /// Whether a change is of such a file, by its place or by its extension.

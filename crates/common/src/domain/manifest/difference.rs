@@ -107,6 +107,24 @@ pub fn changes<'a>(
     paired.filter(|change| change.aspect().is_some())
 }
 
+/// Files and folders that are what they were and have another time of their last write, as they were before and are
+/// after, sorted by path. Ignored ones are left out.
+pub fn retimed<'a>(
+    before: &'a Manifest,
+    after: &'a Manifest,
+) -> impl Iterator<Item = (&'a Entry, &'a Entry)> + use<'a> {
+    let paired =
+        Paired { before: before.entries.iter().peekable(), after: after.entries.iter().peekable() };
+    paired.filter_map(|Change { before, after }| {
+        let (before, after) = (before?, after?);
+        let is_one = before.stamp.modified_ns != after.stamp.modified_ns
+            && matches!(before.kind, Kind::File | Kind::Folder)
+            && !before.ignored
+            && aspect(before, after).is_none();
+        is_one.then_some((before, after))
+    })
+}
+
 /// The entries of both, those of one path together.
 struct Paired<'a> {
     before: Peekable<Iter<'a, Entry>>,

@@ -17,7 +17,7 @@ mod digest;
 mod tests;
 
 pub use codec::{DecodeError, decode, encode};
-pub use difference::{Aspect, Change, changes};
+pub use difference::{Aspect, Change, changes, retimed};
 pub use digest::digest;
 
 use std::sync::Arc;
