@@ -26,8 +26,8 @@ const UNDECODABLE: &str = "failed to decode Protobuf message: ";
 const MAX_MESSAGE_BYTES: usize = 600;
 const MAX_FIELD_BYTES: usize = 200;
 
-/// The gRPC status of a fault. Texts that would not fit into a client's trailers are truncated,
-/// with `…` at the end.
+/// The gRPC status of a fault. Texts that would not fit into a client's trailers are shortened: `…`
+/// stands for what is left out of the middle, because what is wrong stands behind a long value.
 pub fn to_status(fault: &Fault) -> Status {
     let Fault { reason, class, message, field, retry_after_ms } = fault;
     let message = &bounded(message, MAX_MESSAGE_BYTES);
@@ -138,8 +138,10 @@ fn bounded(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(max_bytes.saturating_sub('…'.len_utf8()));
-    format!("{}…", text.get(..end).unwrap_or_default())
+    let rest = max_bytes.saturating_sub('…'.len_utf8());
+    let end = text.floor_char_boundary(rest / 2);
+    let from = text.ceil_char_boundary(text.len().saturating_sub(rest - end));
+    format!("{}…{}", text.get(..end).unwrap_or_default(), text.get(from..).unwrap_or_default())
 }
 
 const fn code_of(class: FaultClass) -> Code {

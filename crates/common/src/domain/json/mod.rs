@@ -143,7 +143,8 @@ impl Value {
     }
 
     /// The same value for libraries that use `serde_json`. Integers of 64 bits stay exact; other
-    /// numbers become the nearest double, and larger ones the largest double.
+    /// numbers become the nearest double, and larger ones the largest double. A whole number up to 2^53 is an
+    /// integer however it is spelled, as for JSON Schema: `30.0` is one.
     pub fn to_serde(&self) -> serde_json::Value {
         match self {
             Self::Null => serde_json::Value::Null,
@@ -158,6 +159,9 @@ impl Value {
     }
 }
 
+/// The largest number up to which a double holds every whole number: 2^53.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
 fn number_to_serde(spelling: &str) -> serde_json::Value {
     if let Ok(number) = spelling.parse::<u64>() {
         return number.into();
@@ -167,7 +171,11 @@ fn number_to_serde(spelling: &str) -> serde_json::Value {
     }
     // Every spelling that the parser accepts is a double, perhaps an infinite one.
     let number = spelling.parse::<f64>().unwrap_or_default();
-    number.clamp(f64::MIN, f64::MAX).into()
+    let whole = (number.fract() == 0.0 && number.abs() <= EXACT).then(|| format!("{number:.0}"));
+    match whole.and_then(|whole| whole.parse::<i64>().ok()) {
+        Some(whole) => whole.into(),
+        None => number.clamp(f64::MIN, f64::MAX).into(),
+    }
 }
 
 /// The SHA-256 of some bytes in hexadecimal.

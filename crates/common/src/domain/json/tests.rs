@@ -154,6 +154,11 @@ fn integers_of_64_bits_reach_serde_exactly() {
     assert_eq!(value("18446744073709551615").to_serde(), serde_json::json!(u64::MAX));
     assert_eq!(value("-9223372036854775808").to_serde(), serde_json::json!(i64::MIN));
     assert_eq!(value("1e999").to_serde(), serde_json::json!(f64::MAX));
+    for whole in ["30.0", "3e1", "300e-1"] {
+        assert_eq!(value(whole).to_serde(), serde_json::json!(30), "{whole}");
+    }
+    assert_eq!(value("-0.0").to_serde(), serde_json::json!(0));
+    assert_eq!(value("1e16").to_serde(), serde_json::json!(1e16));
     assert_eq!(
         value(r#"{"a":[null,true,"x",1.5]}"#).to_serde(),
         serde_json::json!({"a": [null, true, "x", 1.5]})
