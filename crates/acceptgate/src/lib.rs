@@ -73,6 +73,19 @@ pub enum ServeError {
     Server(#[from] server::ServeError),
 }
 
+/// Checks what a gate reads of its settings at its start, without a connection.
+///
+/// # Errors
+/// What cannot be used.
+pub fn check(common: &CommonConfig, gate: &GateConfig) -> Result<(), ServeError> {
+    Probes::new(gate.probe.gate_probe_allow.as_deref())?;
+    Forges::open(&common.forges()?)?;
+    keys::trust(common.trusted_keys_file.as_deref())?;
+    gate.anchor_authority()?;
+    keys::check(gate.gate_key_file.as_deref())?;
+    Ok(())
+}
+
 /// Serves until `shutdown` is cancelled. At start it waits until the database is available. Without
 /// one it runs in stateless mode: it evaluates the evidence in requests, and has no runs.
 ///

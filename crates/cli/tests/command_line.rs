@@ -318,7 +318,7 @@ fn config_check_says_which_rights_the_services_have_in_the_database() {
         ("", "one role for all services, in the private Postgres of `surety up`"),
         (
             "postgres://u:hunter2@h/d",
-            "one role for all services; `surety migrate --roles` makes one for each",
+            "one role for all services, unless the login is a member of a service's role; `surety migrate --roles` makes one for each",
         ),
         ("postgres://surety_gate:hunter2@h/d", "the role surety_gate of one service"),
         ("postgres://surety_planner@h:5432/d", "the role surety_planner of one service"),
@@ -326,7 +326,7 @@ fn config_check_says_which_rights_the_services_have_in_the_database() {
         ("postgres://surety%5Fexecutor@h,i/d", "the role surety_executor of one service"),
         (
             "postgres://h/surety_gate?user=x",
-            "one role for all services; `surety migrate --roles` makes one for each",
+            "one role for all services, unless the login is a member of a service's role; `surety migrate --roles` makes one for each",
         ),
     ] {
         for format in [&[][..], &["--json"]] {
@@ -344,6 +344,35 @@ fn config_check_says_which_rights_the_services_have_in_the_database() {
             assert!(!answer.out.contains("hunter2"), "{}", answer.out);
         }
     }
+}
+
+#[test]
+fn config_check_refuses_what_a_service_refuses_at_its_start() {
+    let place = Place::new();
+    let key = place.file("key.pem", "no key");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(&key, mode).expect("a mode");
+    let key = &*key.to_string_lossy();
+    for (name, value, said) in [
+        ("SURETY_TRUSTED_KEYS_FILE", "/nonexistent", "/nonexistent"),
+        ("SURETY_PLANNER_KEY_FILE", key, key),
+        ("SURETY_EXECUTOR_KEY_FILE", key, key),
+        ("SURETY_GATE_KEY_FILE", key, key),
+        ("SURETY_EXECUTOR_SECRETS", "npm@*=file:/nonexistent", "/nonexistent"),
+        ("SURETY_EXECUTOR_TOOL_ALIASES", "run=no_such_tool", "no_such_tool"),
+        ("SURETY_WEBHOOKS_FILE", "/nonexistent", "/nonexistent"),
+        ("SURETY_FORGES_FILE", "/nonexistent", "/nonexistent"),
+        ("DATABASE_URL", "postgres://h:99999/d", "port"),
+    ] {
+        let mut command = place.command(&["config", "check"]);
+        let answer = Answer::of(command.env(name, value).output().expect("surety"));
+        answer.says(1, &["error[setting_invalid]", said]);
+    }
+    let unmade = place.folder.path().join("new.pem");
+    let mut command = place.command(&["config", "check"]);
+    command.env("SURETY_GATE_KEY_FILE", &unmade);
+    Answer::of(command.output().expect("surety")).says(0, &[]);
+    assert!(!unmade.exists(), "the first start of the service makes it");
 }
 
 #[test]

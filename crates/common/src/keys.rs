@@ -34,6 +34,14 @@ pub fn signing(service: Service, file: Option<&Path>) -> Result<Signing, ConfigE
     Ok(Signing::of(service, Arc::new(key)))
 }
 
+/// Checks the key file of a service, which its first start makes.
+///
+/// # Errors
+/// Those of [`KeyFile::open_or_make`] for a file that is there.
+pub fn check(file: Option<&Path>) -> Result<(), ConfigError> {
+    file.filter(|path| path.exists()).map_or(Ok(()), |path| KeyFile::open_or_make(path).map(drop))
+}
+
 /// The keys that a service trusts; none where no file is set.
 ///
 /// # Errors

@@ -33,7 +33,7 @@ mod worker;
 pub mod workspace_git;
 
 pub use setup::{ServeError, Setup};
-pub use wiring::check_prompt;
+pub use wiring::check;
 
 use machine::{confine, git_host, sweep, warn_of_open_files};
 use sqlx::PgPool;
@@ -68,14 +68,14 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let tools = tools(&setup)?;
+    let tools = tools(&setup.executor)?;
     let Some(database_url) = &setup.database_url else {
         let server = without_database(setup, tools);
         announce("executor", &listener);
         return Ok(server.serve(listener, shutdown.cancelled_owned()).await?);
     };
     let endpoints = surety_model::Endpoints::from_config(&setup.models.models)?;
-    let (secrets, servers) = secrets(&setup, endpoints.as_ref())?;
+    let (secrets, servers) = secrets(&setup.executor, endpoints.as_ref())?;
     let forges = Forges::open(&setup.common.forges()?)?;
     let task_tools = Arc::new(tools.with_task_tools(!forges.is_empty())?);
     let prompt = prompt(&setup.models)?;

@@ -10,6 +10,7 @@ use surety_common::config::{
 };
 use surety_common::domain::journal::Actor;
 use surety_common::domain::workspace::Reserved;
+use surety_common::keys;
 use surety_common::store::{Committer, Listener, Observer, Signing, Topic, Waker, Wakeups};
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError};
@@ -17,13 +18,13 @@ use surety_forge::Forges;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-pub(crate) fn tools(setup: &Setup) -> Result<Arc<tool::Registry>, tool::RegistryError> {
+pub(crate) fn tools(executor: &ExecutorConfig) -> Result<Arc<tool::Registry>, tool::RegistryError> {
     let ExecutorConfig {
         executor_http_allow,
         executor_command_timeout_s,
         executor_tool_aliases,
         ..
-    } = &setup.executor;
+    } = executor;
     let settings = tool::BuiltinSettings {
         http_allowed: executor_http_allow.as_deref(),
         command_timeout: Duration::from_secs(*executor_command_timeout_s),
@@ -35,11 +36,11 @@ pub(crate) fn tools(setup: &Setup) -> Result<Arc<tool::Registry>, tool::Registry
 /// Reads the secrets of tools and of MCP servers. They and the keys of models are kept out of the outputs of tools, and out
 /// of this process's log: a tool of this process reads a file of a workspace that holds a key, such as `.env`.
 pub(crate) fn secrets(
-    setup: &Setup,
+    executor: &ExecutorConfig,
     endpoints: Option<&surety_model::Endpoints>,
 ) -> Result<(tool::Secrets, tool::McpHost), ServeError> {
-    let listed = setup.executor.executor_secrets.clone().unwrap_or_default();
-    let servers = setup.executor.mcp_servers()?;
+    let listed = executor.executor_secrets.clone().unwrap_or_default();
+    let servers = executor.mcp_servers()?;
     let headers = tool::McpHost::headers(&servers)?;
     let mut hidden = tool::McpHost::header_secrets(&headers);
     hidden.extend(endpoints.into_iter().flat_map(surety_model::Endpoints::secrets));
@@ -128,12 +129,18 @@ pub(crate) fn engine(
     })
 }
 
-/// Checks the prompt of steps.
+/// Checks what an executor reads of its settings at its start, without a connection.
 ///
 /// # Errors
-/// It cannot be used.
-pub fn check_prompt(models: &ModelDriverConfig) -> Result<(), ConfigError> {
-    prompt(models).map(drop)
+/// What cannot be used.
+pub fn check(executor: &ExecutorConfig, models: &ModelDriverConfig) -> Result<(), ServeError> {
+    executor.check()?;
+    tools(executor)?;
+    let endpoints = surety_model::Endpoints::from_config(&models.models)?;
+    secrets(executor, endpoints.as_ref())?;
+    prompt(models)?;
+    keys::check(executor.executor_key_file.as_deref())?;
+    Ok(())
 }
 
 /// The rules that drivers are shown.

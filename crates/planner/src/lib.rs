@@ -109,31 +109,21 @@ pub enum ServeError {
     Server(#[from] server::ServeError),
 }
 
-/// Checks the profiles of models and the prompts of planning, without a connection.
+/// Checks what a planner reads of its settings at its start, without a connection.
 ///
 /// # Errors
 /// What cannot be used.
-pub fn check_models(models: &ModelDriverConfig) -> Result<(), ServeError> {
+pub fn check(
+    (common, planner, models): (&CommonConfig, &PlannerConfig, &ModelDriverConfig),
+    transport: &Transport,
+) -> Result<(), ServeError> {
+    Webhooks::new(&planner.webhooks()?, transport)?;
     model::Prompts::load(models.model_prompts_dir.as_deref())?;
     surety_model::Endpoints::from_config(&models.models)?;
-    Ok(())
-}
-
-/// Checks the forges file, without a connection.
-///
-/// # Errors
-/// What cannot be used.
-pub fn check_forges(common: &CommonConfig) -> Result<(), ServeError> {
-    Forges::open(&common.forges()?)?;
-    Ok(())
-}
-
-/// Checks the rules for tasks, without a connection.
-///
-/// # Errors
-/// What cannot be used.
-pub fn check_tasks(planner: &PlannerConfig) -> Result<(), ServeError> {
     task::TaskRules::load(planner.toolchain()?)?;
+    keys::check(planner.planner_key_file.as_deref())?;
+    keys::trust(common.trusted_keys_file.as_deref())?;
+    Forges::open(&common.forges()?)?;
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! `surety config check`
 
+use std::error::Error;
 use std::iter::once;
 
 use clap::{ArgMatches, Args, Subcommand};
@@ -9,11 +10,12 @@ use surety_common::config::{
 };
 use surety_common::domain::json::Value;
 use surety_common::store::{SERVICE_ROLES, role_of};
-use surety_common::tls::Tls;
+use surety_common::wire::client::Transport;
+use surety_common::wire::token::FileTokens;
 use surety_sandbox::{Missing, Wanted, machine};
 
 use crate::exit::Exit;
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, with_causes};
 use crate::output::Output;
 use crate::text::{columns, harmless};
 use crate::wire_json::{object, text};
@@ -56,17 +58,14 @@ impl Config {
     pub(super) fn run(self, matches: &ArgMatches, output: Output) -> Result<Exit, Failure> {
         let ConfigCommand::Check(settings) = self.command;
         let Settings { common, planner, executor, gate, models, .. } = *settings;
-        check_models(&models)?;
-        check_forges(&common)?;
-        executor.check()?;
         gate.anchor.check()?;
-        common.tokens()?;
-        Tls::load((&common.tls).into())?;
+        FileTokens::of(&common.tokens()?).map_err(invalid)?;
+        let transport = Transport::of(&common.tls)?;
+        surety_planner::check((&common, &planner, &models), &transport).map_err(invalid)?;
+        surety_executor::check(&executor, &models).map_err(invalid)?;
+        surety_acceptgate::check(&common, &gate).map_err(invalid)?;
         let sandbox = SandboxCheck::of(&executor)?;
         let databases = planner.namespace_databases()?;
-        planner.webhooks()?;
-        surety_planner::check_tasks(&planner)
-            .map_err(|error| Failure::new(Code::SettingInvalid, error.to_string(), ""))?;
         let servers = executor.mcp_servers()?;
         let in_force = effective(matches);
         let named = |setting: &Effective| match setting.setting.id().as_str() {
@@ -80,7 +79,7 @@ impl Config {
             let shown = servers.iter().map(|server| text(server.to_string()));
             values.push(object([("mcp_servers", Value::Array(shown.collect()))]));
         }
-        let rights = rights(&common);
+        let rights = rights(&common)?;
         values.push(object([("database_rights", text(&rights))]));
         output.either(&Value::Array(values), || {
             let rights = format!("\ndatabase rights: {rights}\n");
@@ -94,31 +93,25 @@ impl Config {
 }
 
 /// Whether the services share one role of the database, by the role in its URL.
-fn rights(common: &CommonConfig) -> String {
+///
+/// # Errors
+/// The URL does not read.
+fn rights(common: &CommonConfig) -> Result<String, Failure> {
     let Some(url) = &common.database_url else {
-        return "one role for all services, in the private Postgres of `surety up`".to_owned();
+        return Ok("one role for all services, in the private Postgres of `surety up`".to_owned());
     };
-    let Ok(user) = role_of(url.expose()) else {
-        return "unknown: the address of the database does not read".to_owned();
-    };
-    match SERVICE_ROLES.iter().find(|role| **role == user) {
+    let user = role_of(url.expose()).map_err(invalid)?;
+    Ok(match SERVICE_ROLES.iter().find(|role| **role == user) {
         Some(role) => format!("the role {role} of one service"),
-        None => "one role for all services; `surety migrate --roles` makes one for each".to_owned(),
-    }
+        None => "one role for all services, unless the login is a member of a service's role; \
+                 `surety migrate --roles` makes one for each"
+            .to_owned(),
+    })
 }
 
-/// Checks the profiles of models and the prompts, without a connection.
-fn check_models(models: &ModelDriverConfig) -> Result<(), Failure> {
-    let invalid =
-        |error: &dyn std::error::Error| Failure::new(Code::SettingInvalid, error.to_string(), "");
-    surety_planner::check_models(models).map_err(|error| invalid(&error))?;
-    surety_executor::check_prompt(models).map_err(|error| invalid(&error))
-}
-
-/// Checks the forges file, without a connection.
-fn check_forges(common: &CommonConfig) -> Result<(), Failure> {
-    surety_planner::check_forges(common)
-        .map_err(|error| Failure::new(Code::SettingInvalid, error.to_string(), ""))
+/// A setting that a service refuses at its start.
+fn invalid(error: impl Error + 'static) -> Failure {
+    Failure::new(Code::SettingInvalid, with_causes(&error), "")
 }
 
 /// What confines commands on this machine.

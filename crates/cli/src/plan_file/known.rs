@@ -53,15 +53,15 @@ pub(super) fn know_steps(steps: &Value) -> Result<(), Failure> {
 }
 
 fn know_kind(kind: &CheckKind, path: &str) -> Result<(), Failure> {
-    match kind {
-        CheckKind::Unknown(word) if !word.is_empty() => {
-            let message = format!("`{word}` is no kind of check");
-            let known = CheckKind::KNOWN.each_ref().map(CheckKind::as_str).join(", ");
-            let advice = format!("Known are {known}.");
-            Err(Failure::new(Code::ValueInvalid, message, advice).at(format!("{path}.kind")))
-        }
-        _ => Ok(()),
+    if let CheckKind::Unknown(word) = kind
+        && !word.is_empty()
+    {
+        let message = format!("`{word}` is no kind of check");
+        let known = CheckKind::KNOWN.each_ref().map(CheckKind::as_str).join(", ");
+        let failure = Failure::new(Code::ValueInvalid, message, format!("Known are {known}."));
+        return Err(failure.at(format!("{path}.kind")));
     }
+    Ok(())
 }
 
 /// Where too little is free to read an expression, the verdict says what is wrong with it.

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::signals::Signals;
 use crate::exit::Exit;
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, with_causes};
 use crate::health::serving;
 use crate::output::note;
 
@@ -243,17 +243,6 @@ async fn drain(tasks: &mut JoinSet<Ended>) -> Result<(), Failure> {
         all = Err(Failure::new(Code::ServiceEnded, reason, "See its log lines above."));
     }
     all
-}
-
-fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 /// A local URL of the port: an unspecified address cannot be called.
