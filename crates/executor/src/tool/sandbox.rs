@@ -254,6 +254,10 @@ impl Sandbox {
             let message = "a command needs a program";
             return Err(ToolError::new(ErrorCode::ArgumentsInvalid, message));
         }
+        if argv.iter().any(|argument| argument.contains('\0')) {
+            let message = "a command contains the character U+0000, which no program can be given";
+            return Err(ToolError::new(ErrorCode::ArgumentsInvalid, message));
+        }
         Ok(Spec {
             argv,
             parser_input: None,

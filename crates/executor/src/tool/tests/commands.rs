@@ -153,6 +153,15 @@ async fn a_line_needs_a_policy_that_allows_a_shell() {
 }
 
 #[tokio::test]
+async fn an_argument_with_a_nul_is_refused_before_the_start() {
+    let fixture = ToolFixture::new();
+    for argv in [["a\0b", "c"], ["echo", "a\0b"]] {
+        let outcome = fixture.call("run_command", json!({"argv": argv})).await;
+        assert_eq!(outcome.error_code, Some(ErrorCode::ArgumentsInvalid), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_missing_program_is_named() {
     let fixture = ToolFixture::new();
     for program in ["no-such-program-anywhere", "./none"] {
