@@ -4,6 +4,7 @@ use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::{Evidence, ToolCall};
 use surety_common::domain::problem::Code;
+use surety_common::domain::receipt::PROVES_NOTHING;
 use surety_common::domain::verdict::CheckResult;
 
 const TOOLS: [ToolView<'static>; 3] = [
@@ -159,6 +160,11 @@ fn a_claim_without_evidence_is_refused_unless_the_step_needs_none() {
         view.step.proven = false;
         let missing = Some((ValidationName::Evidence, Code::EvidenceMissing));
         assert_eq!(refusal(claim(), view), missing);
+        let judged = judge(claim(), view);
+        let reason = &judged.refusal().unwrap().reason;
+        for tool in PROVES_NOTHING {
+            assert!(reason.contains(tool), "{reason}");
+        }
         assert_eq!(refusal(decision(r#"{"action":"ask_user"}"#), view), None);
         view.step.evidence = Evidence::None;
         assert_eq!(refusal(claim(), view), None);

@@ -6,6 +6,7 @@ use surety_common::domain::decision::{Action, ExecuteDecision};
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::{Evidence, ToolCall};
 use surety_common::domain::problem::Code;
+use surety_common::domain::receipt::PROVES_NOTHING;
 use surety_common::domain::verdict::CheckResult;
 
 /// The state of the run for the validations.
@@ -224,9 +225,13 @@ fn evidence(decision: &ExecuteDecision, step: &StepView<'_>) -> Result<(), Refus
         return Ok(());
     }
     if step.evidence == Evidence::Required && !step.proven {
+        let others = PROVES_NOTHING.join(", ");
         return refuse(
             Code::EvidenceMissing,
-            "the step has no successful receipt; do the work with a tool first",
+            format!(
+                "the step has no successful receipt of a tool that counts as evidence, which {others} do not; \
+                 do the work with a tool first"
+            ),
         );
     }
     let failed = step.checks.iter().find(|check| !check.passed && !check.optional);

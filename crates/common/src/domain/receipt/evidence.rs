@@ -12,7 +12,7 @@ pub const SLEEP: &str = "sleep";
 pub const TODO: &str = "todo";
 
 /// The tools whose receipts show no work.
-const PROVES_NOTHING: [&str; 4] = [NOOP, READ_OUTPUT, SLEEP, TODO];
+pub const PROVES_NOTHING: [&str; 4] = [NOOP, READ_OUTPUT, SLEEP, TODO];
 
 /// Whether a receipt is evidence for the step at `step_index` of the plan's `plan_revision`: it
 /// records a success of this very step under this very revision, and not one of a tool

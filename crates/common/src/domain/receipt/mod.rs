@@ -10,7 +10,7 @@ mod write;
 
 pub(in crate::domain) use chain::Place;
 pub use chain::{BreakKind, ChainBreak, verify_chain};
-pub use evidence::{NOOP, READ_OUTPUT, SLEEP, TODO, counts_as_evidence};
+pub use evidence::{NOOP, PROVES_NOTHING, READ_OUTPUT, SLEEP, TODO, counts_as_evidence};
 pub(in crate::domain) use export::check_plain;
 pub use export::{ChainEnd, ChainFinding, ChainReport, check_chain};
 pub use presented::{PresentedReceipt, read_presented};
