@@ -13,9 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::confirmation::ConfirmPolicy;
 use surety_common::domain::decision::{ExecuteDecision, Usage};
+use surety_common::domain::execution::StepProgress;
 use surety_common::domain::fault::Fault;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::EvidenceReceipt;
+use surety_common::domain::step::StepState;
 use surety_common::wire::caller::Caller;
 use surety_common::wire::run::blocked;
 use surety_common::wire::selection::Selection;
@@ -291,6 +293,30 @@ fn lease(leased: &LeasedStep) -> v1::StepLease {
     }
 }
 
+/// What a turn, given by its attempt and number, led to whose call ended after the turn was stored; none where the
+/// step goes on, as with the next decision.
+fn later_end(run_ended: bool, step: &StepProgress, turn: (u32, u32)) -> Option<v1::TurnOutcome> {
+    if turn != (step.attempt, step.rounds) {
+        return None;
+    }
+    if run_ended {
+        return Some(v1::TurnOutcome::RunEnded);
+    }
+    let decides = step.wait.as_deref().is_some_and(|wait| wait.kind().is_decision());
+    match step.state {
+        StepState::Failed => Some(v1::TurnOutcome::StepFailed),
+        StepState::Waiting if !decides => Some(v1::TurnOutcome::Waiting),
+        StepState::Waiting
+        | StepState::Pending
+        | StepState::Ready
+        | StepState::Running
+        | StepState::Done
+        | StepState::Blocked
+        | StepState::Skipped
+        | StepState::Cancelled => None,
+    }
+}
+
 fn submitted(
     result: TurnResult,
     text: &str,
@@ -298,11 +324,17 @@ fn submitted(
 ) -> v1::SubmitDecisionResponse {
     let TurnResult { turn, is_pending, receipts, observation, record, step, .. } = result;
     let problem = parse_decision(text).err();
+    let run_ended = record.execution.state.is_terminal();
+    let open = turn.as_ref().filter(|turn| turn.end.is_none() && next.is_none());
+    let later = open.and_then(|turn| later_end(run_ended, &step, (turn.attempt, turn.number)));
     let turn = turn.map(v1::Turn::from);
     let outcome = match &turn {
-        Some(turn) => turn.outcome(),
+        Some(turn) => match (turn.outcome(), later) {
+            (v1::TurnOutcome::Applied, Some(later)) => later,
+            (stored, _) => stored,
+        },
         None if is_pending => v1::TurnOutcome::Pending,
-        None if record.execution.state.is_terminal() => v1::TurnOutcome::RunEnded,
+        None if run_ended => v1::TurnOutcome::RunEnded,
         None => v1::TurnOutcome::StepFailed,
     };
     let v1::Turn { decision, validations, correction, warnings, .. } = turn.unwrap_or_default();
@@ -349,5 +381,36 @@ impl ToolService for Service {
         let confirmed = |spec| tools.needs_confirmation(spec, &policy, &[]);
         let listed = listed.map(|spec| shown(&tools, spec, confirmed(spec))).collect();
         Ok(Response::new(v1::ListToolsResponse { tools: listed }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::DateTime;
+    use surety_common::domain::execution::Wait;
+    use surety_common::domain::stop::WaitingOn;
+
+    fn step(state: StepState, waiting_on: Option<WaitingOn>) -> StepProgress {
+        let wait = |on| Wait::new(Uuid::nil(), on, DateTime::UNIX_EPOCH, "it".to_owned());
+        let wait = waiting_on.map(wait).map(Box::new);
+        StepProgress { state, attempt: 1, rounds: 2, wait, ..StepProgress::default() }
+    }
+
+    #[test]
+    fn a_turn_whose_call_ended_its_step_or_run_says_so_and_an_earlier_turn_does_not() {
+        let (user, driver) = (Some(WaitingOn::User), Some(WaitingOn::Driver));
+        for (run_ended, step, expected) in [
+            (true, step(StepState::Cancelled, None), Some(v1::TurnOutcome::RunEnded)),
+            (true, step(StepState::Failed, None), Some(v1::TurnOutcome::RunEnded)),
+            (false, step(StepState::Failed, None), Some(v1::TurnOutcome::StepFailed)),
+            (false, step(StepState::Waiting, user), Some(v1::TurnOutcome::Waiting)),
+            (false, step(StepState::Waiting, driver), None),
+            (false, step(StepState::Ready, None), None),
+        ] {
+            assert_eq!(later_end(run_ended, &step, (1, 2)), expected, "{step:?}");
+            assert_eq!(later_end(run_ended, &step, (1, 1)), None, "{step:?}");
+            assert_eq!(later_end(run_ended, &step, (0, 2)), None, "{step:?}");
+        }
     }
 }
