@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use prost_types::Duration;
 use surety_common::domain::json::Value;
+use surety_common::domain::run::Policy;
 use surety_common::wire::v1;
 
 use super::content::PlanFile;
@@ -12,29 +13,13 @@ use super::tools;
 use super::values::{duration, invalid, object, text, texts};
 use crate::failure::Failure;
 
-const POLICY_KEYS: [&str; 21] = [
-    "approve_plan",
-    "canary",
-    "verify_commands",
-    "repeatable_commands",
-    "on_budget",
-    "confirm_tools",
-    "confirm_destructive",
-    "confirm_open_world",
-    "on_denied",
-    "on_expired",
-    "workspace_lock",
-    "on_busy",
-    "require_independent",
-    "network",
-    "sandbox",
-    "protect",
-    "may_change",
-    "prepare",
-    "in_doubt",
-    "refuse_on",
-    "secrets",
-];
+/// The fields of a policy that a plan file has under another key: `tools`, and within `policy.network`.
+const ELSEWHERE: [&str; 3] = ["hosts", "loopback_ports", "verify_tools"];
+
+/// The keys of `policy` in a plan file.
+fn policy_keys() -> Vec<&'static str> {
+    Policy::KEYS.into_iter().filter(|key| !ELSEWHERE.contains(key)).collect()
+}
 
 /// Reads the value of an option; the planner reads the plan's own keys.
 pub(super) fn take(plan_file: &mut PlanFile, key: &str, value: &Value) -> Result<(), Failure> {
@@ -127,7 +112,7 @@ fn policy(value: &Value) -> Result<v1::Policy, Failure> {
             "canary" => policy.set_canary(word(&path, value, &CANARIES)?),
             "network" => network(&mut policy, &path, value)?,
             "sandbox" => policy.set_sandbox(word(&path, value, &SANDBOXES)?),
-            _ => return Err(unknown_key("policy", key, &POLICY_KEYS)),
+            _ => return Err(unknown_key("policy", key, &policy_keys())),
         }
     }
     Ok(policy)
@@ -268,4 +253,22 @@ fn word<T: Copy>(path: &str, value: &Value, known: &[(&str, T)]) -> Result<T, Fa
         let wanted = format!("one of {}{}", words.join(", "), near.unwrap_or_default());
         invalid(path, &wanted, value)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../../docs/cli.md");
+
+    #[test]
+    fn each_key_of_the_policy_is_read_and_is_in_the_page() {
+        for key in policy_keys() {
+            assert!(PAGE.contains(&format!("`policy.{key}`")), "docs/cli.md lacks policy.{key}");
+            let number = Value::Number("7".to_owned());
+            let file = Value::Object(vec![(key.to_owned(), number)]);
+            let refused = policy(&file).unwrap_err();
+            assert!(!refused.to_string().contains("unknown_key"), "{key} is not read: {refused}");
+        }
+    }
 }

@@ -187,6 +187,36 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// The keys that a request's policy has, as the API names them.
+    pub const KEYS: [&str; 24] = [
+        "approve_plan",
+        "canary",
+        "confirm_destructive",
+        "confirm_open_world",
+        "confirm_tools",
+        "hosts",
+        "in_doubt",
+        "loopback_ports",
+        "may_change",
+        "network",
+        "on_budget",
+        "on_busy",
+        "on_denied",
+        "on_expired",
+        "prepare",
+        "protect",
+        "refuse_on",
+        "repeatable_commands",
+        "require_independent",
+        "sandbox",
+        "secrets",
+        "verify_commands",
+        "verify_tools",
+        "workspace_lock",
+    ];
+}
+
+impl Policy {
     /// Every line that prepares the view, in the order in which they run.
     pub fn prepare_lines(&self) -> impl Iterator<Item = (Owner, &str)> {
         let of_namespace = self.always_prepare.iter().map(|line| (Owner::Operator, line.as_str()));

@@ -278,6 +278,19 @@ fn every_error_that_the_api_docs_name_exists() {
 }
 
 #[test]
+fn the_keys_of_the_policy_are_the_fields_of_its_message() {
+    let files = prost_types::FileDescriptorSet::decode(super::FILE_DESCRIPTOR_SET).unwrap().file;
+    let message = files
+        .iter()
+        .filter(|file| file.package() == "surety.v1")
+        .flat_map(|file| &file.message_type)
+        .find(|message| message.name() == "Policy");
+    let mut fields: Vec<&str> = message.unwrap().field.iter().map(|field| field.name()).collect();
+    fields.sort_unstable();
+    assert_eq!(crate::domain::run::Policy::KEYS.to_vec(), fields);
+}
+
+#[test]
 fn limits_survive_the_wire() {
     let limits = Limits { max_replans: 0, token_budget: Some(9), ..Limits::default() };
     assert_eq!(travel::<_, v1::Limits>(limits.clone()), limits);

@@ -2,6 +2,7 @@
 
 use crate::domain::limits::{LimitRange, Limits};
 use crate::domain::policy::NamespacePolicy;
+use crate::domain::run::Policy;
 use crate::store;
 use crate::wire::status::to_status;
 use crate::wire::v1;
@@ -24,31 +25,6 @@ const FEATURES: [&str; 8] = [
     "replan",
     "request_id",
     "user_testimony",
-];
-
-/// The keys of a run's policy that have an effect.
-const POLICY_KEYS: [&str; 21] = [
-    "approve_plan",
-    "confirm_destructive",
-    "confirm_open_world",
-    "confirm_tools",
-    "in_doubt",
-    "may_change",
-    "network",
-    "on_budget",
-    "on_busy",
-    "on_denied",
-    "on_expired",
-    "prepare",
-    "protect",
-    "refuse_on",
-    "repeatable_commands",
-    "require_independent",
-    "sandbox",
-    "secrets",
-    "verify_commands",
-    "verify_tools",
-    "workspace_lock",
 ];
 
 /// A service, as it describes itself.
@@ -109,7 +85,7 @@ impl ServerInfoService for InfoService {
             features: FEATURES.map(str::to_owned).to_vec(),
             drivers: drivers.map(Into::into).collect(),
             limits: Limits::default().in_force().map(limit).collect(),
-            policy_keys: POLICY_KEYS.map(str::to_owned).to_vec(),
+            policy_keys: Policy::KEYS.map(str::to_owned).to_vec(),
             namespace_policy_keys: NamespacePolicy::KEYS.map(str::to_owned).to_vec(),
             sandbox: (*sandbox).into(),
             sandbox_missing: sandbox_missing.clone(),
