@@ -25,7 +25,7 @@ fn writes() -> [(u128, &'static str, &'static str, serde_json::Value); 4] {
     ]
 }
 
-/// What robin wrote: comments, reviews, pull requests, and merged pull requests of anyone.
+/// What robin wrote: comments, reviews, pull requests, and merged pull requests of every account.
 fn written(task: &Task) -> Result<[usize; 4]> {
     let counts = task.fixture.double.change(|state| {
         let repo = state.repo(REPO)?;
