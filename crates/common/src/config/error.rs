@@ -17,8 +17,9 @@ pub enum ConfigError {
     },
     /// A private key cannot be made or read. Its text is not shown.
     #[error(
-        "the key file {path} cannot be used: {why}. Name another one with the flag or the variable of the \
-         service's key file, such as --executor-key-file (SURETY_EXECUTOR_KEY_FILE)"
+        "the key file {path} cannot be used: {why}. Name another one with the setting of its service: --planner-key-file \
+         (SURETY_PLANNER_KEY_FILE), --executor-key-file (SURETY_EXECUTOR_KEY_FILE) or --gate-key-file \
+         (SURETY_GATE_KEY_FILE)"
     )]
     KeyUnusable {
         /// The file.

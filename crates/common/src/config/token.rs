@@ -11,6 +11,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use super::error::ConfigError;
@@ -36,7 +37,11 @@ pub struct FileToken {
 /// it. A group may: that is how Kubernetes mounts a secret for a user that is not root.
 pub fn read_token_file(path: &Path) -> Result<Vec<FileToken>, ConfigError> {
     let unreadable = |source| ConfigError::TokenUnreadable { path: path.to_owned(), source };
-    if let Some(mode) = open_to_all(&fs::metadata(path).map_err(unreadable)?) {
+    let metadata = fs::metadata(path).map_err(unreadable)?;
+    if metadata.is_dir() {
+        return Err(unreadable(io::ErrorKind::IsADirectory.into()));
+    }
+    if let Some(mode) = open_to_all(&metadata) {
         return Err(ConfigError::TokenExposed { path: path.to_owned(), mode });
     }
     let text = fs::read_to_string(path).map_err(unreadable)?;
@@ -180,5 +185,14 @@ mod tests {
         }
         let missing = read_token_file(Path::new("/nowhere/token")).expect_err("a refusal");
         assert!(missing.to_string().contains("SURETY_TOKEN_FILE"), "{missing}");
+    }
+
+    #[test]
+    fn a_folder_as_token_file_is_no_matter_of_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let refused = read_token_file(folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("is a directory"), "{refused}");
+        assert!(!refused.contains("chmod"), "{refused}");
     }
 }

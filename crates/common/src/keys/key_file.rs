@@ -117,6 +117,9 @@ pub fn read_secret_key(path: &Path) -> Result<SecretKey, ConfigError> {
 
 fn read_key(path: &Path) -> Result<(SecretKey, Stamp), ConfigError> {
     let metadata = fs::metadata(path).map_err(unusable(path))?;
+    if metadata.is_dir() {
+        return Err(unusable(path)(ErrorKind::IsADirectory.into()));
+    }
     if let Some(mode) = read_by_others(&metadata) {
         return Err(ConfigError::KeyExposed { path: path.to_owned(), mode });
     }
@@ -258,5 +261,17 @@ mod tests {
         fs::write(&path, "s3cret").unwrap();
         let said = read_secret_key(&path).unwrap_err().to_string();
         assert!(said.contains("BEGIN PRIVATE KEY") && !said.contains("s3cret"), "{said}");
+    }
+
+    #[test]
+    fn a_folder_as_key_file_is_no_matter_of_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let refused = KeyFile::open_or_make(folder.path()).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("is a directory"), "{refused}");
+        assert!(!refused.contains("chmod"), "{refused}");
+        for setting in ["--planner-key-file", "--executor-key-file", "--gate-key-file"] {
+            assert!(refused.contains(setting), "{refused}");
+        }
     }
 }
