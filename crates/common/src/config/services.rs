@@ -224,7 +224,7 @@ pub struct ExecutorConfig {
           value_parser = s::EXECUTOR_WORKER_TOOL_TTL_S.reads::<u64>())]
     pub executor_worker_tool_ttl_s: u64,
 
-    /// The folder for keys and cloned workspaces.
+    /// The folder for workspaces that the executor makes, clones, and the views and temporary files of commands.
     #[arg(long = s::EXECUTOR_DATA_DIR.flag, env = s::EXECUTOR_DATA_DIR.env,
           default_value = s::EXECUTOR_DATA_DIR.default, help = s::EXECUTOR_DATA_DIR.meaning,
           value_parser = s::EXECUTOR_DATA_DIR.reads::<PathBuf>())]

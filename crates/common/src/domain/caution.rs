@@ -14,9 +14,6 @@ use super::check::Owner;
 use super::problem::{Code, Problem};
 use super::run::{InDoubt, Policy, VerifyCommands};
 
-/// The key of a policy with the cautions that refuse.
-pub const REFUSE_ON: &str = "refuse_on";
-
 /// What may be done about a caution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Acceptable {
