@@ -27,10 +27,6 @@ pub struct PullRequest {
     pub body: String,
     /// Its state.
     pub state: PullState,
-    /// Whether it is a draft.
-    pub is_draft: bool,
-    /// Whether it can be merged, where the forge knows.
-    pub is_mergeable: Option<bool>,
     /// The account that opened it.
     pub author: String,
     /// The newest commit of its branch, in hexadecimal.
