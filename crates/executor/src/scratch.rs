@@ -89,6 +89,22 @@ fn is_left(path: &Path) -> bool {
     }
 }
 
+/// The bytes that a folder must have room for.
+const LEAST_ROOM: usize = 64 << 10;
+
+/// Writes a file to a folder and removes it. It blocks.
+///
+/// # Errors
+/// The folder is full, read-only, or closed to this account.
+pub(crate) fn try_write(folder: &Path) -> io::Result<()> {
+    let path = folder.join(format!("write-{}", uuid::Uuid::now_v7().simple()));
+    let written = fs::write(&path, vec![1; LEAST_ROOM]);
+    match fs::remove_file(&path) {
+        Err(error) if written.is_ok() => Err(error),
+        Ok(()) | Err(_) => written,
+    }
+}
+
 /// Makes a folder, with those above it, that every account can pass.
 pub(crate) fn make(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o711).create(path)

@@ -1,5 +1,6 @@
 //! How this executor confines the commands of a run.
 
+use crate::scratch::try_write;
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::process::CommandRequest;
 use crate::tool::{Environment, ToolContext, Workspace};
@@ -41,10 +42,10 @@ pub enum SandboxError {
     /// The level that was asked for is not there.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// The scratch folder cannot be made.
+    /// The scratch folder cannot be made or written.
     #[error(
-        "sandbox: the folder {path} cannot be made: {source}; set SURETY_EXECUTOR_DATA_DIR to a \
-             folder that this account may write"
+        "sandbox: the folder {path} cannot be written: {source}; free space there, or set --executor-data-dir \
+         (SURETY_EXECUTOR_DATA_DIR) to a folder that this account may write"
     )]
     Scratch {
         /// The folder.
@@ -145,6 +146,7 @@ impl Sandbox {
         let made = DirBuilder::new().recursive(true).mode(0o711).create(&scratch);
         made.map_err(failed(&scratch))?;
         let scratch = scratch.canonicalize().map_err(failed(&scratch))?;
+        try_write(&scratch).map_err(failed(&scratch))?;
         let wanted = Wanted::from_text(&config.sandbox).unwrap_or_default();
         let machine = machine(wanted, &scratch)?;
         let mut hidden: Vec<_> = hidden.iter().map(|path| real_or_named(path)).collect();

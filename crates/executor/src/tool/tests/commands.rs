@@ -6,6 +6,7 @@ use crate::tool::process::OUTPUT_LIMIT;
 use crate::tool::{Environment, ErrorCode, Sandbox, ToolOutcome};
 use serde_json::json;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use surety_common::domain::receipt::{Command, Conditions, Fact};
@@ -301,4 +302,34 @@ async fn endless_output_lasts_until_the_deadline() {
     assert_eq!(outcome.error_code, Some(ErrorCode::Timeout));
     assert!(exit_code(&outcome) > 128);
     assert!(outcome.output.len() <= OUTPUT_LIMIT);
+}
+
+/// Modes do not bind root, so root gets a full disk. Other accounts get a folder that is closed to them.
+#[test]
+fn a_data_folder_that_cannot_be_written_is_refused_with_its_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let scratch = data.join("scratch");
+    fs::create_dir_all(&scratch).unwrap();
+    let is_root = nix::unistd::geteuid().is_root();
+    if is_root {
+        let words = ["-t", "tmpfs", "-o", "size=16k", "tmpfs"];
+        let mounted = std::process::Command::new("mount").args(words).arg(&scratch).status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            println!("skipped: this machine lets nothing be mounted");
+            return;
+        }
+    } else {
+        fs::set_permissions(&scratch, fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    let refused = Sandbox::probe(&sandbox_config(), &data, Vec::new());
+    let left = fs::read_dir(&scratch).unwrap().count();
+    if is_root {
+        let unmounted = std::process::Command::new("umount").arg("-l").arg(&scratch).status();
+        assert!(unmounted.unwrap().success());
+    }
+    let message = refused.map(drop).unwrap_err().to_string();
+    assert!(message.contains("cannot be written"), "{message}");
+    assert!(message.contains("--executor-data-dir (SURETY_EXECUTOR_DATA_DIR)"), "{message}");
+    assert_eq!(left, 0, "the file of the test write was left");
 }
