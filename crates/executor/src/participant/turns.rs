@@ -21,6 +21,7 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Object;
 use surety_common::domain::journal::{Actor, Entry, Event, Output, Turn};
 use surety_common::domain::json::sha256_hex;
+use surety_common::domain::machine::run::RunState;
 use surety_common::domain::model::ModelReply;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
@@ -291,6 +292,9 @@ impl Participants {
         if let Some(turn) = &turn {
             refuse_other_reply(turn, submission)?;
         }
+        if !goes_on && is_cut_off(record.execution.state, &step) {
+            return Err(lease_lost(&submission.step_id));
+        }
         let observation = match receipts.last() {
             None => String::new(),
             Some(receipt) => {
@@ -445,6 +449,13 @@ fn refuse_other_reply(turn: &Turn, submission: &Submission) -> Result<(), Fault>
     Err(Fault::new(FaultCode::TurnConflict, message).with_field("turn"))
 }
 
+/// Whether another plan was asked for while the step's call was under way: its outcome is no part of a turn any more.
+fn is_cut_off(run: RunState, step: &StepProgress) -> bool {
+    let begins_anew = matches!(step.state, StepState::Ready | StepState::Running);
+    let is_left = step.open_call.is_some() && step.answered_wait.is_none();
+    begins_anew && is_left && !run.is_terminal()
+}
+
 /// Whether the answer to a wait is not carried out yet.
 fn is_under_way(step: Option<&StepProgress>, wait_id: Uuid) -> bool {
     step.is_some_and(|step| {
@@ -496,4 +507,41 @@ fn parts(events: &[Event], step_id: &str) -> (Option<Turn>, Vec<EvidenceReceipt>
         }
     }
     (turn, receipts, output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_common::domain::execution::OpenCall;
+    use surety_common::domain::machine::run::Phase;
+
+    #[test]
+    fn only_a_call_that_another_plan_left_without_its_lease_is_cut_off() {
+        let call = OpenCall {
+            call_id: Uuid::from_u128(1),
+            tool: "run_command".to_owned(),
+            arguments_json: "{}".to_owned(),
+            effect: serde_json::Value::Null,
+            intended_at: clock::now(),
+        };
+        let left = StepProgress {
+            state: StepState::Ready,
+            open_call: Some(Box::new(call)),
+            ..StepProgress::default()
+        };
+        let followed = StepProgress { answered_wait: Some(Uuid::from_u128(2)), ..left.clone() };
+        let over = StepProgress { open_call: None, ..left.clone() };
+        let asked = StepProgress { state: StepState::Waiting, ..left.clone() };
+        let replanned = RunState::Blocked(Phase::Planning);
+        for (run, step, expected) in [
+            (replanned, &left, true),
+            (RunState::Executing, &left, true),
+            (RunState::Failed, &left, false),
+            (replanned, &followed, false),
+            (replanned, &over, false),
+            (RunState::Executing, &asked, false),
+        ] {
+            assert_eq!(is_cut_off(run, step), expected, "{run:?} {step:?}");
+        }
+    }
 }

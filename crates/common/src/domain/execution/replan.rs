@@ -57,9 +57,11 @@ impl Draft {
     }
 
     /// Ends the waits for decisions, and forgets the replies that no turn has taken: the next plan begins these steps anew, so
-    /// no such decision could be carried out, and a participant must not wait for that. A call under way stays.
+    /// no such decision could be carried out, and a participant must not wait for that. A call under way stays, without the
+    /// lease of the participant that asked for it.
     fn end_decisions(&mut self, graph: &Graph) -> Result<(), Refusal> {
         for index in 0..self.execution.steps.len() {
+            self.end_lease_of_call(index);
             let Some(step) = self.execution.step(index).filter(|step| step.open_call.is_none())
             else {
                 continue;
@@ -74,6 +76,16 @@ impl Draft {
         }
         self.show_wait();
         Ok(())
+    }
+
+    /// Ends the lease under which the open call of a step was asked for. The call is counted here, as its end finds no
+    /// lease.
+    fn end_lease_of_call(&mut self, index: usize) {
+        let Some(step) = self.execution.step_mut(index) else { return };
+        let Some(call) = step.open_call.as_deref() else { return };
+        if step.answered_wait.take().is_some() {
+            *step.called.entry(call.tool.clone()).or_default() += 1;
+        }
     }
 
     /// Starts the next revision of the plan. Done steps stay done, and others start again as the

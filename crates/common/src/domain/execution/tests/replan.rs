@@ -95,12 +95,18 @@ fn a_call_under_way_and_a_question_to_a_person_stay() {
         effect: serde_json::Value::Null,
         intended_at: now(),
     };
-    execution.step_mut(0).expect("a step").open_call = Some(Box::new(open));
+    let step = execution.step_mut(0).expect("a step");
+    step.open_call = Some(Box::new(open));
+    step.answered_wait = Some(Uuid::from_u128(8));
     let asked = execution.step_mut(2).expect("a step").wait.as_mut().expect("a wait");
     asked.waiting_on = WaitingOn::User;
     let after = replan(&execution, &graph);
     let states: Vec<StepState> = after.step_states().collect();
     assert_eq!(states, [StepState::Waiting, StepState::Ready, StepState::Waiting]);
+    let step = after.step(0).expect("a step");
+    assert!(step.open_call.is_some(), "the call stays");
+    assert!(after.kept_waits().all(|wait| !wait.answered), "its driver's lease has ended");
+    assert_eq!(step.called.get("run_command"), Some(&1));
 }
 
 #[test]
