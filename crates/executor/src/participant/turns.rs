@@ -27,6 +27,7 @@ use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
+use surety_common::domain::stop::WaitingOn;
 use surety_common::store::{self, HeldLease, StoredLease};
 use surety_common::wire::caller::Caller;
 use tokio::task::JoinHandle;
@@ -451,7 +452,8 @@ fn refuse_other_reply(turn: &Turn, submission: &Submission) -> Result<(), Fault>
 
 /// Whether another plan was asked for while the step's call was under way: its outcome is no part of a turn any more.
 fn is_cut_off(run: RunState, step: &StepProgress) -> bool {
-    let begins_anew = matches!(step.state, StepState::Ready | StepState::Running);
+    let at_worker = step.wait.as_deref().is_some_and(|wait| wait.waiting_on == WaitingOn::Worker);
+    let begins_anew = at_worker || matches!(step.state, StepState::Ready | StepState::Running);
     let is_left = step.open_call.is_some() && step.answered_wait.is_none();
     begins_anew && is_left && !run.is_terminal()
 }
@@ -512,7 +514,7 @@ fn parts(events: &[Event], step_id: &str) -> (Option<Turn>, Vec<EvidenceReceipt>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surety_common::domain::execution::OpenCall;
+    use surety_common::domain::execution::{OpenCall, Wait};
     use surety_common::domain::machine::run::Phase;
 
     #[test]
@@ -532,6 +534,8 @@ mod tests {
         let followed = StepProgress { answered_wait: Some(Uuid::from_u128(2)), ..left.clone() };
         let over = StepProgress { open_call: None, ..left.clone() };
         let asked = StepProgress { state: StepState::Waiting, ..left.clone() };
+        let wait = Wait::new(Uuid::nil(), WaitingOn::Worker, clock::now(), "a worker".to_owned());
+        let offered = StepProgress { wait: Some(Box::new(wait)), ..asked.clone() };
         let replanned = RunState::Blocked(Phase::Planning);
         for (run, step, expected) in [
             (replanned, &left, true),
@@ -540,6 +544,7 @@ mod tests {
             (replanned, &followed, false),
             (replanned, &over, false),
             (RunState::Executing, &asked, false),
+            (replanned, &offered, true),
         ] {
             assert_eq!(is_cut_off(run, step), expected, "{run:?} {step:?}");
         }
