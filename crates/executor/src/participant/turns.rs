@@ -407,13 +407,14 @@ fn without_turn(
     submission: &Submission,
 ) -> Result<TurnResult, Fault> {
     let Submission { step_id, turn, .. } = submission;
+    let next = step.rounds.saturating_add(1);
     if held {
-        return Err(turn_conflict(*turn, step.rounds.saturating_add(1)));
+        return Err(if *turn == next { not_asked_yet(next) } else { turn_conflict(*turn, next) });
     }
     if record.execution.state.is_terminal() && step.state == StepState::Cancelled {
         return Err(run_terminal(&record));
     }
-    if step.state == StepState::Failed && *turn == step.rounds.saturating_add(1) {
+    if step.state == StepState::Failed && *turn == next {
         return Ok(TurnResult { is_pending: false, ..pending(record, index) });
     }
     Err(lease_lost(step_id))
@@ -434,6 +435,15 @@ fn pending(record: RunRecord, index: usize) -> TurnResult {
 fn turn_conflict(turn: u32, next: u32) -> Fault {
     let message =
         format!("turn {turn} is not the next one, which is {next}, or it was submitted before");
+    Fault::new(FaultCode::TurnConflict, message).with_field("turn")
+}
+
+/// The step still has its last answer, as in a pause: the next turn is asked for when the run goes on.
+fn not_asked_yet(turn: u32) -> Fault {
+    let message = format!(
+        "turn {turn} is the next one, and the step does not ask for it yet, as while the run is paused; submit it \
+         again when the run goes on"
+    );
     Fault::new(FaultCode::TurnConflict, message).with_field("turn")
 }
 
