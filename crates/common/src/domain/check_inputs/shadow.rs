@@ -120,15 +120,27 @@ pub(super) fn compilers_own_in<'t>(
         Some("jvm") => (CLASSES, false),
         Some(_) | None => ("", false),
     };
+    let is_of_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '$');
     names.split_ascii_whitespace().filter(move |name| {
-        let mut places = text.match_indices(*name);
-        places.any(|(at, _)| !is_header || text.get(..at).is_some_and(|it| it.ends_with('<')))
+        text.match_indices(*name).any(|(at, name)| {
+            let before = text.get(..at).unwrap_or_default();
+            let after = text.get(at + name.len()..).unwrap_or_default();
+            match is_header {
+                true => before.ends_with('<'),
+                false => !before.ends_with(is_of_name) && !after.starts_with(is_of_name),
+            }
+        })
     })
 }
 
 /// The header or the class that an added file is in the place of what a compiler of C or Java has for itself. A project
-/// that is such a library has others beside it.
-pub(super) fn compilers_own(path: &str, was_there: impl Fn(&str) -> bool) -> Option<&str> {
+/// that is such a library has others beside it. A class comes before that of Java for the sources of its own package:
+/// `has_tests` says whether one has tests, by the last name of its folder.
+pub(super) fn compilers_own(
+    path: &str,
+    was_there: impl Fn(&str) -> bool,
+    has_tests: impl Fn(&str) -> bool,
+) -> Option<&str> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let beside = |name: &str| match folder {
         "" => was_there(name),
@@ -139,7 +151,9 @@ pub(super) fn compilers_own(path: &str, was_there: impl Fn(&str) -> bool) -> Opt
         return (!is_library).then_some(name);
     }
     let class = name.strip_suffix(".java").or_else(|| name.strip_suffix(".kt"));
-    class.filter(|class| WITHOUT_PACKAGE.contains(&folder) && has(CLASSES, class))
+    let package = folder.rsplit('/').next().unwrap_or_default();
+    let is_before = || WITHOUT_PACKAGE.contains(&folder) || has_tests(package);
+    class.filter(|class| has(CLASSES, class) && is_before())
 }
 
 /// Whether an added program has the name of one of the system, wherever it lies: a script may put its folder in front.
@@ -309,11 +323,21 @@ mod tests {
     #[test]
     fn a_library_of_headers_may_have_another_one() {
         let was_there = |path: &str| path == "libc/stdio.h";
-        assert_eq!(compilers_own("src/math.h", was_there), Some("math.h"));
-        assert_eq!(compilers_own("libc/math.h", was_there), None);
+        let has_tests = |package: &str| package == "app";
+        for (path, expected) in [
+            ("src/math.h", Some("math.h")),
+            ("libc/math.h", None),
+            ("src/Error.java", Some("Error")),
+            ("src/app/Error.java", Some("Error")),
+            ("src/web/Error.java", None),
+            ("src/app/Failure.java", None),
+        ] {
+            assert_eq!(compilers_own(path, was_there, has_tests), expected, "{path}");
+        }
         for (path, text, expected) in [
             ("tests/a.c", "#include <math.h>\n#include \"time.h\"\n", &["math.h"][..]),
             ("ATest.java", "assert Math.abs(x) < 1;", &["Math"]),
+            ("ATest.java", "throw new AssertionError(1);", &["AssertionError"]),
             ("test_a.py", "Math <math.h>", &[]),
         ] {
             assert_eq!(compilers_own_in(path, text).collect::<Vec<_>>(), expected, "{path}");

@@ -159,7 +159,8 @@ impl<'s> StartInputs<'s> {
             let was_there = |path: &str| self.start.get(path.as_bytes()).is_some();
             // Where a test makes use of it; a product may have such a name for itself.
             let is_own = || {
-                compilers_own(&text, was_there).is_some_and(|name| self.imports.has_module(name))
+                let own = compilers_own(&text, was_there, |package| self.has_tests_in(package));
+                own.is_some_and(|name| self.imports.has_module(name))
             };
             let is_one = is_before_source(&text, was_there) || is_own();
             (is_one && !self.rules.may_change(path)).then_some(InputKind::Shadow)
@@ -168,6 +169,17 @@ impl<'s> StartInputs<'s> {
         let kind = is_before().or_else(|| self.kind_of(path));
         let kind = kind.or_else(takes_place).or_else(|| self.kind_of_module(&text));
         kind.or_else(|| self.kind_of_library(&text))
+    }
+
+    /// Whether the start has tests of Java and its like in a folder of this name.
+    fn has_tests_in(&self, package: &str) -> bool {
+        self.start.entries().iter().any(|entry| {
+            let path = String::from_utf8_lossy(&entry.path);
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            folder.rsplit('/').next() == Some(package)
+                && language_of(&path) == Some("jvm")
+                && self.rules.kind_of(&entry.path) == Some(InputKind::Test)
+        })
     }
 
     /// Whether a path that the run added takes the place of a standard module in one of these folders, from which
