@@ -19,7 +19,7 @@ fn bad_checks_are_named_before_the_command_runs() {
             "policy.prepare[0]",
         ),
         ("verify: [make]\npolicy: {prepare: [\" \"]}", "type_mismatch", "policy.prepare[0]"),
-        ("verify: [{kind: workspace_change, params: {paths: \"a[\"}}]", "value_invalid", "paths"),
+        ("verify: [{kind: workspace_change, params: {paths: \"a[\"}}]", "type_mismatch", "paths"),
         ("verify: [make]\npolicy: {protect: [gone/**]}", "value_invalid", "gone/**"),
         ("verify: [make]\npolicy: {protect: [\"a[\"]}", "type_mismatch", "policy.protect"),
         (

@@ -128,7 +128,10 @@ impl Home {
     pub(crate) fn surety_of_another_account(&self, arguments: &[&str]) -> Command {
         let is_root = fs::metadata(&self.workspace).unwrap().uid() == 0;
         let copy = self.home.join("surety");
-        fs::copy(env!("CARGO_BIN_EXE_surety"), &copy).unwrap();
+        // By another process: a program that this one has open for writing, or a process that another test starts meanwhile,
+        // cannot be started.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_surety")).arg(&copy).status();
+        assert!(copied.unwrap().success());
         let mut surety = Command::new(copy);
         surety.arg("verify").args(arguments).current_dir(&self.workspace).stdin(Stdio::null());
         if is_root {
