@@ -75,9 +75,10 @@ fn refused(asked: &[&str]) -> Option<String> {
     }
 }
 
-/// Copies a program to a place that every account reaches.
+/// Copies a program to a place that every account reaches. Another process copies it: a program that this one, or a process
+/// that another test starts meanwhile, has open for writing cannot be started.
 fn copy(from: &Path, to: &Path) {
-    fs::copy(from, to).unwrap();
+    assert!(Command::new("cp").args([from, to]).status().unwrap().success());
     fs::set_permissions(to, Permissions::from_mode(0o755)).unwrap();
 }
 
