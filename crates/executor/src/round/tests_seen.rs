@@ -192,7 +192,7 @@ fn helpers_of(scripts: &[String], start: &Manifest, project: &AsItIs<'_>) -> Vec
     while let Some(path) = left.pop() {
         let text = project.read(&path).unwrap_or_default();
         for file in helpers_of_script(&path, &imported_files(&path, &text), start) {
-            if !found.contains(&file) && !scripts.contains(&file) && found.len() < MAX_HELPERS {
+            if !found.contains(&file) && found.len() < MAX_HELPERS {
                 left.push(file.clone());
                 found.push(file);
             }

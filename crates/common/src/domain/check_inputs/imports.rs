@@ -389,18 +389,53 @@ fn quoted(text: &str) -> Vec<String> {
 
 /// The files that a shell text reads into itself.
 fn sourced(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().flat_map(|line| line.split([';', '&', '|'])).filter_map(|command| {
-        let mut words = command.split_whitespace();
-        let first = words.next()?;
-        let path = words.next().filter(|_| matches!(first, "." | "source"))?;
-        // The folder of the script itself is often written as an expression.
-        let path = path.trim_matches(['"', '\'']);
-        Some(
-            path.rsplit_once("}/")
-                .or_else(|| path.rsplit_once(")/"))
-                .map_or(path, |(_, path)| path),
-        )
+    text.lines().flat_map(|line| {
+        line.match_indices(['.', 's']).filter_map(|(at, _)| {
+            let (before, rest) = line.split_at(at);
+            let path = rest.strip_prefix("source").or_else(|| rest.strip_prefix('.'))?;
+            (begins_command(before) && path.starts_with([' ', '\t']))
+                .then(|| without_expression(first_word_of_shell(path.trim_start())))
+        })
     })
+}
+
+/// Whether a command of a shell begins behind this text.
+fn begins_command(before: &str) -> bool {
+    const WORDS: &[&str] = &["!", "do", "else", "if", "then", "{"];
+    let before = before.trim_end();
+    let last = before.rsplit([' ', '\t', ';']).next().unwrap_or_default();
+    before.is_empty() || before.ends_with([';', '&', '|', '(']) || WORDS.contains(&last)
+}
+
+/// The first word of a text: quotes and expressions in brackets may have blanks in them.
+fn first_word_of_shell(text: &str) -> &str {
+    let (mut depth, mut quote) = (0_usize, None);
+    let end = text.find(|letter: char| {
+        match (letter, quote) {
+            ('(', _) => depth += 1,
+            (')', _) if depth == 0 => return true,
+            (')', _) => depth -= 1,
+            // Quotes within an expression are its own.
+            ('"' | '\'', _) if depth > 0 => {}
+            ('"' | '\'', None) => quote = Some(letter),
+            (_, Some(open)) if letter == open => quote = None,
+            _ => {}
+        }
+        depth == 0 && quote.is_none() && (letter.is_whitespace() || ";&|".contains(letter))
+    });
+    text.get(..end.unwrap_or(text.len())).unwrap_or(text)
+}
+
+/// A path without the expression in front of it, which often stands for the folder of the script or for the root.
+fn without_expression(word: &str) -> &str {
+    let mut word = word.trim_matches(['"', '\'']);
+    for end in ["}/", ")/", "`/", "}\"/", ")\"/", "`\"/"] {
+        word = word.rsplit_once(end).map_or(word, |(_, path)| path);
+    }
+    match word.strip_prefix('$').and_then(|named| named.split_once('/')) {
+        Some((_, path)) => path,
+        None => word,
+    }
 }
 
 fn files_of_path(importer: &str, named: &str) -> Vec<String> {
@@ -442,6 +477,11 @@ mod tests {
             ("a.js", "spawn('./lint.js')\n", None),
             ("b.sh", "set -e; . ci/all.sh\n", Some("ci/all.sh")),
             ("ci/b.sh", "source \"${HERE}/all.sh\"\n", Some("ci/all.sh")),
+            ("ci/b.sh", "if . \"$HERE\"/all.sh; then :; fi\n", Some("ci/all.sh")),
+            ("b.sh", "(. $ROOT/ci/all.sh)\n", Some("ci/all.sh")),
+            ("ci/b.sh", ". \"$(dirname \"$0\")/all.sh\" || exit\n", Some("ci/all.sh")),
+            ("ci/b.sh", ". \"$(cd \"$(dirname \"$0\")\" && pwd)\"/all.sh\n", Some("ci/all.sh")),
+            ("ci/b.sh", "cat . ci/all.sh\n", None),
             ("y.rb", "require_relative 'x'\n", Some("x.rb")),
             ("y.php", "require_once __DIR__ . '/page.php';\n", Some("page.php")),
             ("y.lua", "local m = require(\"m\")\n", Some("m.lua")),

@@ -5,7 +5,7 @@ use super::configuration::recipes_of_program;
 use super::interpreter::{LOADERS, LOADING_OPTIONS, loaded, reads_syntax_only, script_of};
 use super::operands::discovers;
 use super::visits::{Visit, Visits, join, options_of};
-use super::words::{CHECKING, has_word, is_of_checks, writes_out};
+use super::words::{CHECKING, SCRIPT_FOLDERS, has_word, is_of_checks, writes_out};
 use crate::domain::shell_line::{
     Given, base_name, given_to_shell, is_python, is_shell, module_of_python,
 };
@@ -189,8 +189,16 @@ fn arguments_of_runner<'w, 'a>(
 pub fn is_product(path: &str) -> bool {
     let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem).to_ascii_lowercase();
-    folders.split('/').any(|folder| PRODUCT_FOLDERS.contains(&folder))
-        || PRODUCT_NAMES.contains(&stem.as_str())
+    let mut above = folders.split('/').peekable();
+    let mut in_product = false;
+    while let Some(folder) = above.next() {
+        // What scripts have in common lies there too.
+        if SCRIPT_FOLDERS.contains(&folder) && above.peek() == Some(&"lib") {
+            above.next();
+        }
+        in_product |= PRODUCT_FOLDERS.contains(&folder);
+    }
+    in_product || PRODUCT_NAMES.contains(&stem.as_str())
 }
 
 /// How a line names a path.

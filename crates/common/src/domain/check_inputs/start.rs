@@ -277,7 +277,12 @@ impl<'s> StartInputs<'s> {
         }
         for path in self.texts().helpers(line).filter(|path| !self.imports.has_product(path)) {
             let script = Script { path: path.clone(), is_product: false, role: Role::Script };
-            found.entry(path.as_bytes().to_vec()).or_insert((script, Assumed::Protected));
+            let entry = found.entry(path.as_bytes().to_vec());
+            // That the scripts of the line import it does not make it the product.
+            let (_, assumed) = entry.or_insert((script, Assumed::Protected));
+            if *assumed == Assumed::ImportedProduct {
+                *assumed = Assumed::Protected;
+            }
         }
         found
     }

@@ -8,7 +8,7 @@ mod text;
 
 use super::counts::Counts;
 use super::runner::Runner;
-use super::starts::TestRun;
+use super::test_run::TestRun;
 pub use text::plain;
 
 /// The longest output that is read, in bytes, from its end: summaries stand there.

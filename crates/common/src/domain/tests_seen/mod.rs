@@ -14,10 +14,12 @@ mod program;
 mod quiet;
 mod recipe;
 mod runner;
+mod script_functions;
 mod script_text;
 mod single;
 mod started;
 mod starts;
+mod test_run;
 
 pub use count::{count, plain};
 pub use counts::Counts;
@@ -25,7 +27,8 @@ pub use recipe::has_search_path;
 pub use runner::Runner;
 pub use single::{is_single, only_command};
 pub use started::Started;
-pub use starts::{Project, Recipes, TestRun, recipes_of, script_starts, test_runs};
+pub use starts::{Project, Recipes, recipes_of, script_starts, test_runs};
+pub use test_run::TestRun;
 
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,11 @@ const SELVES: &[&str] = &[
     "$BASH_SOURCE",
     "$0",
 ];
+/// Programs that only resolve what links of a path lead to.
+const RESOLVING: &[&str] = &["readlink -f ", "readlink -e ", "realpath "];
+/// How it names the root of a repository.
+const ROOTS: &[&str] =
+    &["\"$(git rev-parse --show-toplevel)\"", "$(git rev-parse --show-toplevel)"];
 /// How it names its folder, where it cuts its own name.
 const CUT: &[&str] = &["${0%/*}", "${BASH_SOURCE%/*}", "${BASH_SOURCE[0]%/*}"];
 /// The most constants of a script that are put in place.
@@ -47,6 +52,13 @@ pub(super) fn script_lines(text: &str, folder: &str) -> Vec<String> {
 /// A line with the folder of its script in the place of each expression for it.
 fn with_folder(line: &str, folder: &str) -> String {
     let mut line = line.to_owned();
+    for root in ROOTS {
+        line = line.replace(root, ".");
+    }
+    for (own, program) in SELVES.iter().flat_map(|own| RESOLVING.iter().map(move |it| (own, it))) {
+        line = line.replace(&format!("\"$({program}{own})\""), "$0");
+        line = line.replace(&format!("$({program}{own})"), "$0");
+    }
     for own in SELVES {
         for program in ["dirname ", "dirname -- "] {
             line = line.replace(&format!("$({program}{own})"), folder);
@@ -108,6 +120,8 @@ mod tests {
             (". `dirname $0`/common.sh", ". scripts/common.sh"),
             ("cd \"$(dirname \"${BASH_SOURCE[0]}\")/..\"", "cd \"scripts/..\""),
             ("sh ${0%/*}/a.sh", "sh scripts/a.sh"),
+            (". \"$(dirname \"$(readlink -f \"$0\")\")/a.sh\"", ". \"scripts/a.sh\""),
+            ("R=$(git rev-parse --show-toplevel)\n. \"$R/a.sh\"", "R=.\n. \"./a.sh\""),
             (
                 "D=\"$(cd \"$(dirname \"${BASH_SOURCE[0]}\")\" && pwd)\"\npython3 \"$D/check.py\" $DIR",
                 "D=\"scripts\"\npython3 \"scripts/check.py\" $DIR",

@@ -4,8 +4,10 @@ use super::program::{has_extension_of_shell, runner_of, without_wrappers};
 use super::quiet::{is_quiet, quiet_configuration, sets};
 use super::recipe;
 use super::runner::Runner;
+use super::script_functions::Functions;
 use super::script_text::script_lines;
 use super::started::{Over, Source, Started, runner_in, source_of};
+use super::test_run::TestRun;
 use crate::domain::path::Workspace;
 use crate::domain::shell_line::{
     Folders, Given, Segment, base_name, folder_of_wrapper, given_to_shell, is_python, is_shell,
@@ -42,32 +44,6 @@ const RUN_NOTHING: &[&str] = &[
     "-h",
     "-V",
 ];
-
-/// The runners that count together: all of one kind in the line itself, or all that its recipes start.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TestRun {
-    /// The runners, each once.
-    pub runners: Vec<Runner>,
-    /// Of these, the ones that look for test files.
-    pub searching: Vec<Runner>,
-    /// The test files that start a runner over their own tests.
-    pub started: Vec<Started>,
-    /// Whether they may run no test, or print no summary, while everything is well: the line starts them
-    /// under a condition, redirects their output or asks for another report.
-    pub may_be_silent: bool,
-    /// Whether the line sends the output of any of them to a file, to another program, or nowhere.
-    pub is_elsewhere: bool,
-    /// Whether scripts start them, under conditions that are not followed: their reports are not counted.
-    pub in_scripts: bool,
-}
-
-impl TestRun {
-    /// The runners' names, for people.
-    pub fn name(&self) -> String {
-        let names: Vec<_> = self.runners.iter().map(|runner| runner.as_str()).collect();
-        names.join(", ")
-    }
-}
 
 /// The files that a line's runners read, by their paths from the folder in which it runs.
 pub trait Project {
@@ -201,12 +177,15 @@ struct Search<'r> {
     left: usize,
     found: Vec<Start>,
     recipes: Recipes,
+    /// The functions of the scripts that are followed.
+    functions: Functions,
 }
 
 impl<'r> Search<'r> {
     fn new(project: &'r dyn Project) -> Self {
         let (found, recipes) = (Vec::new(), Recipes::default());
-        Self { project, manifests: OnceCell::new(), left: MAX_COMMANDS, found, recipes }
+        let (manifests, functions) = (OnceCell::new(), Functions::default());
+        Self { project, manifests, left: MAX_COMMANDS, found, recipes, functions }
     }
 }
 
@@ -277,6 +256,13 @@ impl Search<'_> {
         let name = base_name(program);
         if place.depth > MAX_DEPTH {
             return;
+        }
+        for called in self.functions.called(&words) {
+            self.left = self.left.saturating_sub(1);
+            let words: Vec<&str> = called.iter().map(String::as_str).collect();
+            if self.left > 0 {
+                self.command(&words, &place.deeper(false));
+            }
         }
         if is_shell(name) {
             match given_to_shell(name, arguments) {
@@ -355,15 +341,20 @@ impl Search<'_> {
         let text = self.file(place, path.trim_start_matches("./"));
         let Some(text) = text.filter(|text| text.len() <= MAX_SCRIPT) else { return false };
         let manifests = self.manifests.clone();
-        let mut inner = Search { left: self.left, manifests, ..Search::new(self.project) };
-        let place = place.deeper(true);
         let lines = script_lines(&text, path.rsplit_once('/').map_or("", |(folder, _)| folder));
+        let mut functions = self.functions.clone();
+        functions.append(Functions::of(&lines));
+        let left = self.left;
+        let mut inner = Search { left, manifests, functions, ..Search::new(self.project) };
+        let place = place.deeper(true);
         lines.iter().for_each(|line| inner.line(line, &place));
         inner.lines_elsewhere(&lines, &place);
         let scripted =
             |start: &Start| Start { in_script: true, may_be_silent: true, ..start.clone() };
         self.found.extend(inner.found.iter().map(scripted));
         self.left = inner.left;
+        // A script that another one reads into itself leaves its functions there.
+        self.functions = inner.functions;
         self.recipes.commands.append(&mut inner.recipes.commands);
         self.recipes.targets.append(&mut inner.recipes.targets);
         self.recipes.implicit.append(&mut inner.recipes.implicit);
