@@ -1,5 +1,7 @@
 //! JSON Schemas from outside: compiled without documents of others, with patterns in linear time.
 
+mod steps;
+
 use crate::domain::json::{self, Value};
 use crate::domain::problem::{Code, Problem};
 use jsonschema::{PatternOptions, Validator};
@@ -11,22 +13,40 @@ const MAX_SCHEMA: usize = 16 << 10;
 /// The most levels of objects and lists in it.
 const MAX_LEVELS: usize = 16;
 
+/// A schema that compiled.
+#[derive(Debug)]
+pub struct Schema {
+    validator: Validator,
+    /// Its text, where it refers to parts of itself: a comparison with it may take longer than both are long.
+    referring: Option<serde_json::Value>,
+}
+
 /// Compiles a schema. Its patterns run in linear time, and no document is fetched.
 ///
 /// # Errors
 /// What is wrong with the schema.
-pub fn compile(schema: &serde_json::Value) -> Result<Validator, String> {
-    jsonschema::options()
+pub fn compile(schema: &serde_json::Value) -> Result<Schema, String> {
+    let validator = jsonschema::options()
         .with_pattern_options(PatternOptions::regex())
         .offline()
         .build(schema)
-        .map_err(|error| error.to_string())
+        .map_err(|error| error.to_string())?;
+    let referring = steps::has_references(schema).then(|| schema.clone());
+    Ok(Schema { validator, referring })
 }
 
-/// Where a value does not fit a schema, without the values: one sentence for each place, with its path.
-pub fn faults(schema: &Validator, value: &Value) -> Vec<String> {
+/// Where a value does not fit a schema, without the values: one sentence for each place, with its path. A value whose
+/// comparison with the schema would take too long does not fit.
+pub fn faults(schema: &Schema, value: &Value) -> Vec<String> {
     let value = value.to_serde();
-    let found = schema.iter_errors(&value).take(MAX_FAULTS);
+    if schema.referring.as_ref().is_some_and(|it| !steps::ends(it, &value)) {
+        let most = steps::MAX_STEPS;
+        return vec![format!(
+            "the tool's schema refers to itself in a way that takes more than {most} steps for this value; pass a smaller \
+             or flatter one, or write the schema with fewer references"
+        )];
+    }
+    let found = schema.validator.iter_errors(&value).take(MAX_FAULTS);
     let said = found.map(|error| match error.instance_path().as_str() {
         "" => error.masked().to_string(),
         path => format!("{path}: {}", error.masked()),
@@ -65,7 +85,7 @@ pub fn check_answer(schema_json: &str, answer: &str) -> Result<(), Problem> {
     Err(Problem::at(Code::AnswerInvalid, "answer", message))
 }
 
-fn compiled(schema: &Value) -> Result<Validator, String> {
+fn compiled(schema: &Value) -> Result<Schema, String> {
     let bytes = schema.to_compact().len();
     if bytes > MAX_SCHEMA {
         return Err(format!("has {bytes} bytes; at most {MAX_SCHEMA} are read"));

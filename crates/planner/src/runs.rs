@@ -273,7 +273,8 @@ pub(crate) fn not_found(run_id: Uuid) -> Fault {
     Fault::new(FaultCode::RunNotFound, format!("no run has the id {run_id}")).with_field("run_id")
 }
 
-fn terminal(record: &RunRecord) -> Fault {
+/// The refusal of a call that a run which ended does not take.
+pub(crate) fn terminal(record: &RunRecord) -> Fault {
     let state: RunState = record.execution.state;
     let reason = record.execution.stop_reason().map_or("", StopReason::as_str);
     Fault::new(

@@ -56,23 +56,25 @@ pub fn wire_duration(span: std::time::Duration) -> Duration {
 pub fn patience(field: &str, wait: Duration) -> Result<std::time::Duration, MessageError> {
     let Duration { seconds, nanos } = wait;
     let parts = u64::try_from(seconds).ok().zip(u32::try_from(nanos).ok());
-    let (seconds, nanos) = parts.ok_or_else(|| {
-        let problem = Problem::new(Code::LimitOutOfRange, "is below zero; choose 0 s or more");
-        MessageError::at(field, Kind::Domain(problem))
-    })?;
+    let (seconds, nanos) = parts.ok_or_else(|| below_zero(field))?;
     Ok(std::time::Duration::new(seconds, nanos.min(999_999_999)))
 }
 
-/// The whole seconds of a duration; 0 for a negative one, which no limit allows.
+fn below_zero(field: &str) -> MessageError {
+    let problem = Problem::new(Code::LimitOutOfRange, "is below zero; choose 0 s or more");
+    MessageError::at(field, Kind::Domain(problem))
+}
+
+/// The whole seconds of a duration.
 ///
 /// # Errors
-/// [`Kind::NotWholeSeconds`] when it has a fraction.
+/// [`Kind::NotWholeSeconds`] when it has a fraction, `limit_out_of_range` below zero.
 pub fn seconds(field: &str, duration: Duration) -> Result<u64, MessageError> {
     let Duration { seconds, nanos } = duration;
     if nanos != 0 {
         return Err(MessageError::at(field, Kind::NotWholeSeconds));
     }
-    Ok(u64::try_from(seconds).unwrap_or_default())
+    u64::try_from(seconds).map_err(|_| below_zero(field))
 }
 
 /// The id in a field.

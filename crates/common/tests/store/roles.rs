@@ -289,6 +289,52 @@ async fn no_role_makes_a_run_done_without_its_verdict(pool: PgPool) {
     }
 }
 
+/// What a session makes for itself alone takes the place of no table or type that the rules of rows name.
+#[sqlx::test(migrations = "./migrations")]
+async fn temporary_objects_get_round_no_rule(pool: PgPool) {
+    store::make_service_roles(&pool).await.unwrap();
+    let run_id = make(&pool, 2, 1).await.run_id;
+    let forbidden =
+        "create temporary table verdict (run_id uuid, plan_revision int, accepted bool)";
+    let planner = as_role(&pool, "surety_planner").await;
+    let refused = sqlx::query(forbidden).execute(&planner).await.unwrap_err().to_string();
+    assert!(refused.contains("permission denied"), "{refused}");
+    // As in a database whose owner lets each session make them.
+    let allow = "do $$ begin execute format('grant temporary on database %I to public', current_database()); end $$";
+    sqlx::query(allow).execute(&pool).await.unwrap();
+    let forged = r#"'[[0,"",{"receipt":{"source":"probe"}}]]'"#;
+    let receipt = format!(
+        "insert into journal (run_id, sequence, at, actor, entries) values (gen_random_uuid(), 1, now(), 'x', {forged})"
+    );
+    let done = "update execution set state = 'DONE', step_states = '', terminal = '{}', lease_owner = null, ready_at = null, \
+                deadline_at = null where run_id = $1";
+    for role in store::SERVICE_ROLES {
+        let mut session = as_role(&pool, role).await.acquire().await.unwrap();
+        sqlx::query(forbidden).execute(&mut *session).await.unwrap();
+        sqlx::query("insert into pg_temp.verdict values ($1, 1, true)")
+            .bind(run_id)
+            .execute(&mut *session)
+            .await
+            .unwrap();
+        let refused = sqlx::query(done).bind(run_id).execute(&mut *session).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("has no accepted verdict"), "{role}: {refused}");
+    }
+    for role in ["surety_planner", "surety_gate"] {
+        let mut session = as_role(&pool, role).await.acquire().await.unwrap();
+        for statement in [
+            "create domain pg_temp.json as text",
+            "create function pg_temp.json_array_elements(pg_temp.json) returns setof pg_catalog.json \
+             language sql as $$ select null::pg_catalog.json where false $$",
+            &receipt,
+        ] {
+            let result = sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut *session).await;
+            let is_made = result.is_ok();
+            assert_eq!(is_made, statement.starts_with("create"), "{role}: {statement}: {result:?}");
+        }
+    }
+}
+
 /// The chain of a task's entries is written under the roles: the lock of the task, the entry and the report.
 async fn executor_reports_and_planner_forgets(planner: &PgPool, executor: &PgPool) {
     let new = crate::tasks::task("toolchain", 1, crate::support::now());

@@ -15,6 +15,8 @@ mod news;
 mod recent_steps;
 mod reports;
 mod scene;
+mod submission;
+mod turn_rows;
 mod turns;
 mod words;
 
@@ -22,7 +24,8 @@ pub(crate) use held_wait::HeldWait;
 pub(crate) use news::News;
 pub(crate) use reports::{Report, check_words};
 pub(crate) use scene::{StepScene, Workshop, first_words, step_context, step_messages};
-pub(crate) use turns::{Submission, TurnResult};
+pub(crate) use submission::Submission;
+pub(crate) use turns::TurnResult;
 pub(crate) use words::Words;
 
 use crate::step::{Claimer, Engine, Replies};

@@ -10,50 +10,27 @@
 use super::news::Follower;
 use super::recent_steps::KnownStep;
 use super::scene::{StepScene, text_of};
+use super::submission::Submission;
+use super::turn_rows::{is_cut_off, is_turn, is_under_way, parts, rests};
 use super::{Participants, index_of, lease_lost, lease_of_another, not_found, run_terminal};
-use crate::context::{Kind, StepCalls, is_complete, observation};
+use crate::context::{is_complete, observation};
 use crate::step::SupplyError;
 use chrono::TimeDelta;
 use surety_common::clock;
-use surety_common::domain::decision::Usage;
 use surety_common::domain::execution::{Execution, StepProgress, SuppliedReply};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Object;
-use surety_common::domain::journal::{Actor, Entry, Event, Output, Turn};
+use surety_common::domain::journal::{Actor, Entry, Event, Turn};
 use surety_common::domain::json::sha256_hex;
-use surety_common::domain::machine::run::RunState;
-use surety_common::domain::model::ModelReply;
 use surety_common::domain::problem::{Code, Problem};
-use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
+use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::run::RunRecord;
 use surety_common::domain::step::StepState;
-use surety_common::domain::stop::WaitingOn;
 use surety_common::store::{self, HeldLease, StoredLease};
 use surety_common::wire::caller::Caller;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use uuid::Uuid;
-
-/// A decision as it was submitted.
-#[derive(Debug, Clone)]
-pub(crate) struct Submission {
-    /// The run.
-    pub(crate) run_id: Uuid,
-    /// The step.
-    pub(crate) step_id: String,
-    /// The fencing token of the lease.
-    pub(crate) lease_epoch: i64,
-    /// The number of the turn.
-    pub(crate) turn: u32,
-    /// The reply as text.
-    pub(crate) text: String,
-    /// What it cost; none where the agent does not say.
-    pub(crate) usage: Option<Usage>,
-    /// The caller's `traceparent`; empty without one.
-    pub(crate) trace_parent: String,
-    /// Where a model of the service made it.
-    pub(crate) model: Option<Box<ModelReply>>,
-}
 
 /// What a submitted decision came to.
 pub(crate) struct TurnResult {
@@ -180,7 +157,7 @@ impl Participants {
         loop {
             let record = self.find(caller, submission.run_id).await?;
             let step = record.execution.step(index);
-            if !is_under_way(step, wait_id) {
+            if !is_under_way(step, wait_id) || rests(&record.execution, index, submission.turn) {
                 return self.ended(caller, record, index, submission).await;
             }
             // The turn has taken its reply, so the journal says which one it was.
@@ -238,7 +215,8 @@ impl Participants {
                     Some(reply) if *turn == next && reply.text == *text => under_way,
                     Some(_) if *turn >= next => Err(conflict()),
                     None if *turn == step.rounds => under_way,
-                    None if *turn > step.rounds => Err(conflict()),
+                    None if *turn == next => Err(not_asked_yet(next)),
+                    None if *turn > next => Err(conflict()),
                     Some(_) | None => Ok(Standing::Past(record)),
                 };
             }
@@ -458,105 +436,4 @@ fn refuse_other_reply(turn: &Turn, submission: &Submission) -> Result<(), Fault>
         submission.turn
     );
     Err(Fault::new(FaultCode::TurnConflict, message).with_field("turn"))
-}
-
-/// Whether another plan was asked for while the step's call was under way: its outcome is no part of a turn any more.
-fn is_cut_off(run: RunState, step: &StepProgress) -> bool {
-    let at_worker = step.wait.as_deref().is_some_and(|wait| wait.waiting_on == WaitingOn::Worker);
-    let begins_anew = at_worker || matches!(step.state, StepState::Ready | StepState::Running);
-    let is_left = step.open_call.is_some() && step.answered_wait.is_none();
-    begins_anew && is_left && !run.is_terminal()
-}
-
-/// Whether the answer to a wait is not carried out yet.
-fn is_under_way(step: Option<&StepProgress>, wait_id: Uuid) -> bool {
-    step.is_some_and(|step| {
-        step.answered_wait == Some(wait_id)
-            || step.wait.as_deref().is_some_and(|wait| wait.id == wait_id)
-    })
-}
-
-fn is_turn(event: &Event, submission: &Submission) -> bool {
-    let Entry::Turn(turn) = &event.entry else { return false };
-    turn.step_id == submission.step_id
-        && turn.number == submission.turn
-        && turn.reply.as_ref().is_some_and(|mark| mark.lease_epoch == submission.lease_epoch)
-}
-
-/// The turn that these events begin with, and what it recorded until the step's next one. What workers reported
-/// meanwhile is no part of it: the turn is answered the same way each time.
-fn parts(events: &[Event], step_id: &str) -> (Option<Turn>, Vec<EvidenceReceipt>, Option<Output>) {
-    let (mut turn, mut receipts, mut output) = (None, Vec::new(), None);
-    let mut calls = StepCalls::default();
-    for event in events {
-        calls.see(event, step_id);
-        match &event.entry {
-            Entry::Turn(found) if found.step_id == step_id => match turn {
-                None => turn = Some((**found).clone()),
-                Some(_) => break,
-            },
-            Entry::Receipt(receipt)
-                if receipt.step_id == step_id
-                    && receipt.source != EvidenceSource::Probe
-                    && calls.kind(receipt) != Kind::Report =>
-            {
-                receipts.push((**receipt).clone());
-            }
-            Entry::Output(found) => {
-                let last = receipts.last();
-                if last.is_some_and(|receipt: &EvidenceReceipt| receipt.call_id == found.call_id) {
-                    output = Some(found.clone());
-                }
-            }
-            Entry::Turn(_)
-            | Entry::Receipt(_)
-            | Entry::Transition(_)
-            | Entry::Plan(_)
-            | Entry::Intent(_)
-            | Entry::Verdict(_)
-            | Entry::Answer(_)
-            | Entry::Forked(_) => {}
-        }
-    }
-    (turn, receipts, output)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use surety_common::domain::execution::{OpenCall, Wait};
-    use surety_common::domain::machine::run::Phase;
-
-    #[test]
-    fn only_a_call_that_another_plan_left_without_its_lease_is_cut_off() {
-        let call = OpenCall {
-            call_id: Uuid::from_u128(1),
-            tool: "run_command".to_owned(),
-            arguments_json: "{}".to_owned(),
-            effect: serde_json::Value::Null,
-            intended_at: clock::now(),
-        };
-        let left = StepProgress {
-            state: StepState::Ready,
-            open_call: Some(Box::new(call)),
-            ..StepProgress::default()
-        };
-        let followed = StepProgress { answered_wait: Some(Uuid::from_u128(2)), ..left.clone() };
-        let over = StepProgress { open_call: None, ..left.clone() };
-        let asked = StepProgress { state: StepState::Waiting, ..left.clone() };
-        let wait = Wait::new(Uuid::nil(), WaitingOn::Worker, clock::now(), "a worker".to_owned());
-        let offered = StepProgress { wait: Some(Box::new(wait)), ..asked.clone() };
-        let replanned = RunState::Blocked(Phase::Planning);
-        for (run, step, expected) in [
-            (replanned, &left, true),
-            (RunState::Executing, &left, true),
-            (RunState::Failed, &left, false),
-            (replanned, &followed, false),
-            (replanned, &over, false),
-            (RunState::Executing, &asked, false),
-            (replanned, &offered, true),
-        ] {
-            assert_eq!(is_cut_off(run, step), expected, "{run:?} {step:?}");
-        }
-    }
 }

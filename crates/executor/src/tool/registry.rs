@@ -4,7 +4,6 @@ use crate::tool::aliases::{AliasError, Aliases};
 use crate::tool::builtin::{self, BuiltinSettings};
 use crate::tool::mcp::McpTool;
 use crate::tool::{ALWAYS_ALLOWED, RunTool, Tool, ToolSpec, WorkerTool};
-use jsonschema::Validator;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use surety_common::domain::confirmation::ConfirmPolicy;
 use surety_common::domain::decision::ExecuteDecision;
 use surety_common::domain::json::Value;
 use surety_common::domain::problem::Warning;
-use surety_common::schema;
+use surety_common::schema::{self, Schema};
 
 /// The provider of the tools that every executor has.
 const BUILTIN: &str = "builtin";
@@ -49,7 +48,7 @@ pub struct Registry {
 #[derive(Debug, Clone)]
 struct Entry {
     carrier: Carrier,
-    schema: Arc<Validator>,
+    schema: Arc<Schema>,
 }
 
 /// What carries out the calls of a tool.
@@ -133,7 +132,7 @@ impl Registry {
     #[must_use]
     pub fn with_workers(
         &self,
-        tools: impl IntoIterator<Item = (Arc<WorkerTool>, Arc<Validator>)>,
+        tools: impl IntoIterator<Item = (Arc<WorkerTool>, Arc<Schema>)>,
     ) -> Self {
         let mut all = self.clone();
         for (tool, schema) in tools {

@@ -9,7 +9,6 @@
 
 use super::mcp::{McpHost, McpTool};
 use super::{Registry, Tool, WorkerSpec, WorkerTool};
-use jsonschema::Validator;
 use sqlx::PgPool;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,6 +16,7 @@ use std::time::{Duration, Instant};
 use surety_common::clock;
 use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::tool_workers::entry_of;
+use surety_common::schema::Schema;
 use surety_common::store::{self, KnownTool, StoreError};
 use tokio::sync::Mutex;
 
@@ -88,7 +88,7 @@ struct Reading {
 #[derive(Clone)]
 struct Compiled {
     spec: Arc<WorkerSpec>,
-    schema: Arc<Validator>,
+    schema: Arc<Schema>,
 }
 
 impl Toolbox {

@@ -1,13 +1,12 @@
 //! Tools that workers serve: as a worker describes them, and as the operator lets them count.
 
 use super::{Annotations, ToolSpec};
-use jsonschema::Validator;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::tool_workers::{Attempts, ToolWorkerPolicy, WorkerAnnotations};
-use surety_common::schema;
+use surety_common::schema::{self, Schema};
 
 /// A tool as its worker describes it, and as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +28,7 @@ impl WorkerSpec {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn compiled(&self) -> Result<Arc<Validator>, String> {
+    pub fn compiled(&self) -> Result<Arc<Schema>, String> {
         schema::compile(&self.input_schema).map(Arc::new)
     }
 }

@@ -3,6 +3,7 @@
 use crate::intake::leases::Ask;
 use crate::intake::{attempts_left, checks_to_add};
 use crate::planner::Planner;
+use crate::runs;
 use std::time::Duration;
 use surety_common::domain::check::Owner;
 use surety_common::domain::decision::Usage;
@@ -15,6 +16,7 @@ use surety_common::wire::caller::Caller;
 use surety_common::wire::selection::Selection;
 use surety_common::wire::v1;
 use surety_common::wire::value::{id, patience, timestamp};
+use uuid::Uuid;
 
 /// The longest wait of one call for a plan.
 const LONGEST_POLL: Duration = Duration::from_secs(60);
@@ -59,6 +61,19 @@ fn named(planner_id: &str) -> Result<String, Problem> {
         return problem(Code::TypeMismatch, "contains a control character; use letters and digits");
     }
     Ok(name.to_owned())
+}
+
+/// Refuses to wait for the plan of a run that ended.
+///
+/// # Errors
+/// `run_not_found`, `run_terminal`, `database_unavailable`.
+pub(super) async fn may_be_planned(planner: &Planner, run_id: Uuid) -> Result<(), Fault> {
+    let record = store::find_run(&planner.pool, run_id).await?;
+    let record = record.ok_or_else(|| runs::not_found(run_id))?;
+    if record.execution.state.is_terminal() {
+        return Err(runs::terminal(&record));
+    }
+    Ok(())
 }
 
 /// Checks the size of a heartbeat.

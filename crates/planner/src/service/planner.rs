@@ -87,12 +87,20 @@ impl PlannerService for Plans {
         let service = self.stateful("LeasePlan")?;
         let caller = caller(&request)?;
         let request = request.into_inner();
-        if !request.run_id.is_empty() {
-            service.of_run(&caller, &request.run_id).await?;
+        let named = match request.run_id.as_str() {
+            "" => None,
+            run_id => Some(service.of_run(&caller, run_id).await?),
+        };
+        if let Some(NamedRun { id, planner, .. }) = &named {
+            plan_leases::may_be_planned(planner, *id).await.map_err(status)?;
         }
         let ask = plan_leases::ask(&caller, request).map_err(status)?;
         let leased = leases::lease(&service.shards, ask).await.map_err(status)?;
         let Some((lease, record)) = leased else {
+            // It may have ended meanwhile.
+            if let Some(NamedRun { id, planner, .. }) = &named {
+                plan_leases::may_be_planned(planner, *id).await.map_err(status)?;
+            }
             return Ok(Response::new(v1::LeasePlanResponse::default()));
         };
         let found = service.shards.of_run(lease.run_id).await.map_err(status)?;

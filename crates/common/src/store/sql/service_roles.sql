@@ -17,8 +17,16 @@ begin
 end
 $$;
 
--- Every service reads all rows; only the owner changes the schema.
+-- Every service reads all rows; only the owner changes the schema. No service needs a temporary table, which would come first in
+-- the search for a name.
 revoke create on schema public from public;
+do $$
+begin
+    execute format('revoke temporary on database %I from public', current_database());
+exception when insufficient_privilege then
+    null; -- The database has another owner. What the rules of rows name has its schema.
+end
+$$;
 revoke all on all tables in schema public from surety_planner, surety_executor, surety_gate;
 grant select on all tables in schema public to surety_planner, surety_executor, surety_gate;
 grant usage on all sequences in schema public to surety_planner, surety_executor, surety_gate;
@@ -68,11 +76,13 @@ grant update (reported_at, remind_at, waiting_for) on task to surety_executor;
 grant insert on journal, verdict, anchor, anchored_verdict, anchoring to surety_gate;
 grant insert, delete, update (answered_at, withheld, free_since, free_ms, step_until) on wait to surety_gate;
 
+-- The functions name types with their schema: a session may have a temporary type of the same name.
+
 -- Whether every receipt among entries is what a person said.
 create or replace function journal_receipts_are_said(entries text) returns boolean
 language sql immutable parallel safe as $$
     select not exists (
-        select from json_array_elements(entries::json) as change, json_array_elements(change) as entry
+        select from json_array_elements(entries::pg_catalog.json) as change, json_array_elements(change) as entry
         where json_typeof(entry) = 'object'
           and entry -> 'receipt' is not null
           and (coalesce(entry -> 'receipt' ->> 'source', '') not in ('approval', 'user_reply')
@@ -86,7 +96,7 @@ $$;
 create or replace function journal_has_reply_of_person(entries text) returns boolean
 language sql immutable parallel safe as $$
     select exists (
-        select from json_array_elements(entries::json) as change, json_array_elements(change) as entry
+        select from json_array_elements(entries::pg_catalog.json) as change, json_array_elements(change) as entry
         where json_typeof(entry) = 'object'
           and (entry -> 'answer' is not null and entry -> 'answer' ->> 'by' is distinct from 'clock'
                or (entry -> 'receipt' ->> 'source' = 'approval'
@@ -101,7 +111,7 @@ $$;
 create or replace function journal_has(entries text, kind text) returns boolean
 language sql immutable parallel safe as $$
     select exists (
-        select from json_array_elements(entries::json) as change, json_array_elements(change) as entry
+        select from json_array_elements(entries::pg_catalog.json) as change, json_array_elements(change) as entry
         where json_typeof(entry) = 'object' and entry -> kind is not null)
 $$;
 

@@ -28,7 +28,7 @@ impl Noop {
     pub fn new() -> Self {
         Self(spec(
             NOOP,
-            "Does nothing and succeeds.",
+            "Does nothing and succeeds; its receipts are no evidence.",
             Annotations::READS,
             json!({
                 "type": "object",

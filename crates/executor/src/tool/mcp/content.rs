@@ -6,11 +6,10 @@ use super::{Answer, Part};
 use crate::tool::{Attachment, ErrorCode, ToolError, ToolOutcome};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use jsonschema::Validator;
 use rmcp::model::{ContentBlock, ResourceContents, ServerResult};
 use serde_json::Value;
 use surety_common::domain::json::{self, sha256_hex};
-use surety_common::schema;
+use surety_common::schema::{self, Schema};
 
 /// What a result of the protocol says.
 ///
@@ -72,7 +71,7 @@ fn resource(contents: ResourceContents) -> Part {
 
 /// The outcome of a call that a server answered. `name` is the tool in decisions, `schema` that of its structured
 /// result.
-pub(super) fn outcome(name: &str, answer: Answer, schema: Option<&Validator>) -> ToolOutcome {
+pub(super) fn outcome(name: &str, answer: Answer, schema: Option<&Schema>) -> ToolOutcome {
     let Answer { parts, structured, is_error } = answer;
     let mut lines = Vec::new();
     let mut attachments = Vec::new();
@@ -113,7 +112,7 @@ pub(super) fn outcome(name: &str, answer: Answer, schema: Option<&Validator>) ->
     ToolOutcome { attachments, ..outcome }
 }
 
-fn result_faults(validator: &Validator, structured: Option<&Value>) -> Vec<String> {
+fn result_faults(validator: &Schema, structured: Option<&Value>) -> Vec<String> {
     let Some(structured) = structured else {
         return vec!["it has no structured result".to_owned()];
     };

@@ -7,14 +7,13 @@ use super::listing::{LIST_RESOURCES, Listed, Listing, READ_RESOURCE, full_name};
 use super::{Answer, Asked, Request, WITNESS};
 use crate::tool::{Annotations, Tool, ToolContext, ToolError, ToolOutcome, ToolSpec};
 use futures::future::BoxFuture;
-use jsonschema::Validator;
 use serde_json::json;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 use surety_common::config::{McpAnnotations, McpTransport};
 use surety_common::domain::json::Value;
-use surety_common::schema;
+use surety_common::schema::{self, Schema};
 use surety_common::telemetry;
 
 /// The most attempts of a call that may be repeated.
@@ -23,7 +22,7 @@ const ATTEMPTS: u32 = 3;
 /// A tool of a server.
 pub(in crate::tool) struct McpTool {
     spec: ToolSpec,
-    schema: Arc<Validator>,
+    schema: Arc<Schema>,
     server: Arc<Server>,
     witness: String,
     what: What,
@@ -32,7 +31,7 @@ pub(in crate::tool) struct McpTool {
 /// What it asks of its server.
 enum What {
     /// To call the tool of this name, as it was described when it was listed.
-    Call { name: String, digest: String, result: Option<Validator> },
+    Call { name: String, digest: String, result: Option<Schema> },
     /// To list its resources.
     ListResources,
     /// To read one.
@@ -70,7 +69,7 @@ impl McpTool {
     }
 
     /// The compiled schema of its arguments.
-    pub(in crate::tool) fn schema(&self) -> &Arc<Validator> {
+    pub(in crate::tool) fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
