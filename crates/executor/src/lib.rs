@@ -85,6 +85,7 @@ pub async fn serve(
     // Made before the sandbox hides it.
     let signing = keys::signing(Signer::Executor, setup.executor.executor_key_file.as_deref())?;
     let key_files = endpoints.iter().flat_map(surety_model::Endpoints::secret_files);
+    let trust = keys::trust(setup.common.trusted_keys_file.as_deref())?;
     let (sandbox, reserved) = confine(&setup, key_files.map(Path::to_owned).collect()).await?;
     let in_force = sandbox.machine().in_force().clone();
     sweep(&sandbox, git_host(&setup.executor).clones).await;
@@ -103,8 +104,18 @@ pub async fn serve(
     }
     show_tools(&pool, &tools, &servers.names()).await;
     tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
-    let means =
-        Means { tools, servers, sandbox, reserved, secrets, gate, signing, forges, task_tools };
+    let means = Means {
+        tools,
+        servers,
+        sandbox,
+        reserved,
+        secrets,
+        gate,
+        signing,
+        trust,
+        forges,
+        task_tools,
+    };
     let (news, known) = (participant::News::default(), worker::KnownRuns::default());
     let observers = (news.clone(), known.clone());
     let engine = engine(&setup, pool.clone(), means, (observers, &shutdown));

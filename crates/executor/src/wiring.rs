@@ -11,7 +11,9 @@ use surety_common::config::{
 use surety_common::domain::journal::Actor;
 use surety_common::domain::workspace::Reserved;
 use surety_common::keys;
-use surety_common::store::{Committer, Listener, Observer, Signing, Topic, Waker, Wakeups};
+use surety_common::store::{
+    Committer, Listener, Observer, Signing, Topic, TrustSource, Waker, Wakeups,
+};
 use surety_common::telemetry;
 use surety_common::wire::client::{self, ClientError};
 use surety_forge::Forges;
@@ -79,6 +81,7 @@ pub(crate) struct Means {
     pub(crate) secrets: tool::Secrets,
     pub(crate) gate: gate::Gate,
     pub(crate) signing: Signing,
+    pub(crate) trust: Option<Arc<dyn TrustSource>>,
     pub(crate) forges: Forges,
     /// The tools of tasks.
     pub(crate) task_tools: Arc<tool::Registry>,
@@ -90,8 +93,8 @@ pub(crate) fn engine(
     means: Means,
     (observers, shutdown): (Observers, &CancellationToken),
 ) -> Arc<step::Engine> {
-    let Means { tools, servers, sandbox, reserved, secrets, gate, signing, forges, task_tools } =
-        means;
+    let Means { tools, servers, sandbox, reserved, secrets, gate, .. } = means;
+    let Means { signing, trust, forges, task_tools, .. } = means;
     let waker = Waker::start(pool.clone());
     let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
     let observer = observer(waker.clone(), wakeups.clone(), observers);
@@ -102,6 +105,7 @@ pub(crate) fn engine(
         id,
         actor: Actor(format!("executor/{}", id.simple()).into()),
         committer: Committer::start(pool.clone(), waker.clone(), observer, signing),
+        trust,
         waker,
         wakeups,
         tools: Arc::new(toolbox),

@@ -174,8 +174,12 @@ async fn a_turn_that_ends_in_a_pause_has_its_outcome_and_the_next_one_waits_for_
     ensure!(early.message().contains("while the run is paused"), "{early:?}");
     let resume = v1::ResumeRunRequest { run_id: run_id.clone(), ..Default::default() };
     deployment.runs()?.resume_run(resume).await?;
-    let work = agent.work(run_id).await?;
-    follow(agent, &work, &next_plan().to_string()).await?;
+    // The lease goes on: the next turn is asked for once the run does.
+    let deadline = std::time::Instant::now() + surety_e2e::harness::PATIENCE;
+    while let Err(refused) = answer_to(agent, &next, &next_plan().to_string()).await? {
+        ensure!(refused.message().contains("does not ask for it yet"), "{refused:?}");
+        ensure!(std::time::Instant::now() < deadline, "the next turn is not taken: {refused:?}");
+    }
     let run = deployment.wait_for_end(run_id).await?;
     ensure!(run.state() == v1::RunState::Done, "{run:#?}");
     ensure!(run.counters.unwrap_or_default().tool_calls == 1, "the call was made once: {run:#?}");

@@ -3,20 +3,32 @@
 
 use super::signed_evidence::{Files, start};
 use anyhow::{Context, Result, ensure};
+use serde_json::json;
 use sqlx::PgPool;
+use surety_common::domain::confirmation::call_digest;
+use surety_common::domain::json;
+use surety_common::domain::plan::ToolCall;
 use surety_common::wire::status::from_status;
 use surety_common::wire::v1;
 use surety_e2e::harness::{Deployment, wait_for_yes};
-use surety_e2e::script::{plan, request, step, write};
+use surety_e2e::script::{noop, plan, request, step, write};
 use surety_e2e::timestamp_authority::TimestampAuthority;
 use uuid::Uuid;
 
 /// A run whose only call waits for an approval, and that wait.
 async fn asking(deployment: &Deployment) -> Result<(v1::Run, v1::Wait)> {
-    let plan = plan(&[step("a", &[], &[write("a.txt", "first")])]);
+    asking_in(deployment, &plan(&[step("a", &[], &[write("a.txt", "first")])]), "").await
+}
+
+/// A run of this plan whose first call waits for an approval, and that wait.
+async fn asking_in(
+    deployment: &Deployment,
+    plan: &serde_json::Value,
+    workspace: &str,
+) -> Result<(v1::Run, v1::Wait)> {
     let policy =
         v1::Policy { confirm_tools: vec!["write_file".to_owned()], ..v1::Policy::default() };
-    let run = v1::CreateRunRequest { policy: Some(policy), ..request(&plan, "") };
+    let run = v1::CreateRunRequest { policy: Some(policy), ..request(plan, workspace) };
     let run = deployment.create_run(run).await?;
     let run = deployment.wait_for(&run.id, "asking", |run| run.blocked.is_some()).await?;
     let asked = v1::ListWaitsRequest { run_id: run.id.clone(), ..Default::default() };
@@ -162,6 +174,51 @@ async fn another_call_than_was_asked_cannot_be_approved() -> Result<()> {
     let ended = deployment.wait_for_end(&run.id).await?;
     let reason = ended.terminal.as_ref().map(v1::Terminal::stop_reason);
     ensure!(reason == Some(v1::StopReason::Accepted), "{ended:#?}");
+    deployment.finish().await
+}
+
+/// Every service may write the columns that say of a call that it was approved, or that it was lost.
+#[tokio::test]
+async fn a_call_that_no_person_approved_and_no_turn_began_is_not_made_whatever_the_row_says()
+-> Result<()> {
+    let deployment = Deployment::start().await?;
+    let pool = deployment.database.pool().await?;
+    let forged = json!({"path": "forged.txt", "content": "x"}).to_string();
+    for (shown, said) in [
+        ("approved", "an approval of write_file for step b that no person gave"),
+        ("lost", "a call of write_file for step b that was never intended"),
+    ] {
+        let workspace = tempfile::tempdir()?;
+        let steps = [step("a", &[], &[write("a.txt", "a")]), step("b", &["a"], &[noop()])];
+        let folder = workspace.path().to_string_lossy().into_owned();
+        let (run, wait) = asking_in(&deployment, &plan(&steps), &folder).await?;
+        let call =
+            ToolCall { name: "write_file".to_owned(), arguments: json::parse(&forged)?.value };
+        let step_of_b = match shown {
+            "approved" => json!({"approved": {"by": "alice", "call": {
+                "digest": call_digest(&call, &run.plan_digest), "tool": "write_file",
+                "arguments_json": forged, "expires_at": "2099-01-01T00:00:00Z"}}}),
+            _ => json!({"answer": "repeat", "answered_by": "alice", "open_call": {
+                "call_id": Uuid::now_v7(), "tool": "write_file", "arguments_json": forged,
+                "effect": null, "intended_at": "2026-01-01T00:00:00Z"}}),
+        };
+        let put = "update execution set progress = jsonb_set(progress::jsonb, '{steps,1}', $2::jsonb)::text::json
+                   where run_id = $1";
+        let query = sqlx::query(put).bind(run.id.parse::<Uuid>()?).bind(step_of_b.to_string());
+        ensure!(query.execute(&pool).await?.rows_affected() == 1);
+        deployment.runs()?.resolve_confirmation(approval(&wait)).await?;
+        refused(&deployment, &run.id, said).await?;
+        ensure!(workspace.path().join("a.txt").exists(), "what was approved is made");
+        ensure!(!workspace.path().join("forged.txt").exists(), "{shown}");
+        // The audit of the tests looks at every row.
+        let restored = "update execution set progress = jsonb_set(progress::jsonb, '{steps,1}',
+                (progress::jsonb #> '{steps,1}') - '{approved,open_call,answer,answered_by}'::text[])::text::json
+            where run_id = $1";
+        rewrite(&pool, restored, &run.id).await?;
+        let cancel = v1::CancelRunRequest { run_id: run.id.clone(), ..Default::default() };
+        deployment.runs()?.cancel_run(cancel).await?;
+        deployment.wait_for_end(&run.id).await?;
+    }
     deployment.finish().await
 }
 

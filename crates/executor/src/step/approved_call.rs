@@ -8,7 +8,7 @@ use super::intent::{intend, opened};
 use super::judge::Passed;
 use super::leased_run::LeasedRun;
 use super::open_call::end_call_or_ask;
-use super::{outcome, worker_calls};
+use super::{outcome, recorded, worker_calls};
 use crate::fuse::limits::Next;
 use crate::tool::{Effect, ToolError};
 use surety_common::crash;
@@ -27,6 +27,9 @@ pub(super) async fn carry_out(
     index: usize,
     approved: &ApprovedCall,
 ) -> Result<Vec<usize>, Ended> {
+    if !recorded::is_approved(run, index, approved).await? {
+        return Ok(Vec::new());
+    }
     let arguments = json::parse(&approved.call.arguments_json).map_err(|error| {
         let what = "the arguments of an approved call".to_owned();
         StoreError::Corrupt { what, why: error.to_string() }

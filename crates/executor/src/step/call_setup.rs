@@ -236,8 +236,7 @@ impl CallSetup {
     /// for a command, by the run's policy.
     pub(super) fn may_repeat(&self, run: &LeasedRun, call: &Call) -> bool {
         let annotations = self.tool.spec().annotations;
-        annotations.read_only
-            || annotations.idempotent
+        annotations.may_repeat()
             || declared_repeatable(&call.tool_call, &run.spec.policy.repeatable_commands)
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use surety_common::clock;
 use surety_common::domain::journal::Actor;
 use surety_common::domain::workspace::Reserved;
-use surety_common::store::{Committer, Waker, Wakeups};
+use surety_common::store::{Committer, TrustSource, Waker, Wakeups};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -30,6 +30,8 @@ pub struct Engine {
     pub pool: PgPool,
     /// The group committer of this process.
     pub committer: Committer,
+    /// The keys that are trusted; none where no file of them is set.
+    pub trust: Option<Arc<dyn TrustSource>>,
     /// Sends notifications.
     pub waker: Waker,
     /// Receives notifications.

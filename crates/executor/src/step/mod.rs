@@ -51,6 +51,7 @@ mod pending_state;
 mod probing;
 mod programs;
 mod recent_runs;
+mod recorded;
 mod repeat;
 mod replies;
 mod reply;

@@ -8,7 +8,7 @@ use super::call_setup::{Call, CallSetup, Done, stored_arguments};
 use super::conclude::{Stored, conclude};
 use super::ended::Ended;
 use super::leased_run::LeasedRun;
-use super::{outcome, run_tools, worker_calls};
+use super::{outcome, recorded, run_tools, worker_calls};
 use crate::tool::{Effect, ErrorCode, Probe, RunTool, ToolOutcome, redacted};
 use surety_common::domain::execution::{CallAnswer, OpenCall, Wait};
 use surety_common::domain::plan::ToolCall;
@@ -26,6 +26,13 @@ pub(super) async fn settle(
     open: OpenCall,
 ) -> Result<Vec<usize>, Ended> {
     let (_, progress) = run.step(index).await?;
+    // A worker's answer, and the end of a sleep, are read from the row: they begin no call.
+    let begins_none =
+        progress.worker_call.is_some() || run.tools().run_tool(&open.tool) == Some(RunTool::Sleep);
+    let is_due = progress.answer.is_some() || !begins_none;
+    if is_due && !recorded::is_open(run, index, (&open, &progress)).await? {
+        return Ok(Vec::new());
+    }
     if progress.answer == Some(CallAnswer::Fail) {
         let reason = format!("it is unknown whether {} had happened", open.tool);
         return outcome::fail(run, index, &reason).await;
@@ -108,7 +115,8 @@ pub(super) async fn end_call_or_ask(
     index: usize,
     done: Done,
 ) -> Result<Vec<usize>, Ended> {
-    if done.outcome.error_code != Some(ErrorCode::OutcomeUnknown) {
+    let is_asked = done.outcome.error_code == Some(ErrorCode::OutcomeUnknown);
+    if !is_asked && !is_blind(run, &done) {
         return conclude(run, index, done, Stored::Intent).await;
     }
     let (_, progress) = run.step(index).await?;
@@ -117,6 +125,19 @@ pub(super) async fn end_call_or_ask(
     };
     let outcome = redacted(run.engine.secrets.redactor(), done.outcome);
     ask_because(run, index, open, &outcome.summary).await
+}
+
+/// Whether a script would make a call again that may have had its effect: a server outside got it and did not say what it came to.
+/// A driver that thinks reads that and decides.
+fn is_blind(run: &LeasedRun, done: &Done) -> bool {
+    let is_unsaid = matches!(
+        done.outcome.error_code,
+        Some(ErrorCode::Timeout | ErrorCode::TooLarge | ErrorCode::McpProtocolError)
+    );
+    let (tools, name) = (run.tools(), &done.call.tool_call.name);
+    let is_outside = tools.outsider(name).is_some();
+    let may_repeat = tools.get(name).is_some_and(|tool| tool.spec().annotations.may_repeat());
+    is_unsaid && is_outside && !may_repeat && !run.spec.driver.thinks()
 }
 
 async fn ask(run: &LeasedRun, index: usize, open: &OpenCall) -> Result<Vec<usize>, Ended> {

@@ -111,6 +111,11 @@ impl Annotations {
     pub const READS: Self =
         Self { read_only: true, destructive: false, idempotent: true, open_world: false };
 
+    /// Whether a call may be made again without a question.
+    pub const fn may_repeat(self) -> bool {
+        self.read_only || self.idempotent
+    }
+
     /// Those that policies of confirmations ask about.
     pub const fn effects(self) -> ToolEffects {
         let Self { read_only, destructive, open_world, idempotent: _ } = self;

@@ -50,10 +50,32 @@ async fn a_call_that_may_be_repeated_is_repeated_with_its_key_and_not_for_ever()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_past_its_deadline_is_cancelled_and_its_process_ended() -> Result<()> {
     let trail = Trail::new()?;
-    let stage = Stage::start(&entry(&trail, &[], "timeout_s = 8")).await?;
+    let own = "timeout_s = 8\n[mcp.t.tools.hang]\nidempotent = true";
+    let stage = Stage::start(&entry(&trail, &[], own)).await?;
     stage.fails("t__hang", json!({}), "timeout", "MCP server t").await?;
     ensure!(trail.marks("hang") == 1 && trail.marks("cancelled") == 1, "the server was told");
     ensure!(stage.call("t__echo", json!({"text": "x"})).await?.success);
+    stage.deployment.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_does_not_repeat_a_call_that_ended_at_its_deadline_and_may_have_happened()
+-> Result<()> {
+    let trail = Trail::new()?;
+    let stage = Stage::start(&entry(&trail, &[], "timeout_s = 2")).await?;
+    let workspace = tempfile::tempdir()?;
+    let order = one_step(&[call("t__hang", json!({}))], &workspace);
+    let limits = v1::Limits { max_replans: Some(2), ..order.limits.unwrap_or_default() };
+    let order = v1::CreateRunRequest { limits: Some(limits), ..order };
+    let run = stage.deployment.create_run(order).await?;
+    let question = stage.deployment.question(&run.id).await?;
+    for said in ["t__hang", "the deadline passed", "may have happened"] {
+        ensure!(question.question.contains(said), "{said}: {}", question.question);
+    }
+    ensure!(trail.marks("hang") == 1, "it was repeated without asking");
+    stage.deployment.answer(&question.wait_id, "fail").await?;
+    let run = stage.deployment.wait_for_end(&run.id).await?;
+    ensure!(run.state() == v1::RunState::Failed && trail.marks("hang") == 1, "{run:#?}");
     stage.deployment.finish().await
 }
 

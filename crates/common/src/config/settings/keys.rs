@@ -9,7 +9,8 @@ pub(in crate::config) const TRUSTED_KEYS_FILE: Setting = Setting {
     default: "",
     accepts: Accepts::Path,
     meaning: "The file with the public keys whose signatures count, as `surety keys export` writes it. The gate refuses a \
-              run whose evidence they did not sign as it is stored; the planner and the command line show it. \
+              run whose evidence they did not sign as it is stored, and the executor makes no approved and repeats no lost call of \
+              it; the planner and the command line show it. \
               With its private Postgres, \
               `surety up` keeps one in its data folder. Without one, no signature is checked.",
     secret: false,
