@@ -45,7 +45,7 @@ impl Round {
         owner: Owner,
         look: impl Fn(&Workspace, &str, Counts<'_>) -> Result<Fact, ToolError> + Send + 'static,
     ) -> Result<ToolOutcome, ToolError> {
-        let (folder, made) = (Arc::clone(&self.setup.folder), self.made_for(owner));
+        let (folder, made) = (Arc::clone(&self.setup.folder), self.made_for(owner)?);
         let path = path.to_owned();
         let facts = blocking(move || {
             let workspace = folder.workspace()?;

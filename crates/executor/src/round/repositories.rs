@@ -250,10 +250,14 @@ async fn write_kept(
     let (originals, to) = (Arc::clone(originals), to.to_owned());
     blocking(move || {
         fs::create_dir_all(&to).map_err(|error| ToolError::io(to.display(), &error))?;
-        let is_kept = |path: &PathBuf| {
-            originals.write(path.as_os_str().as_bytes(), &to).is_ok_and(|it| it.is_some())
-        };
-        Ok(paths.into_iter().filter(is_kept).collect())
+        let mut kept = Vec::with_capacity(paths.len());
+        for path in paths {
+            let written = originals.write(path.as_os_str().as_bytes(), &to);
+            if written.map_err(|error| ToolError::io(path.display(), &error))?.is_some() {
+                kept.push(path);
+            }
+        }
+        Ok(kept)
     })
     .await?
 }

@@ -116,7 +116,8 @@ impl Round {
         self.let_second_pass(&changes);
         let mut below = Vec::new();
         if !order.is_kept() && order.sees_earlier() && own.join("upper").is_dir() {
-            undo_placed(&own, workspace.root(), &mut changes);
+            undo_placed(&own, workspace.root(), &mut changes)
+                .map_err(|error| ToolError::io(own.display(), &error))?;
             below.push(own.join("upper"));
         }
         let prepared = views.prepared(order.inputs).join("upper");
@@ -200,7 +201,7 @@ impl Round {
         let snapshots = self.start()?.map(|start| Arc::clone(&start.snapshots));
         let failed = |error: io::Error| ToolError::io(upper.display(), &error);
         let mut kept = Vec::new();
-        for path in read_placed(&class.join(PLACED)) {
+        for path in read_placed(&class.join(PLACED)).map_err(failed)? {
             let at = upper.join(&path);
             let Ok(found) = fs::symlink_metadata(&at) else { continue };
             let is_removal = found.file_type().is_char_device() && found.rdev() == 0;
@@ -221,19 +222,20 @@ impl Round {
     }
 
     /// The folders with what the commands of this owner class, and of those with more trust, wrote.
-    pub(super) fn made_for(&self, owner: Owner) -> Vec<Made> {
-        let Some(views) = self.views.get() else { return Vec::new() };
+    pub(super) fn made_for(&self, owner: Owner) -> Result<Vec<Made>, ToolError> {
+        let Some(views) = self.views.get() else { return Ok(Vec::new()) };
         let classes = [Owner::Plan, Owner::Operator, Owner::User];
         let counts = classes.into_iter().filter(|class| owner_rank(*class) >= owner_rank(owner));
-        counts
-            .map(|class| views.class(class))
-            .flat_map(|class| {
-                ["made", "upper"].map(|kind| Made {
-                    folder: class.join(kind),
-                    placed: read_placed(&class.join(PLACED)),
-                })
-            })
-            .filter(|made| made.folder.is_dir())
-            .collect()
+        let mut found = Vec::new();
+        for class in counts.map(|class| views.class(class)) {
+            let placed = read_placed(&class.join(PLACED));
+            let placed = placed.map_err(|error| ToolError::io(class.display(), &error))?;
+            for folder in ["made", "upper"].map(|kind| class.join(kind)) {
+                if folder.is_dir() {
+                    found.push(Made { folder, placed: placed.clone() });
+                }
+            }
+        }
+        Ok(found)
     }
 }

@@ -18,8 +18,8 @@ use surety_sandbox::View;
 pub(super) const PLACED: &str = "placed";
 
 /// Undoes what the kept view of an owner changed and this one does not: that view lies below this one.
-pub(super) fn undo_placed(class: &Path, root: &Path, changes: &mut Changes) {
-    for path in read_placed(&class.join(PLACED)) {
+pub(super) fn undo_placed(class: &Path, root: &Path, changes: &mut Changes) -> io::Result<()> {
+    for path in read_placed(&class.join(PLACED))? {
         let from = root.join(&path);
         if changes.has(&path) {
             continue;
@@ -30,13 +30,14 @@ pub(super) fn undo_placed(class: &Path, root: &Path, changes: &mut Changes) {
             Err(_) => drop(changes.remove.insert(path)),
         }
     }
+    Ok(())
 }
 
 /// Brings what is below an overlay to these changes; answers what is left for the sandbox to do.
 pub(super) fn settle(class: &Path, changes: &Changes, below: Vec<PathBuf>) -> io::Result<View> {
     let upper = class.join("upper");
     let placed = class.join(PLACED);
-    let before = read_placed(&placed);
+    let before = read_placed(&placed)?;
     for path in before.iter().filter(|path| !changes.has(path)) {
         remove_at(&upper.join(path))?;
         remove_empty_above(&upper, path);
@@ -72,10 +73,16 @@ pub(super) fn write_placed<'p>(
 }
 
 /// The paths that the view changed at an earlier command.
-pub(super) fn read_placed(file: &Path) -> BTreeSet<PathBuf> {
-    let bytes = fs::read(file).unwrap_or_default();
+///
+/// # Errors
+/// The list is there and cannot be read.
+pub(super) fn read_placed(file: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    let bytes = match fs::read(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        found => found?,
+    };
     let parts = bytes.split(|byte| *byte == 0).filter(|part| !part.is_empty());
-    parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect()
+    Ok(parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect())
 }
 
 pub(super) fn remove_at(path: &Path) -> io::Result<()> {
@@ -159,7 +166,7 @@ impl Sorting<'_> {
     ) -> io::Result<bool> {
         // What the overlay marks as removed has this kind.
         let is_removal = kind.is_char_device() && fs::symlink_metadata(at)?.rdev() == 0;
-        if is_removal && self.changes.remove.iter().any(|removed| path.starts_with(removed)) {
+        if is_removal && path.ancestors().any(|above| self.changes.remove.contains(above)) {
             return Ok(true);
         }
         let is_placed = self.changes.replace.get(path).is_some_and(|from| same_content(at, from));

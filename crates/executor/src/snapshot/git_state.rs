@@ -18,6 +18,39 @@ const FILE_LIMIT: u64 = 1 << 20;
 const PACKED_LIMIT: u64 = 16 << 20;
 /// Files of one folder, and references, that are read.
 const MAX_FILES: usize = 500;
+/// The most entries of one folder that are put in order.
+const MAX_LISTED: usize = 200_000;
+/// What git looks for in the folders `hooks` and `info` (githooks(5), gitrepository-layout(5)).
+const KNOWN: &[&str] = &[
+    "applypatch-msg",
+    "attributes",
+    "commit-msg",
+    "exclude",
+    "fsmonitor-watchman",
+    "grafts",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "post-merge",
+    "post-receive",
+    "post-rewrite",
+    "post-update",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "pre-receive",
+    "prepare-commit-msg",
+    "proc-receive",
+    "push-to-checkout",
+    "reference-transaction",
+    "sendemail-validate",
+    "sparse-checkout",
+    "update",
+];
 const MAX_REFERENCES: usize = 20_000;
 /// The reference that names the branch of a work tree.
 const HEAD: &[u8] = b"HEAD";
@@ -135,11 +168,8 @@ impl Repository {
             self.add(root, &folder.join(name));
         }
         for name in ["hooks", "info"] {
-            for entry in entries(&folder.join(name)) {
-                // git never runs an example.
-                if entry.path().extension().is_none_or(|end| end != "sample") {
-                    self.add(root, &entry.path());
-                }
+            for entry in settings(&folder.join(name)) {
+                self.add(root, &entry.path());
             }
         }
         if depth > 0 {
@@ -220,9 +250,20 @@ fn is_object(text: &[u8]) -> bool {
 /// The entries of a folder, in the order of their names.
 fn entries(folder: &Path) -> Vec<DirEntry> {
     let Ok(listing) = fs::read_dir(folder) else { return Vec::new() };
-    let mut entries: Vec<_> = listing.filter_map(Result::ok).take(MAX_FILES).collect();
+    let mut entries: Vec<_> = listing.filter_map(Result::ok).take(MAX_LISTED).collect();
     entries.sort_by_key(DirEntry::file_name);
+    entries.truncate(MAX_REFERENCES);
     entries
+}
+
+/// The files of a folder of settings or hooks: those that git itself looks for come first, so that no number of others hides
+/// them. git never runs an example.
+fn settings(folder: &Path) -> Vec<DirEntry> {
+    let mut files = entries(folder);
+    files.retain(|entry| entry.path().extension().is_none_or(|end| end != "sample"));
+    files.sort_by_key(|entry| !entry.file_name().to_str().is_some_and(|it| KNOWN.contains(&it)));
+    files.truncate(MAX_FILES);
+    files
 }
 
 /// The references that lie in files of their own. They win over packed ones.

@@ -177,7 +177,10 @@ pub(super) fn is_counterpart(path: &str, start: &Manifest) -> bool {
     };
     language_of(path).is_none()
         && !is_snapshot(path)
-        && start.entries().iter().any(|entry| is_beside(&String::from_utf8_lossy(&entry.path)))
+        && start
+            .beginning(format!("{folder}/").as_bytes())
+            .iter()
+            .any(|entry| is_beside(&String::from_utf8_lossy(&entry.path)))
 }
 
 /// The name of a file up to its first dot.
@@ -220,13 +223,14 @@ fn folder_of_crate(name: &str, start: &Manifest) -> Option<String> {
 
 fn exists(start: &Manifest, folder: &str) -> bool {
     let whole = format!("{folder}/");
-    start.entries().iter().any(|entry| entry.path.starts_with(whole.as_bytes()))
+    !start.beginning(whole.as_bytes()).is_empty()
 }
 
 /// Whether the start has a recipe of the same program in the same folder.
 fn has_recipe(start: &Manifest, path: &str, recipes: &[&str]) -> bool {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    start.entries().iter().any(|entry| {
+    let whole = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    start.beginning(whole.as_bytes()).iter().any(|entry| {
         let path = String::from_utf8_lossy(&entry.path);
         let (above, name) = path.rsplit_once('/').unwrap_or(("", &path));
         above == folder && recipes.contains(&name.to_ascii_lowercase().as_str())

@@ -168,6 +168,14 @@ impl Manifest {
         &self.entries
     }
 
+    /// Those whose paths begin so, sorted.
+    pub fn beginning(&self, with: &[u8]) -> &[Entry] {
+        let from = self.entries.partition_point(|entry| entry.path.as_ref() < with);
+        let behind = self.entries.get(from..).unwrap_or_default();
+        let end = behind.partition_point(|entry| entry.path.starts_with(with));
+        behind.get(..end).unwrap_or_default()
+    }
+
     /// What was at a path.
     pub fn get(&self, path: &[u8]) -> Option<&Entry> {
         let found = self.entries.binary_search_by(|entry| entry.path.as_ref().cmp(path));
