@@ -15,6 +15,11 @@ const PINNED_PLANS: [(&str, &str); 5] = [
     ("enable_mergejoin", "off"),
 ];
 
+/// Begins a transaction whose one statement is planned for its values, where one plan for all values could not use the
+/// index that fits: a filter that is not set, a label that most rows have.
+pub(super) const PLAN_FOR_VALUES: &str =
+    "begin read only; set local plan_cache_mode = force_custom_plan";
+
 /// Lets the server end the session of a client that the network disconnected. Otherwise that
 /// session and its row locks would last for hours. No transaction here stays open for long.
 const CUT_OFF: [(&str, &str); 5] = [

@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use super::execution::{progress, to_text};
+use super::options::PLAN_FOR_VALUES;
 use super::partition::first_id;
 use super::pool::within;
 use super::run_row::RunRow;
@@ -11,7 +12,7 @@ use crate::domain::run::RunRecord;
 use crate::domain::stop::StopReason;
 use chrono::{DateTime, TimeDelta, Utc};
 use sqlx::postgres::PgRow;
-use sqlx::{PgExecutor, Row};
+use sqlx::{PgExecutor, PgPool, Row};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -134,14 +135,9 @@ pub struct RunPage {
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn list_runs(
-    executor: impl PgExecutor<'_>,
-    filter: &RunFilter,
-) -> Result<RunPage, StoreError> {
+pub async fn list_runs(pool: &PgPool, filter: &RunFilter) -> Result<RunPage, StoreError> {
     let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
-    // Planned for its own filters: one plan for all of them could use no index but the key's.
     let listed = sqlx::query(include_str!("sql/list.sql"))
-        .persistent(false)
         .bind(&filter.namespace)
         .bind(&states)
         .bind(filter.before)
@@ -155,8 +151,14 @@ pub async fn list_runs(
         .bind(filter.selects_unended_runs())
         .bind(filter.first_id())
         .bind(filter.behind_id());
-    let rows = within(async { Ok(listed.fetch_all(executor).await?) }).await?;
-    page(rows, filter.limit)
+    // One plan for all filters could use no index but the key's.
+    let asked = async {
+        let mut transaction = pool.begin_with(PLAN_FOR_VALUES).await?;
+        let rows = listed.fetch_all(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(rows)
+    };
+    page(within(asked).await?, filter.limit)
 }
 
 /// The bytes of text that a run adds to a page, as the list statements count them.

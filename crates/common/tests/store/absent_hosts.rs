@@ -1,7 +1,8 @@
 //! Waiting runs of a host without executors cost the claims of other hosts no scan.
 
+use crate::plans::{Parameter, carried_out, read_in_vain};
 use crate::support::{creator, dedicated, later, make, now, order, spec};
-use sqlx::{PgPool, Row};
+use sqlx::PgPool;
 use std::collections::HashMap;
 use std::sync::Arc;
 use surety_common::store::{self, Queues, Want};
@@ -33,59 +34,34 @@ fn want(held: &HashMap<String, usize>, at_s: i64) -> Want<'_> {
     Want { now: later(at_s), owner: HERE, slots: 4, held, except: &[] }
 }
 
-/// What a statement read of the table in vain, or by no index.
-fn read_in_vain(plan: &[String]) -> u64 {
-    let removed = plan.iter().filter_map(|line| line.split_once("Rows Removed by Filter: "));
-    removed.map(|(_, count)| count.trim().parse::<u64>().unwrap()).sum()
-}
-
-async fn explained(
-    pool: &PgPool,
-    bound: sqlx::query::Query<'_, sqlx::Postgres, sqlx::postgres::PgArguments>,
-) -> Vec<String> {
-    let mut transaction = pool.begin().await.unwrap();
-    let rows = bound.persistent(false).fetch_all(&mut *transaction).await.unwrap();
-    transaction.rollback().await.unwrap();
-    rows.iter().map(|row| row.get::<String, _>(0)).collect()
-}
-
 #[sqlx::test(migrations = "./migrations")]
 async fn ten_thousand_runs_of_an_absent_host_cost_no_claim_a_scan_of_them(pool: PgPool) {
     with_absent_host(&pool).await;
-    let claim = sqlx::query(concat!(
-        "explain (analyze, costs off, timing off, summary off) ",
-        include_str!("../../src/store/sql/claim.sql")
-    ))
-    .bind(later(1))
-    .bind(4_i64)
-    .bind(HERE)
-    .bind(vec!["test".to_owned()])
-    .bind(vec![0_i16])
-    .bind(vec![now()])
-    .bind(vec![4_i32])
-    .bind(vec![0_i32])
-    .bind(vec![0_i32])
-    .bind(Vec::<Uuid>::new());
-    let beat = sqlx::query(concat!(
-        "explain (analyze, costs off, timing off, summary off) ",
-        include_str!("../../src/store/sql/beat.sql")
-    ))
-    .bind(HERE)
-    .bind(later(1))
-    .bind(Vec::<Uuid>::new());
-    let queues = sqlx::query(concat!(
-        "explain (analyze, costs off, timing off, summary off) ",
-        include_str!("../../src/store/sql/queues.sql")
-    ))
-    .bind("")
-    .bind(i16::MIN)
-    .bind(256_i32)
-    .bind(HERE);
-    for (what, statement) in [("claim", claim), ("beat", beat), ("queues", queues)] {
-        let plan = explained(&pool, statement).await;
-        let text = plan.join("\n");
-        assert!(read_in_vain(&plan) < FEW, "{what}: {text}");
-        assert!(!text.contains("Seq Scan on execution"), "{what}: {text}");
+    let (here, at, none) = (format!("'{HERE}'"), format!("'{}'", later(1)), "'{}'");
+    let stored_at = format!("array['{}'::timestamptz]", now());
+    let claim: [Parameter<'_>; 10] = [
+        ("timestamptz", &at),
+        ("bigint", "4"),
+        ("uuid", &here),
+        ("text[]", "'{test}'"),
+        ("smallint[]", "'{0}'"),
+        ("timestamptz[]", &stored_at),
+        ("integer[]", "'{4}'"),
+        ("integer[]", "'{0}'"),
+        ("integer[]", "'{0}'"),
+        ("uuid[]", none),
+    ];
+    let beat = [("uuid", here.as_str()), ("timestamptz", &at), ("uuid[]", none)];
+    let queues =
+        [("text", "''"), ("smallint", "-32768"), ("integer", "256"), ("uuid", here.as_str())];
+    for (what, statement, parameters) in [
+        ("claim", include_str!("../../src/store/sql/claim.sql"), claim.as_slice()),
+        ("beat", include_str!("../../src/store/sql/beat.sql"), &beat),
+        ("queues", include_str!("../../src/store/sql/queues.sql"), &queues),
+    ] {
+        let plan = carried_out(&pool, statement, parameters).await;
+        assert!(read_in_vain(&plan) < FEW, "{what}: {plan}");
+        assert!(!plan.contains("Seq Scan on execution"), "{what}: {plan}");
     }
 }
 

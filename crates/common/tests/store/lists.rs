@@ -1,6 +1,8 @@
 //! Lists of runs and of their waits.
 
+use crate::plans::{carried_out, plan_for_values, read_in_vain};
 use crate::support::{applied, change, graph, later, make, make_from, now, spec, wait};
+use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use std::collections::BTreeMap;
 use surety_common::domain::execution::Execution;
@@ -235,29 +237,29 @@ fn of_cause(wanted: Cause, due: &[(Cause, Uuid)]) -> Vec<Uuid> {
     due.iter().filter(|(cause, _)| *cause == wanted).map(|(_, run_id)| *run_id).collect()
 }
 
-/// How the server reads a list by this filter, where each value of a filter is rare.
-async fn plan_of(pool: &PgPool, filter: &RunFilter) -> String {
+/// How a service reads a list by this filter, where each value of a filter is rare.
+async fn plan_of_list(pool: &PgPool, filter: &RunFilter) -> String {
+    let texts = |texts: &[&str]| format!("'{{{}}}'", texts.join(","));
+    let id = |id: Option<Uuid>| id.map_or("null".to_owned(), |id| format!("'{id}'"));
+    let time = |at: Option<DateTime<Utc>>| at.map_or("null".to_owned(), |at| format!("'{at}'"));
     let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
-    let statement = concat!("explain ", include_str!("../../src/store/sql/list.sql"));
-    let lines: Vec<String> = sqlx::query_scalar(statement)
-        .persistent(false)
-        .bind(&filter.namespace)
-        .bind(&states)
-        .bind(filter.before)
-        .bind(filter.limit)
-        .bind(sqlx::types::Json(&filter.labels))
-        .bind(store::LIST_BYTES)
-        .bind(&filter.reached)
-        .bind(filter.selected_reasons())
-        .bind(filter.created_from)
-        .bind(filter.created_before)
-        .bind(filter.selects_unended_runs())
-        .bind(filter.first_id())
-        .bind(filter.behind_id())
-        .fetch_all(pool)
-        .await
-        .unwrap();
-    lines.join("\n")
+    let values = [
+        ("text", format!("'{}'", filter.namespace)),
+        ("text[]", texts(&states)),
+        ("uuid", id(filter.before)),
+        ("bigint", filter.limit.to_string()),
+        ("jsonb", format!("'{}'", serde_json::to_string(&filter.labels).unwrap())),
+        ("bigint", store::LIST_BYTES.to_string()),
+        ("text[]", "'{}'".to_owned()),
+        ("text[]", texts(&filter.selected_reasons())),
+        ("timestamptz", time(filter.created_from)),
+        ("timestamptz", time(filter.created_before)),
+        ("boolean", filter.selects_unended_runs().to_string()),
+        ("uuid", id(filter.first_id())),
+        ("uuid", id(filter.behind_id())),
+    ];
+    let parameters: Vec<_> = values.iter().map(|(of, value)| (*of, value.as_str())).collect();
+    plan_for_values(pool, include_str!("../../src/store/sql/list.sql"), &parameters).await
 }
 
 /// Twenty thousand runs that ended well a day ago, and a few of every other kind.
@@ -317,7 +319,42 @@ async fn each_filter_of_a_list_has_its_index(pool: PgPool) {
     ] {
         let found = listed(&pool, &RunFilter { limit: 1000, ..filter.clone() }).await;
         assert_eq!(found.len(), expected, "{filter:?}");
-        let plan = plan_of(&pool, &filter).await;
+        let plan = plan_of_list(&pool, &filter).await;
         assert!(plan.contains(index), "not by {index}: {filter:?}\n{plan}");
+    }
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn waits_are_listed_without_the_runs_that_do_not_wait(pool: PgPool) {
+    sqlx::query(MANY).bind(now()).execute(&pool).await.unwrap();
+    // The last of them wait, and the statistics are of a time when none did.
+    sqlx::query("vacuum analyze run, execution, wait").execute(&pool).await.unwrap();
+    let waiting = "
+        insert into wait (id, run_id, kind, namespace, priority, opened_at, withheld)
+        select gen_random_uuid(), run_id, 'question', 'common', 0, $1, false
+        from (select run_id from execution order by run_id desc limit 30) as last
+        cross join generate_series(1, 2)";
+    sqlx::query(waiting).bind(now()).execute(&pool).await.unwrap();
+    let last = "select run_id from wait order by run_id desc limit 1";
+    let last: Uuid = sqlx::query_scalar(last).fetch_one(&pool).await.unwrap();
+    let last = format!("'{last}'");
+    for (run_id, after, found) in [("null", "null", 9), (&last, "null", 1), ("null", &last, 0)] {
+        let parameters = [
+            ("text", "''"),
+            ("uuid", run_id),
+            ("uuid", after),
+            ("bigint", "9"),
+            ("bigint", "2097152"),
+            ("text[]", "'{}'"),
+        ];
+        let statement = include_str!("../../src/store/sql/list_waits.sql");
+        let plan = carried_out(&pool, statement, &parameters).await;
+        let read = |line: &&str| {
+            let (_, rows) = line.split_once("(actual rows=").unwrap_or_default();
+            let rows = rows.split(' ').next().unwrap_or_default();
+            rows.parse::<f64>().is_ok_and(|rows| rows > 2.0 * f64::from(found))
+        };
+        assert_eq!(plan.lines().find(read), None, "{plan}");
+        assert!(read_in_vain(&plan) == 0, "{plan}");
     }
 }

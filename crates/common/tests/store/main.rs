@@ -16,6 +16,7 @@ mod journal;
 mod lists;
 mod offers;
 mod plan_tools;
+mod plans;
 mod retention;
 mod roles;
 mod roles_of_agents;

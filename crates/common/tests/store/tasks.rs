@@ -1,5 +1,6 @@
 //! Tasks that are due, open, and kept no longer.
 
+use crate::plans::{carried_out, plan_of};
 use crate::support::{actor, applied, find, graph, later, make_from, now, spec};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Map;
@@ -138,20 +139,17 @@ async fn many(pool: &PgPool) {
 #[sqlx::test(migrations = "./migrations")]
 async fn what_is_due_costs_no_scan_of_all_open_tasks(pool: PgPool) {
     many(&pool).await;
-    let statement = concat!("explain ", include_str!("../../src/store/sql/due_tasks.sql"));
-    let lines: Vec<String> = sqlx::query_scalar(statement)
-        .persistent(false)
-        .bind(later(60))
-        .bind(200_i64)
-        .bind(later(55))
-        .bind(later(0))
-        .fetch_all(&pool)
-        .await
-        .unwrap();
-    let plan = lines.join("\n");
+    let [at, sent, stored] = [60, 55, 0].map(|seconds| format!("'{}'", later(seconds)));
+    let parameters = [
+        ("timestamptz", at.as_str()),
+        ("bigint", "200"),
+        ("timestamptz", &sent),
+        ("timestamptz", &stored),
+    ];
+    let statement = include_str!("../../src/store/sql/due_tasks.sql");
+    let plan = carried_out(&pool, statement, &parameters).await;
     for table in ["task", "execution"] {
-        let read = |line: &&String| line.contains(&format!("Seq Scan on {table}"));
-        assert_eq!(lines.iter().find(read), None, "{plan}");
+        assert!(!plan.contains(&format!("Seq Scan on {table}")), "{plan}");
     }
     assert!(plan.contains("execution_task_end"), "{plan}");
     assert!(!plan.contains("task_open"), "{plan}");
@@ -179,10 +177,7 @@ async fn open_tasks_are_counted_by_kind_and_state_from_the_indexes(pool: PgPool)
                 where right(run_id::text, 12)::bigint % 20 <> 0";
     sqlx::query(over).execute(&pool).await.unwrap();
     sqlx::query("vacuum analyze task").execute(&pool).await.unwrap();
-    let statement = concat!("explain ", include_str!("../../src/store/sql/open_tasks.sql"));
-    let lines: Vec<String> =
-        sqlx::query_scalar(statement).persistent(false).fetch_all(&pool).await.unwrap();
-    let plan = lines.join("\n");
+    let plan = plan_of(&pool, include_str!("../../src/store/sql/open_tasks.sql"), &[]).await;
     assert!(!plan.contains("Seq Scan"), "{plan}");
     let run_id = due(&pool, later(60)).await[0].1;
     store::end_task(&pool, &Signing::default(), &ended(run_id, later(60))).await.unwrap();
@@ -412,15 +407,9 @@ async fn a_task_type_is_kept_for_its_own_time_and_its_journals_go_with_it(pool: 
 /// A planner reads nothing of the table's size yet when it prepares the statement.
 #[sqlx::test(migrations = "./migrations")]
 async fn the_task_of_an_event_is_found_by_its_key(pool: PgPool) {
-    let statement = concat!("explain ", include_str!("../../src/store/sql/task_of_event.sql"));
-    let lines: Vec<String> = sqlx::query_scalar(statement)
-        .persistent(false)
-        .bind("_toolchain")
-        .bind("key")
-        .fetch_all(&pool)
-        .await
-        .unwrap();
-    let plan = lines.join("\n");
+    let statement = include_str!("../../src/store/sql/task_of_event.sql");
+    let parameters = [("text", "'_toolchain'"), ("text", "'key'")];
+    let plan = plan_of(&pool, statement, &parameters).await;
     assert!(plan.contains("task_event_once"), "{plan}");
     assert!(plan.contains("Index Cond: (event_key = "), "{plan}");
 }

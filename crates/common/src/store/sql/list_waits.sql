@@ -3,7 +3,19 @@
 --
 -- The columns are named, because a statement prepared with `*` fails in older processes once a
 -- newer program's migration adds a column.
-with chosen as (
+with waiting as (
+    -- In the order of wait_by_run, so that a page reads no more waits than it needs. As bounds, an id that is not named leaves
+    -- the index usable.
+    select distinct run_id
+    from wait
+    where answered_at is null
+      and run_id >= coalesce($2, '00000000-0000-0000-0000-000000000000'::uuid)
+      and run_id <= coalesce($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+      and run_id > coalesce($3, '00000000-0000-0000-0000-000000000000'::uuid)
+      and ($1 = '' or namespace = $1)
+      and (cardinality($6::text[]) = 0 or namespace = any($6))
+),
+chosen as (
     select run_id,
            count(*) over () as found,
            sum(size) over (order by run_id rows unbounded preceding) - size as before
@@ -12,14 +24,12 @@ with chosen as (
                octet_length(run.goal) + octet_length(run.labels::text)
                    + octet_length(execution.progress::text)
                    + coalesce(octet_length(execution.wait::text), 0) as size
-        from execution
+        from waiting
+        join execution on execution.run_id = waiting.run_id
         join run on run.id = execution.run_id
-        where exists (select from wait where wait.run_id = execution.run_id and wait.answered_at is null)
-          and ($1 = '' or execution.namespace = $1)
-          and ($2::uuid is null or execution.run_id = $2)
-          and ($3::uuid is null or execution.run_id > $3)
+        where ($1 = '' or execution.namespace = $1)
           and (cardinality($6::text[]) = 0 or execution.namespace = any($6))
-        order by execution.run_id
+        order by waiting.run_id
         limit $4
     ) as page
 )
