@@ -136,9 +136,9 @@ pub use token_admin::{
 };
 pub use unread::{Unread, Unreadable};
 pub use wait::{
-    Extended, HeldLease, LeaseOrder, OfferedTaskWait, OfferedWait, StoredLease, WaitHeartbeats,
-    WaitLease, find_lease, holds_decision, lease_wait, lease_waits, offered_namespaces,
-    offered_task_waits, offered_waits, release_until, release_wait,
+    Extended, HeldLease, LeaseOrder, OfferedTaskWait, StoredLease, WaitHeartbeats, WaitLease,
+    find_lease, holds_decision, lease_wait, lease_waits, offered_namespaces, offered_task_waits,
+    release_until, release_wait,
 };
 pub use waits::{Progress, WaitFilter, WaitPage, Waiting, list_progress, list_waits};
 pub use wake::{Listener, Topic, Waker, Wakeups};

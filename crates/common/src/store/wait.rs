@@ -8,12 +8,13 @@
 use super::StoreError;
 use super::dedicated_connection::DedicatedConnection;
 use super::group::{self, Writer};
+use super::options::PLAN_FOR_VALUES;
 use super::pool::within;
 use crate::crash;
 use crate::domain::execution::wait_rows::WaitKind;
 use chrono::{DateTime, TimeDelta, Utc};
-use sqlx::PgPool;
 use sqlx::types::Json;
+use sqlx::{Connection, PgPool};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -24,11 +25,31 @@ const MAX_NAMESPACES: i64 = 20_000;
 
 /// An offered wait.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
-pub struct OfferedWait {
+pub(super) struct OfferedWait {
     /// The wait.
-    pub id: Uuid,
+    pub(super) id: Uuid,
     /// The namespace of its run.
-    pub namespace: String,
+    pub(super) namespace: String,
+}
+
+/// An offered wait of a run that a participant names.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub(super) struct OfferedRunWait {
+    /// The wait.
+    pub(super) id: Uuid,
+    /// Its run.
+    pub(super) run_id: Uuid,
+    /// The namespace of its run.
+    pub(super) namespace: String,
+    /// The labels of its run.
+    #[sqlx(json)]
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+impl OfferedRunWait {
+    pub(super) fn to_offered(&self) -> OfferedWait {
+        OfferedWait { id: self.id, namespace: self.namespace.clone() }
+    }
 }
 
 /// An offered wait of a task.
@@ -129,31 +150,51 @@ const OFFERED_WITH_LABELS: &str = concat!(
     include_str!("sql/offered_waits_end.sql")
 );
 
-/// At most `most` offered waits of each namespace, the most urgent first: those of one run, where one is named, and of
-/// runs that carry all of the labels.
+/// At most `most` offered waits of each namespace, the most urgent first, of runs that carry all of the labels. Of a namespace
+/// that [`offered_namespaces`] has listed.
 ///
 /// # Errors
 /// [`StoreError`]
-pub async fn offered_waits(
+pub(super) async fn offered_waits(
     dedicated: &mut DedicatedConnection,
     kind: WaitKind,
     namespaces: &[String],
-    (run_id, labels): (Option<Uuid>, &BTreeMap<String, String>),
-    (most, now): (i64, DateTime<Utc>),
+    (labels, most): (&BTreeMap<String, String>, i64),
 ) -> Result<Vec<OfferedWait>, StoreError> {
-    let statement = match labels.is_empty() {
-        true => OFFERED,
-        false => OFFERED_WITH_LABELS,
-    };
-    let mut listed = sqlx::query_as(statement)
+    if labels.is_empty() {
+        let listed = sqlx::query_as(OFFERED).bind(kind.as_str()).bind(namespaces).bind(most);
+        return dedicated.ask(async |connection| listed.fetch_all(connection).await).await;
+    }
+    let listed = sqlx::query_as(OFFERED_WITH_LABELS)
         .bind(kind.as_str())
         .bind(namespaces)
-        .bind(run_id)
         .bind(most)
+        .bind(Json(labels));
+    // Rare labels are found by their index, common ones by urgency.
+    let asked = dedicated.ask(async |connection| {
+        let mut transaction = connection.begin_with(PLAN_FOR_VALUES).await?;
+        let offered = listed.fetch_all(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(offered)
+    });
+    asked.await
+}
+
+/// The offered waits of these runs, the most urgent first.
+///
+/// # Errors
+/// [`StoreError`]
+pub(super) async fn offered_run_waits(
+    dedicated: &mut DedicatedConnection,
+    kind: WaitKind,
+    namespaces: &[String],
+    (run_ids, now): (&[Uuid], DateTime<Utc>),
+) -> Result<Vec<OfferedRunWait>, StoreError> {
+    let listed = sqlx::query_as(include_str!("sql/offered_run_waits.sql"))
+        .bind(kind.as_str())
+        .bind(run_ids)
+        .bind(namespaces)
         .bind(now);
-    if !labels.is_empty() {
-        listed = listed.bind(Json(labels));
-    }
     dedicated.ask(async |connection| listed.fetch_all(connection).await).await
 }
 

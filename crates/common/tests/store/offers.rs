@@ -1,6 +1,8 @@
 //! Which participant is offered which wait: by namespaces, labels, priority and age.
 
+use crate::plans::{carried_out, plan_for_values, read_in_vain};
 use crate::support::{applied, change, dedicated, graph, later, make_from, spec};
+use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use sqlx::types::Json;
 use std::collections::BTreeMap;
@@ -57,7 +59,10 @@ impl Drop for Served {
 
 impl Served {
     fn start(pool: &PgPool) -> Self {
-        let offers = Offers::of(WaitKind::Decision, pool.clone(), PRIMARY_SHARD);
+        Self::of(pool, Offers::of(WaitKind::Decision, pool.clone(), PRIMARY_SHARD))
+    }
+
+    fn of(pool: &PgPool, offers: Offers) -> Self {
         let ended = CancellationToken::new();
         let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
         tokio::spawn(offers.clone().run(wakeups, ended.clone()));
@@ -172,25 +177,16 @@ async fn a_wait_that_names_no_labels_has_those_of_its_run(pool: PgPool) {
     assert_eq!(stored.0, labels(&[("team", "a")]));
 }
 
-async fn plan_of(pool: &PgPool, wanted: &Labels) -> String {
+async fn plan_of_offers(pool: &PgPool, wanted: &Labels) -> String {
     let statement = concat!(
-        "explain ",
         include_str!("../../src/store/sql/offered_waits.sql"),
         include_str!("../../src/store/sql/offered_waits_labels.sql"),
         include_str!("../../src/store/sql/offered_waits_end.sql")
     );
-    let lines: Vec<String> = sqlx::query_scalar(statement)
-        .persistent(false)
-        .bind("decision")
-        .bind(vec!["test".to_owned()])
-        .bind(None::<Uuid>)
-        .bind(1_i64)
-        .bind(later(0))
-        .bind(Json(wanted))
-        .fetch_all(pool)
-        .await
-        .unwrap();
-    lines.join("\n")
+    let labels = format!("'{}'", serde_json::to_string(wanted).unwrap());
+    let parameters =
+        [("text", "'decision'"), ("text[]", "'{test}'"), ("bigint", "1"), ("jsonb", &labels)];
+    plan_for_values(pool, statement, &parameters).await
 }
 
 #[sqlx::test(migrations = "./migrations")]
@@ -202,11 +198,88 @@ async fn rare_labels_are_found_by_their_index_and_common_ones_by_urgency(pool: P
                 from generate_series(1, 20000) as n";
     sqlx::query(many).bind(later(0)).execute(&pool).await.unwrap();
     sqlx::query("analyze wait").execute(&pool).await.unwrap();
-    let rare = plan_of(&pool, &labels(&[("team", "a")])).await;
+    let rare = plan_of_offers(&pool, &labels(&[("team", "a")])).await;
     assert!(rare.contains("wait_offered_by_label"), "{rare}");
-    let common = plan_of(&pool, &labels(&[("team", "b")])).await;
+    let common = plan_of_offers(&pool, &labels(&[("team", "b")])).await;
     assert!(common.contains("Index Scan using wait_offered on wait"), "{common}");
     let namespaces =
         store::offered_namespaces(&mut dedicated(&pool), WaitKind::Decision, later(0)).await;
     assert_eq!(namespaces.unwrap(), ["test"]);
+}
+
+/// Twenty thousand open waits of a kind in one namespace, each of a run of its own.
+async fn many_waits(pool: &PgPool, kind: &str, offered_at: Option<DateTime<Utc>>) {
+    let many = "insert into wait (id, run_id, kind, namespace, priority, opened_at, withheld, labels, offered_at)
+                select gen_random_uuid(), gen_random_uuid(), $1, 'test', 0, $2 + make_interval(secs => n),
+                       false, '{}', $3
+                from generate_series(1, 20000) as n";
+    let many = sqlx::query(many).bind(kind).bind(later(0)).bind(offered_at);
+    many.execute(pool).await.unwrap();
+    sqlx::query("vacuum analyze wait").execute(pool).await.unwrap();
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn the_waits_of_named_runs_are_found_without_the_others(pool: PgPool) {
+    many_waits(&pool, "decision", None).await;
+    let named = "select array_agg(run_id) from (select run_id from wait limit 3) as named";
+    let named: Vec<Uuid> = sqlx::query_scalar(named).fetch_one(&pool).await.unwrap();
+    let named = named.iter().map(Uuid::to_string).collect::<Vec<_>>().join(",");
+    let named = format!("'{{{named}}}'");
+    let at = format!("'{}'", later(0));
+    let parameters =
+        [("text", "'decision'"), ("uuid[]", &named), ("text[]", "'{test}'"), ("timestamptz", &at)];
+    let statement = include_str!("../../src/store/sql/offered_run_waits.sql");
+    let plan = carried_out(&pool, statement, &parameters).await;
+    assert!(plan.contains("wait_by_run"), "{plan}");
+    assert_eq!(read_in_vain(&plan), 0, "{plan}");
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn waits_that_are_put_off_cost_a_scan_nothing_and_are_offered_once_they_are_due(
+    pool: PgPool,
+) {
+    let far = "2200-01-01T00:00:00Z".parse().unwrap();
+    many_waits(&pool, "model_decision", Some(far)).await;
+    let first =
+        "update wait set offered_at = $1 where id = (select id from wait limit 1) returning id";
+    let due: Uuid = sqlx::query_scalar(first).bind(later(10)).fetch_one(&pool).await.unwrap();
+    let statement = include_str!("../../src/store/sql/offered_namespaces.sql");
+    let at = format!("'{}'", later(10));
+    let parameters = [("text", "'model_decision'"), ("timestamptz", &at), ("bigint", "9")];
+    let plan = carried_out(&pool, statement, &parameters).await;
+    assert_eq!(read_in_vain(&plan), 0, "{plan}");
+
+    let mut own = dedicated(&pool);
+    let mut offered =
+        async |at| store::offered_namespaces(&mut own, WaitKind::ModelDecision, at).await.unwrap();
+    assert!(offered(later(9)).await.is_empty());
+    assert_eq!(offered(later(10)).await, ["test"]);
+    let offers = Offers::of(WaitKind::ModelDecision, pool.clone(), PRIMARY_SHARD);
+    let served = Served::of(&pool, offers);
+    assert_eq!(served.next(Scope::default()).await, due.as_u128());
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_participant_that_names_a_run_takes_only_its_waits_beside_others(pool: PgPool) {
+    let team = labels(&[("team", "a")]);
+    for (id, of) in [(1, labels(&[])), (2, team.clone()), (3, labels(&[]))] {
+        waiting(&pool, id, "x", of, i64::try_from(id).unwrap()).await;
+    }
+    let served = Served::start(&pool);
+    let run = |id: u128| Scope { run_id: Some(Uuid::from_u128(id)), ..Scope::default() };
+    let no_team = Scope { labels: team.clone(), ..run(3) };
+    let elsewhere = Scope { namespaces: vec!["y".to_owned()], ..run(3) };
+    let holder = || ("agent".to_owned(), "one".to_owned());
+    let mut refused =
+        [no_team, elsewhere].map(|scope| Box::pin(served.offers.next(scope, holder(), 60_000)));
+    for next in &mut refused {
+        assert!(futures::poll!(next).is_pending());
+    }
+    let with_label = Scope { labels: team, ..run(2) };
+    let three =
+        tokio::join!(served.next(run(3)), served.next(with_label), served.next(Scope::default()),);
+    assert_eq!(three, (3, 2, 1));
+    for next in &mut refused {
+        assert!(futures::poll!(next).is_pending(), "it names what the run has not");
+    }
 }

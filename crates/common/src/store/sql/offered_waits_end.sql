@@ -1,4 +1,4 @@
     order by priority desc, opened_at
-    limit $4
+    limit $3
 ) as waiting
 order by waiting.namespace, waiting.priority desc, waiting.opened_at
