@@ -7,7 +7,7 @@
 //!              --step------> the time of a step is over whose decision is leased: it fails
 //!              --worker----> a worker is lost                its calls are offered again, or their outcome is unknown
 //!              --timer-----> a sleep is over                 the step is ready
-//!              --workspace-> the folder is free              the run is unblocked
+//!   store::unblocked_runs --> the folder is free              the run is unblocked
 //! ```
 
 use crate::depths::Depths;
@@ -32,12 +32,15 @@ use uuid::Uuid;
 const INTERVAL: Duration = Duration::from_secs(2);
 /// The most runs of one cause that one scan moves.
 const LIMIT: i64 = 200;
+/// The most searches for locks of ended runs in one scan.
+const SEARCHES: usize = 20;
 
 /// Scans until the process shuts down.
 pub(crate) async fn run(planner: Arc<Planner>, depths: Arc<Mutex<Depths>>) {
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut unreadable = Unreadable::default();
+    let mut searched = Uuid::nil();
     let database = &planner.whose;
     loop {
         ticks.tick().await;
@@ -46,6 +49,12 @@ pub(crate) async fn run(planner: Arc<Planner>, depths: Arc<Mutex<Depths>>) {
         }
         if let Err(error) = move_due(&planner, &mut unreadable, planner.now()).await {
             tracing::warn!(%error, database, "scan: runs that are due could not be moved; retrying");
+        }
+        // Apart from those that the clock moves: many locks must not hold up a deadline.
+        if let Err(error) =
+            unblock_runs(&planner, &mut unreadable, &mut searched, planner.now()).await
+        {
+            tracing::warn!(%error, database, "scan: runs whose workspace is free could not be unblocked; retrying");
         }
     }
 }
@@ -68,6 +77,29 @@ async fn measure(
     Ok(())
 }
 
+/// Unblocks the runs whose workspace is free, once, and deletes locks of ended runs behind `searched`.
+///
+/// # Errors
+/// `database_unavailable`.
+async fn unblock_runs(
+    planner: &Planner,
+    unreadable: &mut Unreadable,
+    searched: &mut Uuid,
+    now: DateTime<Utc>,
+) -> Result<(), Fault> {
+    for _ in 0..SEARCHES {
+        let ended = store::delete_ended_locks(&planner.pool, *searched).await?;
+        *searched = ended.last;
+        if !ended.are_many() {
+            break;
+        }
+    }
+    let except = unreadable.left_alone(now);
+    let free = store::unblocked_runs(&planner.pool, LIMIT, &except).await?;
+    let free: Vec<_> = free.into_iter().map(|run_id| (Cause::Workspace, run_id)).collect();
+    move_runs(planner, unreadable, &free, now).await
+}
+
 /// Moves the runs that are due, once.
 ///
 /// # Errors
@@ -79,7 +111,20 @@ async fn move_due(
 ) -> Result<(), Fault> {
     let except = unreadable.left_alone(now);
     let due = store::due(&planner.pool, now, LIMIT, &except).await?;
-    for (cause, run_id) in &due {
+    move_runs(planner, unreadable, &due, now).await
+}
+
+/// Moves runs, each for its cause. One that cannot be read is left alone for a while.
+///
+/// # Errors
+/// `database_unavailable`.
+async fn move_runs(
+    planner: &Planner,
+    unreadable: &mut Unreadable,
+    due: &[(Cause, Uuid)],
+    now: DateTime<Utc>,
+) -> Result<(), Fault> {
+    for (cause, run_id) in due {
         match move_run(planner, *cause, *run_id, now).await {
             // A row that cannot be decoded must not keep the scan from the other runs.
             Err(fault) if fault.reason == Reason::Service(FaultCode::Internal) => {

@@ -1,4 +1,4 @@
-//! The runs that the clock or a free folder moves on. The id of a timer is made of its time, so the due ones are the
+//! The runs that the clock moves on. The id of a timer is made of its time, so the due ones are the
 //! first of an index over ids.
 
 use super::StoreError;
@@ -38,8 +38,8 @@ pub enum Cause {
     Step,
 }
 
-/// The runs that the clock or a free folder moves on at `now`, at most `limit` of each cause, except `except`. Deletes
-/// the workspace locks of runs that ended.
+/// The runs that the clock moves on at `now`, at most `limit` of each cause, except `except`. Those that a free folder
+/// moves on are [`super::unblocked_runs`].
 ///
 /// # Errors
 /// [`StoreError`]

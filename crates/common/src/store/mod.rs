@@ -154,4 +154,7 @@ pub use worker_tools::{
     KnownTool, OfferedTool, TakenTool, WorkerName, WorkerTimes, known_tools, offer_tools,
     touch_workers, worker_namespaces,
 };
-pub use workspace_lock::{Holder, HostPath, holds_workspace, lock_workspace, workspace_holder};
+pub use workspace_lock::{
+    EndedLocks, Holder, HostPath, delete_ended_locks, holds_workspace, lock_workspace,
+    unblocked_runs, workspace_holder,
+};

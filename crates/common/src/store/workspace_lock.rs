@@ -1,4 +1,7 @@
 //! Locks of workspaces: one run works in a folder at a time, and in the folders above and below it.
+//!
+//! A lock holds nothing once its run has ended. Its row is deleted by a later search, so that the end of a run costs
+//! nothing more.
 
 use super::StoreError;
 use super::pool::within;
@@ -23,6 +26,27 @@ pub struct Holder {
     pub run_id: Uuid,
     /// The folder that it locked, which may lie above or below.
     pub path: String,
+}
+
+/// The most locks that each half of a search for those of ended runs reads.
+const SEARCHED: i64 = 500;
+/// A search that finds as many is repeated at once: there may be more.
+const MANY_ENDED: i64 = SEARCHED / 5;
+
+/// What a search for locks of ended runs came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndedLocks {
+    /// Behind this run the next search goes on.
+    pub last: Uuid,
+    /// How many locks were deleted.
+    pub locks: i64,
+}
+
+impl EndedLocks {
+    /// Whether another search at once is worth its time.
+    pub const fn are_many(&self) -> bool {
+        self.locks >= MANY_ENDED
+    }
 }
 
 impl HostPath {
@@ -87,6 +111,32 @@ pub async fn holds_workspace(
         .bind(&folder.host)
         .bind(&folder.path);
     within(async { Ok(asking.fetch_one(pool).await?) }).await
+}
+
+/// Runs that are blocked until a folder is free that is free now, at most `limit`, except `except`.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn unblocked_runs(
+    pool: &PgPool,
+    limit: i64,
+    except: &[Uuid],
+) -> Result<Vec<Uuid>, StoreError> {
+    let found =
+        sqlx::query_scalar(include_str!("sql/free_workspaces.sql")).bind(limit).bind(except);
+    within(async { Ok(found.fetch_all(pool).await?) }).await
+}
+
+/// Deletes locks of ended runs, among the newest locks and among some behind the run `after`, so that as many searches
+/// read all locks.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn delete_ended_locks(pool: &PgPool, after: Uuid) -> Result<EndedLocks, StoreError> {
+    let deleting = sqlx::query_as(include_str!("sql/ended_locks.sql")).bind(after).bind(SEARCHED);
+    let (last, locks): (Option<Uuid>, i64) =
+        within(async { Ok(deleting.fetch_one(pool).await?) }).await?;
+    Ok(EndedLocks { last: last.unwrap_or_default(), locks })
 }
 
 /// The run that holds a folder now.

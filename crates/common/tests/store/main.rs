@@ -34,3 +34,4 @@ mod updates;
 mod waits;
 mod wakeups;
 mod withdrawals;
+mod workspace_locks;

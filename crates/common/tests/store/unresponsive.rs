@@ -47,6 +47,8 @@ fn reads<'a>(
         list_runs(pool, filter);
         find_wait(pool, id);
         due(pool, now(), 1, &[]);
+        unblocked_runs(pool, 1, &[]);
+        delete_ended_locks(pool, id);
         list_waits(pool, waits);
         find_plan(pool, id, 1);
         events(pool, id, 1, 1);

@@ -1,13 +1,7 @@
--- Runs that the clock or a free folder moves on, at most $3 of each cause, the earliest first; and deletes the locks
--- of runs that ended. One statement, because it is sent at rest too.
-with ended as (
-    delete from workspace_lock
-    where not exists (
-        select from execution
-        where execution.run_id = workspace_lock.run_id and execution.terminal is null)
-),
+-- Runs that the clock moves on, at most $3 of each cause, the earliest first. One statement, because it is sent at rest too.
+--
 -- A lease of a worker that has expired ends for ever: its call goes on under another wait, or ends.
-lost as (
+with lost as (
     update wait
     set lost_at = $1, lease_holder = null, lease_expires_at = null, lease_ms = null
     where id in (
@@ -69,24 +63,5 @@ union all
       and id < $2
       and run_id <> all($4)
     order by id
-    limit $3
-)
-union all
-(
-    select 'workspace', waiter.run_id
-    from workspace_lock as waiter
-    join execution on execution.run_id = waiter.run_id
-    where not waiter.held
-      and execution.state = 'BLOCKED'
-      and waiter.run_id <> all($4)
-      and not exists (
-          select from workspace_lock as holder
-          join execution as work on work.run_id = holder.run_id and work.terminal is null
-          where holder.host = waiter.host
-            and holder.held
-            and (holder.path = waiter.path
-                 or starts_with(holder.path, waiter.path || '/')
-                 or starts_with(waiter.path, holder.path || '/')))
-    order by waiter.since
     limit $3
 )
