@@ -315,7 +315,7 @@ impl<'a> Attempts<'a> {
             client.endpoint().remember(&client.profile.model, levels.present());
         }
         let endpoint = client.endpoint().name.clone();
-        let text = received.arrived.said().to_owned();
+        let text = received.arrived.said().into_owned();
         let Arrived { end, reasoning, model, .. } = received.arrived;
         match end {
             Some(End::Refused(said)) => {

@@ -293,8 +293,8 @@ impl Client {
 
     /// Takes the keys out of a reply: what an endpoint repeats must not reach a journal.
     fn redact(&self, arrived: &mut Arrived) {
-        let Arrived { text, arguments, reasoning, model, usage: _, end } = arrived;
-        for text in [text, arguments, reasoning] {
+        let Arrived { text, calls, reasoning, model, usage: _, end } = arrived;
+        for text in [text, reasoning].into_iter().chain(calls.texts_mut()) {
             self.redactor.redact(text);
         }
         if let Some(model) = model {

@@ -76,8 +76,9 @@ impl Sent<'_> {
     /// The most tokens of what arrived: no more than were asked for.
     fn bound(&self, received: &Received) -> u64 {
         let arrived = &received.arrived;
-        [&arrived.text, &arrived.arguments, &arrived.reasoning]
-            .iter()
+        [arrived.text.as_str(), &arrived.reasoning]
+            .into_iter()
+            .chain(arrived.calls.texts())
             .map(|text| self.profile.tokenizer.count(text))
             .fold(0, u64::saturating_add)
             .min(u64::from(self.most_output))

@@ -10,6 +10,8 @@ use surety_common::domain::messages::Role;
 
 /// The version of the API that is asked for.
 pub(crate) const VERSION: &str = "2023-06-01";
+/// The type of a block that calls a function.
+const TOOL_USE: &str = "tool_use";
 
 /// The body of a request. The rules and the message before the last one are marked for the cache: the next turn begins
 /// with the same messages. The last one has words that are true for one turn only, such as how many turns are left.
@@ -68,6 +70,7 @@ struct Answer {
 struct Block {
     #[serde(rename = "type")]
     kind: String,
+    id: Option<String>,
     text: Option<String>,
     thinking: Option<String>,
     input: Option<Value>,
@@ -85,6 +88,8 @@ struct Usage {
 struct StreamEvent {
     #[serde(rename = "type")]
     kind: String,
+    /// The place of a block.
+    index: Option<usize>,
     message: Option<Answer>,
     content_block: Option<Block>,
     delta: Option<Delta>,
@@ -107,6 +112,7 @@ pub(super) fn take_event(
 ) -> Result<(), Broken> {
     let event: StreamEvent =
         serde_json::from_str(&event.data).map_err(|error| Broken::json(&error))?;
+    let index = event.index.unwrap_or_default();
     match event.kind.as_str() {
         "error" => {
             return Err(failure::broken(&event.error.unwrap_or_default()));
@@ -119,12 +125,12 @@ pub(super) fn take_event(
         }
         "content_block_start" => {
             if let Some(block) = event.content_block {
-                begin(block, arrived, on_part);
+                begin(block, index, arrived, on_part);
             }
         }
         "content_block_delta" | "message_delta" => {
             if let Some(delta) = event.delta {
-                take_delta(delta, arrived, on_part)?;
+                take_delta(delta, index, arrived, on_part)?;
             }
         }
         // `ping`, `content_block_stop`, `message_stop`, and events of later versions.
@@ -135,7 +141,10 @@ pub(super) fn take_event(
 }
 
 /// A block begins, mostly empty.
-fn begin(block: Block, arrived: &mut Arrived, on_part: OnPart<'_>) {
+fn begin(block: Block, index: usize, arrived: &mut Arrived, on_part: OnPart<'_>) {
+    if block.kind == TOOL_USE {
+        arrived.calls.push(index, block.id.as_deref(), "");
+    }
     let text = block.text.filter(|text| !text.is_empty());
     if let Some(text) = text {
         on_part(ReplyPart::Text(&text));
@@ -143,7 +152,12 @@ fn begin(block: Block, arrived: &mut Arrived, on_part: OnPart<'_>) {
     }
 }
 
-fn take_delta(delta: Delta, arrived: &mut Arrived, on_part: OnPart<'_>) -> Result<(), Broken> {
+fn take_delta(
+    delta: Delta,
+    index: usize,
+    arrived: &mut Arrived,
+    on_part: OnPart<'_>,
+) -> Result<(), Broken> {
     if let Some(thought) = delta.thinking {
         on_part(ReplyPart::Reasoning(&thought));
         arrived.reasoning.push_str(&thought);
@@ -154,7 +168,7 @@ fn take_delta(delta: Delta, arrived: &mut Arrived, on_part: OnPart<'_>) -> Resul
     }
     if let Some(piece) = delta.partial_json {
         on_part(ReplyPart::Text(&piece));
-        arrived.arguments.push_str(&piece);
+        arrived.calls.push(index, None, &piece);
     }
     if let Some(reason) = delta.stop_reason {
         arrived.end = Some(end(&reason)?);
@@ -173,8 +187,8 @@ pub(super) fn take_whole(
     }
     arrived.model = answer.model;
     count(answer.usage, arrived);
-    for block in answer.content {
-        let is_call = block.kind == "tool_use";
+    for (index, block) in answer.content.into_iter().enumerate() {
+        let is_call = block.kind == TOOL_USE;
         let piece = block.input.filter(|_| is_call).map(|input| input.to_string());
         let delta = Delta {
             text: block.text,
@@ -182,7 +196,7 @@ pub(super) fn take_whole(
             partial_json: piece,
             stop_reason: None,
         };
-        take_delta(delta, arrived, on_part)?;
+        take_delta(delta, index, arrived, on_part)?;
     }
     let Some(reason) = answer.stop_reason else {
         return Err(Broken::Malformed("it has no stop_reason".to_owned()));

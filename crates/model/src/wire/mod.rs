@@ -1,6 +1,7 @@
 //! The two forms of requests and replies.
 
 pub(crate) mod anthropic;
+mod calls;
 pub(crate) mod failure;
 pub(crate) mod form;
 pub(crate) mod openai;

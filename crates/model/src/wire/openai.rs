@@ -73,8 +73,9 @@ struct Part {
 
 #[derive(Deserialize)]
 struct Call {
-    #[serde(default)]
-    index: u32,
+    /// Of a piece; small servers leave it out.
+    index: Option<usize>,
+    id: Option<String>,
     function: Option<Function>,
 }
 
@@ -153,7 +154,7 @@ fn take(json: &[u8], sent: Sent, arrived: &mut Arrived, on_part: OnPart<'_>) -> 
         Sent::Piece => choice.delta.or(choice.message),
     };
     if let Some(part) = part {
-        take_part(part, arrived, on_part)?;
+        take_part(part, sent, arrived, on_part);
     }
     // Some gateways send an empty one with each chunk.
     if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
@@ -162,7 +163,7 @@ fn take(json: &[u8], sent: Sent, arrived: &mut Arrived, on_part: OnPart<'_>) -> 
     Ok(())
 }
 
-fn take_part(part: Part, arrived: &mut Arrived, on_part: OnPart<'_>) -> Result<(), Broken> {
+fn take_part(part: Part, sent: Sent, arrived: &mut Arrived, on_part: OnPart<'_>) {
     let (text, thought_part) = part.content.map(words).unwrap_or_default();
     let thought = [Some(Value::String(thought_part)), part.reasoning_content, part.reasoning];
     // LiteLLM sends the same thinking in both fields.
@@ -189,10 +190,11 @@ fn take_part(part: Part, arrived: &mut Arrived, on_part: OnPart<'_>) -> Result<(
             Some(End::Whole | End::Cut) | None => arrived.end = Some(End::Refused(refusal)),
         }
     }
-    for call in part.tool_calls.unwrap_or_default() {
-        if call.index > 0 {
-            return Err(Broken::Malformed("it calls more than the one function".to_owned()));
-        }
+    for (place, call) in part.tool_calls.into_iter().flatten().enumerate() {
+        let index = match sent {
+            Sent::Whole => place,
+            Sent::Piece => call.index.unwrap_or(place),
+        };
         let piece = match call.function.and_then(|function| function.arguments) {
             Some(Value::String(piece)) => piece,
             // Some servers send the object itself.
@@ -202,9 +204,8 @@ fn take_part(part: Part, arrived: &mut Arrived, on_part: OnPart<'_>) -> Result<(
             }
         };
         on_part(ReplyPart::Text(&piece));
-        arrived.arguments.push_str(&piece);
+        arrived.calls.push(index, call.id.as_deref(), &piece);
     }
-    Ok(())
 }
 
 /// The text and the thinking of a content, which is a text or a list of parts.

@@ -1,7 +1,9 @@
 //! What both forms have in common.
 
+use super::calls::Calls;
 use crate::chat::{ReplyPart, ReplySchema};
 use crate::profile::Profile;
+use std::borrow::Cow;
 use surety_common::domain::messages::Message;
 
 /// The description of the function that a reply has to call.
@@ -35,8 +37,8 @@ pub(crate) struct Prepared<'a> {
 pub(crate) struct Arrived {
     /// What the model said.
     pub(crate) text: String,
-    /// The arguments of the function that it called.
-    pub(crate) arguments: String,
+    /// The functions that it called.
+    pub(crate) calls: Calls,
     /// What it thought.
     pub(crate) reasoning: String,
     pub(crate) model: Option<String>,
@@ -46,12 +48,12 @@ pub(crate) struct Arrived {
 
 impl Arrived {
     /// The reply: the arguments where a function was called, else the text.
-    pub(crate) fn said(&self) -> &str {
-        if self.arguments.trim().is_empty() { &self.text } else { &self.arguments }
+    pub(crate) fn said(&self) -> Cow<'_, str> {
+        self.calls.said().unwrap_or(Cow::Borrowed(&self.text))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.text.len() + self.arguments.len() + self.reasoning.len()
+        self.text.len() + self.calls.len() + self.reasoning.len()
     }
 }
 
