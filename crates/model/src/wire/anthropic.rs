@@ -1,5 +1,6 @@
 //! Anthropic's Messages.
 
+use super::counts::count;
 use super::failure;
 use super::sse::Event;
 use super::types::{Arrived, Broken, End, FUNCTION_MEANING, Level, OnPart, Prepared};
@@ -62,7 +63,7 @@ struct Answer {
     #[serde(default)]
     content: Vec<Block>,
     stop_reason: Option<String>,
-    usage: Option<Usage>,
+    usage: Option<Value>,
     error: Option<Value>,
 }
 
@@ -76,14 +77,6 @@ struct Block {
     input: Option<Value>,
 }
 
-#[derive(Deserialize, Default)]
-struct Usage {
-    input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-}
-
 #[derive(Deserialize)]
 struct StreamEvent {
     #[serde(rename = "type")]
@@ -93,7 +86,7 @@ struct StreamEvent {
     message: Option<Answer>,
     content_block: Option<Block>,
     delta: Option<Delta>,
-    usage: Option<Usage>,
+    usage: Option<Value>,
     error: Option<Value>,
 }
 
@@ -120,7 +113,7 @@ pub(super) fn take_event(
         "message_start" => {
             if let Some(message) = event.message {
                 arrived.model = message.model;
-                count(message.usage, arrived);
+                take_usage(message.usage, arrived);
             }
         }
         "content_block_start" => {
@@ -136,7 +129,7 @@ pub(super) fn take_event(
         // `ping`, `content_block_stop`, `message_stop`, and events of later versions.
         _ => {}
     }
-    count(event.usage, arrived);
+    take_usage(event.usage, arrived);
     Ok(())
 }
 
@@ -186,7 +179,7 @@ pub(super) fn take_whole(
         return Err(failure::broken(&error));
     }
     arrived.model = answer.model;
-    count(answer.usage, arrived);
+    take_usage(answer.usage, arrived);
     for (index, block) in answer.content.into_iter().enumerate() {
         let is_call = block.kind == TOOL_USE;
         let piece = block.input.filter(|_| is_call).map(|input| input.to_string());
@@ -206,17 +199,18 @@ pub(super) fn take_whole(
 }
 
 /// Anthropic counts cached tokens beside the others, and tells the output's in the last event.
-fn count(usage: Option<Usage>, arrived: &mut Arrived) {
+fn take_usage(usage: Option<Value>, arrived: &mut Arrived) {
     let Some(usage) = usage else { return };
-    if let Some(input) = usage.input_tokens {
-        let cached = usage.cache_read_input_tokens.unwrap_or_default();
-        let writes = usage.cache_creation_input_tokens.unwrap_or_default();
-        arrived.usage.input = Some(input.saturating_add(cached).saturating_add(writes));
-        (arrived.usage.cached, arrived.usage.cache_writes) = (cached, writes);
+    let counted = &mut arrived.usage;
+    let mut of = |field| count(&usage, field, &mut counted.is_odd);
+    let (input, output) = (of("input_tokens"), of("output_tokens"));
+    let cached = of("cache_read_input_tokens").unwrap_or_default();
+    let writes = of("cache_creation_input_tokens").unwrap_or_default();
+    if let Some(input) = input {
+        counted.input = Some(input.saturating_add(cached).saturating_add(writes));
+        (counted.cached, counted.cache_writes) = (cached, writes);
     }
-    if usage.output_tokens.is_some() {
-        arrived.usage.output = usage.output_tokens;
-    }
+    counted.output = output.or(counted.output);
 }
 
 fn end(reason: &str) -> Result<End, Broken> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod anthropic;
 mod calls;
+mod counts;
 pub(crate) mod failure;
 pub(crate) mod form;
 pub(crate) mod openai;

@@ -1,5 +1,6 @@
 //! OpenAI's chat completions, as OpenAI, vLLM, llama.cpp, Ollama and LiteLLM read and write them.
 
+use super::counts::count;
 use super::failure;
 use super::sse::Event;
 use super::strict::is_strict;
@@ -47,7 +48,7 @@ pub(super) fn body(asked: &Prepared<'_>) -> Map<String, Value> {
 struct Answer {
     model: Option<String>,
     choices: Option<Vec<Choice>>,
-    usage: Option<Usage>,
+    usage: Option<Value>,
     error: Option<Value>,
 }
 
@@ -82,18 +83,6 @@ struct Call {
 #[derive(Deserialize)]
 struct Function {
     arguments: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Usage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    prompt_tokens_details: Option<Details>,
-}
-
-#[derive(Deserialize)]
-struct Details {
-    cached_tokens: Option<u64>,
 }
 
 pub(super) fn take_event(
@@ -139,12 +128,15 @@ fn take(json: &[u8], sent: Sent, arrived: &mut Arrived, on_part: OnPart<'_>) -> 
         arrived.model = answer.model;
     }
     if let Some(usage) = answer.usage {
-        let details = usage.prompt_tokens_details.and_then(|details| details.cached_tokens);
+        let mut is_odd = arrived.usage.is_odd;
+        let details = usage.get("prompt_tokens_details");
+        let cached = details.and_then(|details| count(details, "cached_tokens", &mut is_odd));
         arrived.usage = Counted {
-            input: usage.prompt_tokens,
-            output: usage.completion_tokens,
-            cached: details.unwrap_or_default(),
+            input: count(&usage, "prompt_tokens", &mut is_odd),
+            output: count(&usage, "completion_tokens", &mut is_odd),
+            cached: cached.unwrap_or_default(),
             cache_writes: 0,
+            is_odd,
         };
     }
     // More than one choice is never asked for.

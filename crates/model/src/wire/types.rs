@@ -83,6 +83,8 @@ pub(crate) struct Counted {
     pub(crate) cached: u64,
     /// Written to a cache.
     pub(crate) cache_writes: u64,
+    /// Whether a count was named with a value that is none.
+    pub(crate) is_odd: bool,
 }
 
 /// Why what arrived is no reply.
