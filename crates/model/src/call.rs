@@ -13,13 +13,15 @@ use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use std::error::Error;
 use std::time::Duration;
-use surety_common::domain::redact::RedactedStream;
+use surety_common::domain::redact::{RedactedStream, Redactor};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// The most bytes of a reply.
 const MAX_REPLY: usize = 16 * 1024 * 1024;
 /// The most bytes of an error's body that are read.
 const MAX_ERROR: usize = 64 * 1024;
+/// The longest name of a model that is kept, in bytes.
+const MAX_MODEL_NAME: usize = 255;
 /// Content types of servers that do not know what they send; so is none at all.
 const UNSAID: [&str; 2] = ["text/plain", "application/octet-stream"];
 /// How long the end of the body may take after the last event. Then the connection can be used again.
@@ -297,13 +299,22 @@ impl Client {
         for text in [text, reasoning].into_iter().chain(calls.texts_mut()) {
             self.redactor.redact(text);
         }
-        if let Some(model) = model {
-            self.redactor.redact(model);
+        if let Some(named) = model.take() {
+            *model = model_name(named, &self.redactor);
         }
         if let Some(End::Refused(said)) = end {
             self.redactor.redact(said);
         }
     }
+}
+
+/// An endpoint's name of its model, as it is stored with each turn; none where nothing is left of it.
+fn model_name(mut named: String, redactor: &Redactor) -> Option<String> {
+    // Before the cut: it could leave a part of a key.
+    redactor.redact(&mut named);
+    let mut name: String = named.chars().filter(|letter| !letter.is_control()).collect();
+    name.truncate(name.floor_char_boundary(MAX_MODEL_NAME));
+    Some(name).filter(|name| !name.trim().is_empty())
 }
 
 /// Whether nothing follows.
@@ -354,5 +365,25 @@ impl<'a> Clean<'a> {
         } else {
             ReplyPart::Text(&piece)
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_model_is_a_short_line_without_keys() {
+        let redactor = Redactor::new([("model-key", "sk-0123456789abcdef")]);
+        let name = |text: &str| model_name(text.to_owned(), &redactor);
+        assert_eq!(name("Qwen/Qwen3-32B").as_deref(), Some("Qwen/Qwen3-32B"));
+        assert_eq!(name("m\0\n1\u{7f}").as_deref(), Some("m1"));
+        for empty in ["", " ", "\0"] {
+            assert_eq!(name(empty), None);
+        }
+        let long = name(&"é".repeat(1_500_000)).unwrap();
+        assert_eq!((long.len(), long.ends_with('é')), (254, true));
+        let with_key = name(&format!("{}sk-0123456789abcdef", "M".repeat(250))).unwrap();
+        assert!(with_key.len() == 255 && !with_key.contains("sk-"), "{with_key}");
     }
 }
