@@ -8,8 +8,22 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{ContentBlock, ResourceContents, ServerResult};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use surety_common::domain::json::{self, sha256_hex};
 use surety_common::schema::{self, Schema};
+
+/// The most attachments of one result: each is a file and a row.
+const MOST_ATTACHMENTS: usize = 100;
+
+/// The attachments of a result, equal bytes once.
+#[derive(Default)]
+struct Attached {
+    kept: Vec<Attachment>,
+    /// Their numbers by their digests.
+    numbers: BTreeMap<String, usize>,
+    /// How many parts with bytes are not kept.
+    left_out: usize,
+}
 
 /// What a result of the protocol says.
 ///
@@ -73,11 +87,10 @@ fn resource(contents: ResourceContents) -> Part {
 /// result.
 pub(super) fn outcome(name: &str, answer: Answer, schema: Option<&Schema>) -> ToolOutcome {
     let Answer { parts, structured, is_error } = answer;
-    let mut lines = Vec::new();
-    let mut attachments = Vec::new();
-    for part in parts {
-        lines.push(shown(part, &mut attachments));
-    }
+    let mut attached = Attached::default();
+    let mut lines: Vec<String> =
+        parts.into_iter().filter_map(|part| shown(part, &mut attached)).collect();
+    lines.extend(attached.rest());
     let structured_text = structured.as_ref().map(Value::to_string);
     // A server repeats its structured result as a text for older clients.
     let is_repeated = structured.as_ref().is_some_and(|structured| {
@@ -109,7 +122,7 @@ pub(super) fn outcome(name: &str, answer: Answer, schema: Option<&Schema>) -> To
             Some(_) | None => ToolOutcome::done(format!("{name}: {summary}"), output, Vec::new()),
         }
     };
-    ToolOutcome { attachments, ..outcome }
+    ToolOutcome { attachments: attached.kept, ..outcome }
 }
 
 fn result_faults(validator: &Schema, structured: Option<&Value>) -> Vec<String> {
@@ -122,25 +135,52 @@ fn result_faults(validator: &Schema, structured: Option<&Value>) -> Vec<String> 
     }
 }
 
-/// A part as it stands in the output. Bytes become an attachment with a line for the reader.
-fn shown(part: Part, attachments: &mut Vec<Attachment>) -> String {
+/// A part as it stands in the output; none for bytes beyond the most attachments.
+fn shown(part: Part, attached: &mut Attached) -> Option<String> {
     match part {
-        Part::Text(text) => text,
-        Part::Resource { uri, text } => format!("[resource {}]\n{text}", line(&uri)),
-        Part::Link { uri, name } => format!("[link {}: {}]", line(&name), line(&uri)),
+        Part::Text(text) => Some(text),
+        Part::Resource { uri, text } => Some(format!("[resource {}]\n{text}", line(&uri))),
+        Part::Link { uri, name } => Some(format!("[link {}: {}]", line(&name), line(&uri))),
         Part::Media { kind, mime, uri, base64 } => {
             let about = [kind, &line(&mime), &line(&uri)].join(" ");
             let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
-            let Ok(body) = STANDARD.decode(base64.trim()) else {
-                return format!("[{about}: its bytes are no base64]");
-            };
-            let (number, bytes) = (attachments.len() + 1, body.len());
-            let digest = sha256_hex(&body);
-            attachments.push(Attachment { body });
-            format!(
-                "[{about}: {bytes} bytes, SHA-256 {digest}, kept as attachment {number} of this call]"
-            )
+            attached.take(&about, &base64)
         }
+    }
+}
+
+impl Attached {
+    /// Keeps the bytes of a part, and says in a line for the reader where they are.
+    fn take(&mut self, about: &str, base64: &str) -> Option<String> {
+        if self.kept.len() >= MOST_ATTACHMENTS {
+            self.left_out += 1;
+            return None;
+        }
+        let Ok(body) = STANDARD.decode(base64.trim()) else {
+            return Some(format!("[{about}: its bytes are no base64]"));
+        };
+        let digest = sha256_hex(&body);
+        if let Some(number) = self.numbers.get(&digest) {
+            return Some(format!("[{about}: as attachment {number}]"));
+        }
+        let (number, bytes) = (self.kept.len() + 1, body.len());
+        let said = format!(
+            "[{about}: {bytes} bytes, SHA-256 {digest}, kept as attachment {number} of this call]"
+        );
+        self.numbers.insert(digest, number);
+        self.kept.push(Attachment { body });
+        Some(said)
+    }
+
+    /// What is said of the parts that are not kept.
+    fn rest(&self) -> Option<String> {
+        (self.left_out > 0).then(|| {
+            format!(
+                "[{} more parts with bytes are not kept: one result has at most {MOST_ATTACHMENTS} attachments; ask the \
+                 tool for fewer]",
+                self.left_out
+            )
+        })
     }
 }
 
@@ -165,7 +205,8 @@ mod tests {
             {"type": "image", "mimeType": "image/png", "data": "AAEC"},
             {"type": "audio", "mimeType": "audio/wav", "data": "not base64!"},
             {"type": "resource", "resource": {"uri": "file:///a", "text": "inside"}},
-            {"type": "resource", "resource": {"uri": "file:///b", "mimeType": "x/y", "blob": "AAEC"}},
+            {"type": "resource", "resource": {"uri": "file:///b", "mimeType": "x/y", "blob": "AAE="}},
+            {"type": "image", "mimeType": "image/png", "data": "AAEC"},
             {"type": "resource_link", "uri": "file:///c", "name": "c"},
         ]}));
         assert!(outcome.success);
@@ -176,14 +217,31 @@ mod tests {
             "kept as attachment 1 of this call]",
             "[audio audio/wav: its bytes are no base64]",
             "[resource file:///a]\ninside",
-            "[resource x/y file:///b: 3 bytes",
+            "[resource x/y file:///b: 2 bytes",
             "attachment 2",
+            "[image image/png: as attachment 1]",
             "[link c: file:///c]",
         ] {
             assert!(shown.contains(line), "{line}: {shown}");
         }
         assert_eq!(outcome.attachments.len(), 2);
         assert!(outcome.facts.is_empty(), "a server's words are no facts of the runner");
+    }
+
+    #[test]
+    fn a_result_has_so_many_attachments_at_most_and_the_rest_is_one_line() {
+        let image = |number: u32| {
+            let data = STANDARD.encode(number.to_be_bytes());
+            json!({"type": "image", "mimeType": "image/png", "data": data})
+        };
+        let many: Vec<_> = (0..100_000).map(image).collect();
+        let outcome = called(json!({"content": many}));
+        assert_eq!(outcome.attachments.len(), MOST_ATTACHMENTS);
+        let shown = text(&outcome);
+        assert_eq!(shown.lines().count(), MOST_ATTACHMENTS + 1);
+        assert!(shown.ends_with(
+            "[99900 more parts with bytes are not kept: one result has at most 100 attachments; ask the tool for fewer]"
+        ));
     }
 
     #[test]
