@@ -25,6 +25,9 @@ const MAX_NAMESPACES: usize = 100;
 const MAX_TEXT: usize = 4 << 10;
 /// The largest schema.
 const MAX_SCHEMA: usize = 64 << 10;
+/// The most bytes of the descriptions, samples and schemas of a worker's tools together: a model may be shown all of them with
+/// each request.
+const MAX_TEXTS: usize = 1 << 20;
 /// The most concurrent calls of a worker.
 const MAX_PARALLEL: u32 = 1000;
 /// The shortest and the longest time limit of a call, in seconds.
@@ -175,6 +178,14 @@ fn read(identity: &str, announce: v1::Announce) -> Result<Announcement, Fault> {
             format!("has {} tools; at most {MAX_TOOLS} are served by one worker", tools.len());
         return Err(at(Code::TooLarge, "tools", message));
     }
+    let bytes: usize = tools.iter().map(text_bytes).sum();
+    if bytes > MAX_TEXTS {
+        let message = format!(
+            "has {bytes} bytes of descriptions, samples and schemas; at most {MAX_TEXTS} are kept of one worker, shorten \
+             them or serve fewer tools"
+        );
+        return Err(at(Code::TooLarge, "tools", message));
+    }
     if namespaces.len() > MAX_NAMESPACES {
         let message = format!("names more than {MAX_NAMESPACES} namespaces");
         return Err(at(Code::TooLarge, "namespaces", message));
@@ -205,6 +216,10 @@ fn read(identity: &str, announce: v1::Announce) -> Result<Announcement, Fault> {
         labels,
         max_parallel: usize::try_from(max_parallel.max(1)).unwrap_or(1),
     })
+}
+
+fn text_bytes(tool: &v1::Tool) -> usize {
+    tool.description.len() + tool.return_sample.len() + tool.input_schema_json.len()
 }
 
 fn name_of(worker_id: &str) -> Result<String, Fault> {
@@ -274,4 +289,27 @@ fn describe(field: &str, tool: v1::Tool) -> Result<Described, Fault> {
         name,
         text,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_texts_of_all_tools_of_a_worker_have_a_bound_together() {
+        let tool = |number: usize| v1::Tool {
+            name: format!("t{number}"),
+            input_schema_json: format!(r#"{{"description": "{}"}}"#, "x".repeat(60 << 10)),
+            ..v1::Tool::default()
+        };
+        let announced = |tools: usize| {
+            let tools = (0..tools).map(tool).collect();
+            read("w", v1::Announce { worker_id: "a".to_owned(), tools, ..v1::Announce::default() })
+        };
+        assert_eq!(announced(17).map(|it| it.tools.len()).unwrap_or_default(), 17);
+        let Err(fault) = announced(18) else { panic!("it is taken") };
+        let said = format!("{fault:?}");
+        assert!(said.contains("announce.tools") && said.contains("at most 1048576"), "{said}");
+        assert!(said.contains("TooLarge"), "{said}");
+    }
 }

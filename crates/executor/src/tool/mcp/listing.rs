@@ -15,6 +15,9 @@ pub(super) const MOST_PAGES: usize = 64;
 const LONGEST_DESCRIPTION: usize = 4 << 10;
 /// The largest schema, in bytes.
 const LARGEST_SCHEMA: usize = 64 << 10;
+/// The most bytes that the descriptions and schemas of one server have together: a model may be shown all of them with each
+/// request.
+const MOST_TEXT: usize = 1 << 20;
 
 /// The names of the tools that read resources.
 pub(super) const LIST_RESOURCES: &str = "list_resources";
@@ -43,6 +46,12 @@ pub(in crate::tool) struct Listed {
 }
 
 impl Listed {
+    /// The bytes of its description and schemas.
+    fn len(&self) -> usize {
+        let schemas = std::iter::once(&self.input_schema).chain(&self.output_schema);
+        schemas.map(|schema| schema.to_string().len()).sum::<usize>() + self.description.len()
+    }
+
     /// Tells this description of the tool from any other.
     pub(super) fn digest(&self) -> String {
         let Self { name, description, input_schema, output_schema } = self;
@@ -85,6 +94,7 @@ impl Listing {
     ) -> (Self, Vec<String>) {
         let mut seen = BTreeSet::new();
         let mut left_out = Vec::new();
+        let mut space = MOST_TEXT;
         let mut keep = |tool: &mut Listed| {
             cut(&mut tool.description, LONGEST_DESCRIPTION);
             let why = match check_tool_name(&full_name(server, &tool.name)) {
@@ -93,7 +103,15 @@ impl Listing {
                 Ok(()) if resources && [LIST_RESOURCES, READ_RESOURCE].contains(&&*tool.name) => {
                     Some("has the name of a tool that reads resources".to_owned())
                 }
-                Ok(()) => schema_fault(tool),
+                Ok(()) => schema_fault(tool).or_else(|| match space.checked_sub(tool.len()) {
+                    Some(left) => {
+                        space = left;
+                        None
+                    }
+                    None => Some(format!(
+                        "does not fit into the {MOST_TEXT} bytes of descriptions and schemas of one server"
+                    )),
+                }),
             };
             if let Some(why) = &why {
                 left_out.push(format!("{}: {why}", line(&tool.name)));
@@ -178,6 +196,24 @@ mod tests {
         assert_eq!(names, ["read"]);
         assert_eq!(left_out.len(), 6, "{left_out:?}");
         assert!(offered.has_resources);
+    }
+
+    #[test]
+    fn descriptions_and_schemas_of_one_server_have_a_bound_together() {
+        let large = json!({"type": "object", "description": "x".repeat(60 << 10)});
+        let mut tools: Vec<_> =
+            (0..100).map(|number| listed(&format!("t{number}"), large.clone())).collect();
+        tools.push(listed("small", json!({"type": "object"})));
+        let listing = Listing { tools, has_resources: false };
+        let (offered, left_out) = listing.offered("files", false, |_| true);
+        let bytes: usize = offered.tools.iter().map(Listed::len).sum();
+        assert!(bytes <= MOST_TEXT, "{bytes}");
+        assert_eq!((offered.tools.len(), left_out.len()), (18, 83));
+        assert_eq!(offered.tools[17].name, "small", "what still fits is offered");
+        assert!(
+            left_out[0].starts_with("t17: does not fit into the 1048576 bytes"),
+            "{left_out:?}"
+        );
     }
 
     #[test]
