@@ -263,15 +263,27 @@ async fn not_connected(
         if let ClientInitializeError::TransportError { error, .. } = error {
             return NotConnected::Failed(http::failure(error.error.as_ref()));
         }
-        return NotConnected::Failed(CallFailure::Unreadable(http::words(error)));
+        return NotConnected::Failed(CallFailure::Unreadable(no_handshake(error)));
     };
     let by_itself = process.wait(LEAVING).await;
     process.end(false).await;
     NotConnected::Failed(match (verdict.get(), by_itself) {
         (Some(why), _) => CallFailure::Unreadable(why),
         (None, Some(why)) => CallFailure::NotSent(why),
-        (None, None) => CallFailure::Unreadable(http::words(error)),
+        (None, None) => CallFailure::Unreadable(no_handshake(error)),
     })
+}
+
+/// What a server answered in place of the handshake.
+fn no_handshake(error: &ClientInitializeError) -> String {
+    if let ClientInitializeError::JsonRpcError(refused) = error {
+        let said = text::line(&refused.message);
+        return format!("it answered the handshake with the error {}: {said}", refused.code.0);
+    }
+    if let ClientInitializeError::ConnectionClosed(_) = error {
+        return "it closed the connection before the handshake was over".to_owned();
+    }
+    "it did not answer the handshake as the protocol says".to_owned()
 }
 
 impl McpClient for RmcpClient {
