@@ -6,6 +6,7 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::fit::fault;
 use super::tools::Tool;
 use crate::contract::Outcome;
 use crate::failure::{Code, Failure};
@@ -166,29 +167,31 @@ impl Call {
     /// Reads the arguments of a tool.
     pub(super) fn read(tool: Tool, arguments: Option<Map<String, Value>>) -> Result<Self, Failure> {
         Ok(match tool {
-            Tool::Status => read::<Nothing>(arguments).map(|_| Self::Status)?,
-            Tool::Propose => Self::Propose(read(arguments)?),
-            Tool::Report => Self::Report(read(arguments)?),
-            Tool::Check => read::<Nothing>(arguments).map(|_| Self::Judge(false))?,
-            Tool::Verdict => read::<Nothing>(arguments).map(|_| Self::Judge(true))?,
-            Tool::Ask => Self::Ask(read(arguments)?),
-            Tool::LeasePlan => Self::LeasePlan(read(arguments)?),
-            Tool::SubmitPlan => Self::SubmitPlan(read(arguments)?),
-            Tool::Lease => Self::Lease(read(arguments)?),
-            Tool::Decide => Self::Decide(read(arguments)?),
-            Tool::Release => Self::Release(read(arguments)?),
+            Tool::Status => read::<Nothing>(tool, arguments).map(|_| Self::Status)?,
+            Tool::Propose => Self::Propose(read(tool, arguments)?),
+            Tool::Report => Self::Report(read(tool, arguments)?),
+            Tool::Check => read::<Nothing>(tool, arguments).map(|_| Self::Judge(false))?,
+            Tool::Verdict => read::<Nothing>(tool, arguments).map(|_| Self::Judge(true))?,
+            Tool::Ask => Self::Ask(read(tool, arguments)?),
+            Tool::LeasePlan => Self::LeasePlan(read(tool, arguments)?),
+            Tool::SubmitPlan => Self::SubmitPlan(read(tool, arguments)?),
+            Tool::Lease => Self::Lease(read(tool, arguments)?),
+            Tool::Decide => Self::Decide(read(tool, arguments)?),
+            Tool::Release => Self::Release(read(tool, arguments)?),
         })
     }
 }
 
-fn read<T: DeserializeOwned>(arguments: Option<Map<String, Value>>) -> Result<T, Failure> {
-    let value = Value::Object(arguments.unwrap_or_default());
-    T::deserialize(value).map_err(|error| {
-        let mut message = format!("the arguments do not fit: {error}");
-        // An unknown key may be as long as a message.
-        if let Some((end, _)) = message.char_indices().nth(400) {
-            message.truncate(end);
-        }
+fn read<T: DeserializeOwned>(
+    tool: Tool,
+    arguments: Option<Map<String, Value>>,
+) -> Result<T, Failure> {
+    let arguments = arguments.unwrap_or_default();
+    T::deserialize(&Value::Object(arguments.clone())).map_err(|_| {
+        let fault = fault(&tool.schema(), &arguments);
+        let fault =
+            fault.unwrap_or_else(|| "one has a type or a value that it cannot have".to_owned());
+        let message = format!("the arguments do not fit: {fault}");
         Failure::new(Code::ValueInvalid, message, "The tool's inputSchema names them.")
     })
 }
@@ -204,7 +207,9 @@ mod tests {
     #[test]
     fn what_no_tool_takes_is_named() {
         let long = "x".repeat(MOST_TEXT + 1);
-        let path = read::<Nothing>(object(r#"{"workspace": "/etc"}"#)).unwrap_err().to_text();
+        let path = read::<Nothing>(Tool::Status, object(r#"{"workspace": "/etc"}"#))
+            .unwrap_err()
+            .to_text();
         assert!(path.contains("[value_invalid]") && path.contains("workspace"), "{path}");
         let ask = |question: &str| Ask { question: question.to_owned(), options: Vec::new() };
         assert!(ask(&long).check().is_err() && ask(" ").check().is_err());
@@ -213,8 +218,51 @@ mod tests {
         assert!(many.check().is_err());
         let plan =
             format!(r#"{{"title":"t","steps":[],"checks":["{}"]}}"#, "y".repeat(MOST_PROPOSAL));
-        assert!(read::<Propose>(object(&plan)).unwrap().into_plan().is_err());
-        let report = read::<ReportStep>(object(r#"{"step_id":"a","outcome":"accepted"}"#));
-        assert!(report.unwrap_err().to_text().contains("accepted"));
+        assert!(read::<Propose>(Tool::Propose, object(&plan)).unwrap().into_plan().is_err());
+    }
+
+    #[test]
+    fn arguments_that_do_not_fit_are_named_with_what_they_must_be() {
+        for (tool, arguments, said) in [
+            (
+                Tool::Status,
+                r#"{"workspace": "/etc"}"#,
+                "workspace is no argument of the tool; it takes none",
+            ),
+            (
+                Tool::Propose,
+                r#"{"title": "t", "checks": []}"#,
+                "steps is missing; it must be a list",
+            ),
+            (
+                Tool::Report,
+                r#"{"step_id": "a", "outcome": "accepted"}"#,
+                r#"outcome is the string "accepted"; it must be one of started, done, failed, blocked"#,
+            ),
+            (
+                Tool::Lease,
+                r#"{"wait_seconds": -1}"#,
+                "wait_seconds is the number -1; it must be a whole number that is not negative",
+            ),
+            (
+                Tool::Lease,
+                r#"{"namespaces": ["a", 7]}"#,
+                "namespaces[1] is the number 7; it must be a string",
+            ),
+            (Tool::Lease, r#"{"labels": {"a": null}}"#, "labels.a is null; it must be a string"),
+            (
+                Tool::Decide,
+                r#"{"decision": {}, "lease_epoch": -1}"#,
+                "lease_epoch is the number -1; it must be a whole number that is not negative, or its text",
+            ),
+            (
+                Tool::Decide,
+                r#"{"decision": {}, "lease_epoch": "x"}"#,
+                "lease_epoch is the string \"x\"; it must be a whole number that is not negative, or its text",
+            ),
+        ] {
+            let refused = Call::read(tool, object(arguments)).unwrap_err().to_text();
+            assert!(refused.contains(&format!("the arguments do not fit: {said}")), "{refused}");
+        }
     }
 }

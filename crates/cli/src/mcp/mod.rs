@@ -15,6 +15,7 @@ mod arguments;
 mod ask;
 mod driver;
 mod driver_plan;
+mod fit;
 mod http;
 mod judged;
 mod leases;
