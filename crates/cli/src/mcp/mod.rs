@@ -7,7 +7,7 @@
 //!                                 +-> Driver ------> executor   (a remote driver of runs)
 //! ```
 //!
-//! Only `server`, `answers`, `lines`, `http`, `ask` and `progress` know the crate `rmcp`. The rest is what the tools
+//! Only `server`, `answers`, `lines`, `http`, `ask`, `progress` and `unread` know the crate `rmcp`. The rest is what the tools
 //! do, and is the same for every transport.
 
 mod answers;
@@ -24,6 +24,7 @@ mod observer;
 mod progress;
 mod server;
 mod tools;
+mod unread;
 
 pub use driver::Driver;
 pub use http::{Listening, listen};

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, GetTaskParams,
-    GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, ListToolsResult,
-    PaginatedRequestParams, ProgressToken, ServerCapabilities, ServerConfig, Tool as ListedTool,
-    ToolAnnotations, UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CreateTaskResult, CustomRequest,
+    CustomResult, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams,
+    InitializeResult, ListToolsResult, PaginatedRequestParams, ProgressToken, ServerCapabilities,
+    ServerConfig, Tool as ListedTool, ToolAnnotations, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
@@ -24,6 +24,7 @@ use super::driver::Driver;
 use super::observer::{Answer, Observer};
 use super::progress::Progress;
 use super::tools::{DRIVER_INSTRUCTIONS, INSTRUCTIONS, Tool};
+use super::unread::refusal;
 use crate::failure::Failure;
 
 /// What long calls of a driving agent do, for its user.
@@ -335,6 +336,14 @@ impl ServerHandler for Server {
             }
         };
         Ok(answered(answer).into())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(refusal(&request))
     }
 
     async fn get_task(

@@ -48,8 +48,17 @@ fn tools_and_methods_that_are_not_there_are_named() {
     }
     for method in ["surety/accept", "resources/read", "contract/new"] {
         let params = json!({"uri": "file:///etc/passwd"});
-        let (code, _) = client.refused(method, params);
-        assert_eq!(code, -32601, "{method}");
+        let (code, message) = client.refused(method, params);
+        assert_eq!(code, -32601, "{method}: {message}");
+    }
+    for (params, said) in [
+        (json!({"name": "surety_status", "arguments": [1]}), "params.arguments is a list"),
+        (json!({"arguments": {}}), "params.name is missing; it must be a string"),
+        (Value::Null, "params.name is missing"),
+    ] {
+        let (code, message) = client.refused("tools/call", params);
+        assert_eq!(code, -32602, "{message}");
+        assert!(message.contains(said), "{message}");
     }
     let (_, message) = client.refused("tasks/get", json!({"taskId": "none"}));
     assert!(!message.is_empty());
