@@ -3,11 +3,15 @@
 use super::calls::Calls;
 use crate::chat::{ReplyPart, ReplySchema};
 use crate::profile::Profile;
+use serde_json::error::Category;
 use std::borrow::Cow;
 use surety_common::domain::messages::Message;
 
 /// The description of the function that a reply has to call.
 pub(crate) const FUNCTION_MEANING: &str = "Gives the whole reply. Call it exactly once.";
+
+/// How the library's message of too many levels begins.
+const TOO_DEEP: &str = "recursion limit";
 
 /// How a model is held to a form of its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,10 +109,41 @@ pub(crate) enum Broken {
 
 impl Broken {
     pub(crate) fn json(error: &serde_json::Error) -> Self {
-        // The message of a parser names a place and a kind; it repeats no text beyond a field's name.
-        Self::Malformed(format!("its JSON does not read: {error}"))
+        let what = match error.classify() {
+            Category::Eof => "it ends too early",
+            // The library names its limit in no other way.
+            Category::Syntax if error.to_string().starts_with(TOO_DEEP) => "it has too many levels",
+            Category::Syntax => "it breaks the syntax",
+            Category::Data => "a field has another type than the protocol gives it",
+            Category::Io => "it cannot be read",
+        };
+        let (line, column) = (error.line(), error.column());
+        Self::Malformed(format!("its JSON does not read: {what}, at line {line} column {column}"))
     }
 }
 
 /// Takes parts of a reply.
 pub(crate) type OnPart<'a> = &'a mut (dyn FnMut(ReplyPart<'_>) + Send);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_that_does_not_read_is_named_in_plain_words_with_its_place() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        for (json, expected) in [
+            (deep.as_str(), "it has too many levels, at line 1 column 128"),
+            ("[", "it ends too early, at line 1 column 1"),
+            ("[}", "it breaks the syntax, at line 1 column 2"),
+            ("7", "a field has another type than the protocol gives it, at line 1 column 1"),
+        ] {
+            let error = match json == deep {
+                true => serde_json::from_str::<serde_json::Value>(json).unwrap_err(),
+                false => serde_json::from_str::<Vec<u8>>(json).unwrap_err(),
+            };
+            let Broken::Malformed(why) = Broken::json(&error) else { panic!("{error}") };
+            assert_eq!(why, format!("its JSON does not read: {expected}"));
+        }
+    }
+}
