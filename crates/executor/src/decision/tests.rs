@@ -29,6 +29,14 @@ fn a_correction_names_the_code_what_is_legal_and_the_tools_in_order() {
 }
 
 #[test]
+fn a_reply_with_several_calls_of_functions_is_refused_as_one_tool_a_turn() {
+    // The text that the clients of models make of several calls, each of which is a decision.
+    let call = r#"{"action": "continue", "tool_call": {"name": "noop", "arguments": {}}}"#;
+    let text = format!(r#"{{"tool_call": [{call}, {call}]}}"#);
+    assert_eq!(parse_decision(&text).unwrap_err().code, Code::ToolCallNotObject);
+}
+
+#[test]
 fn while_a_confirmation_is_open_a_correction_offers_abort_alone() {
     let legal = Legal {
         tools: &[],
