@@ -114,6 +114,9 @@ pub fn check_export(file: &str, keys: Option<&TrustedKeys>) -> EvidenceReport {
     };
     let canonical = [header_of(form, &reader.run_id), stored_line(&found)];
     reader.compare(1, file.split_terminator('\n'), &canonical);
+    if !found.plans.is_sorted_by_key(|plan| plan.revision) {
+        reader.verifier.find(0, "line 2: its plans are not in the order of their revisions");
+    }
     if !file.ends_with('\n') {
         reader.verifier.find(0, "the file does not end with a line end: it was cut or changed");
     }

@@ -57,8 +57,7 @@ impl<'k> Verifier<'k> {
         found: FoundColumns,
     ) -> Self {
         let FoundColumns { run: found_run, task: found_task, plans } = found;
-        let plans = plans.into_iter().map(|plan| (plan.revision, plan.columns));
-        Self {
+        let mut verifier = Self {
             keys,
             run_id: run_id.into(),
             report: ChainReport::default(),
@@ -69,7 +68,7 @@ impl<'k> Verifier<'k> {
             first_signed: None,
             found_run,
             found_task,
-            found_plans: plans.collect(),
+            found_plans: BTreeMap::new(),
             signed_plans: BTreeMap::new(),
             has_run: false,
             awaited: 0,
@@ -78,7 +77,13 @@ impl<'k> Verifier<'k> {
             anchors: Vec::new(),
             after: None,
             history: HistoryCheck::default(),
+        };
+        for PlanColumns { revision, columns } in plans {
+            if verifier.found_plans.insert(revision, columns).is_some() {
+                verifier.find(0, format!("plan revision {revision}: it is stored twice"));
+            }
         }
+        verifier
     }
 
     /// Records a fault that the caller found.

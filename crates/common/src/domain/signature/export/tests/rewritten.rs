@@ -21,7 +21,7 @@ fn each_way_to_rewrite_rows_is_named() {
             }
         }
     }
-    let rows: [Row; 25] = [
+    let rows: [Row; 27] = [
         ("run.policy", |story| story.found.run.0[6] = [1; 32], "run.policy: it is not what"),
         ("run.workspace", |story| story.found.run.0[9] = [1; 32], "run.workspace: it is not what"),
         (
@@ -38,6 +38,23 @@ fn each_way_to_rewrite_rows_is_named() {
             "plan row added",
             |story| story.found.plans[0].revision = 2,
             "plan revision 2: it was not signed",
+        ),
+        (
+            "plan row of the same revision, before the one that was signed",
+            |story| {
+                let mut foreign = story.found.plans[0].clone();
+                foreign.columns[0] = [1; 32];
+                story.found.plans.insert(0, foreign);
+            },
+            "plan revision 1: it is stored twice",
+        ),
+        (
+            "plan rows in another order",
+            |story| {
+                let plan = story.found.plans[0].clone();
+                story.found.plans.insert(0, PlanColumns { revision: 2, ..plan });
+            },
+            "line 2: its plans are not in the order",
         ),
         (
             "journal.entries",
