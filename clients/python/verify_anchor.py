@@ -7,7 +7,6 @@ FILE is an anchor of SURETY_GATE_ANCHOR_DIR. verify_receipts.py checks those of 
 import base64
 import hashlib
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,8 @@ try:
 except ImportError:
     sys.exit("PyPI's cryptography is missing: pip install cryptography")
 
-from verify_rules import BAD_INPUT, Lines, canonical, named, need, sha256
+from verify_rules import Lines
+from verify_signatures import WRONG, canonical, named, need, sha256, tree
 
 CONTENT_TYPE, MESSAGE_DIGEST = "2a864886f70d010903", "2a864886f70d010904"
 CERTIFICATE, CERTIFICATE_V2 = "2a864886f70d010910020c", "2a864886f70d010910022f"
@@ -32,6 +32,8 @@ ECDSA: dict[str, hashes.HashAlgorithm] = {
     "2a8648ce3d040302": hashes.SHA256(),
     "2a8648ce3d040303": hashes.SHA384(),
 }
+RSA = "2a864886f70d010101"
+WITH_RSA = {RSA[:-1] + end: kind for end, kind in zip("bcd", HASHES.values(), strict=True)}
 TIME_STAMPING = x509.ObjectIdentifier("1.3.6.1.5.5.7.3.8")
 
 
@@ -125,30 +127,28 @@ def time_stamp(token: bytes, digest: bytes, certificate: str | None) -> str:
     if isinstance(key, ec.EllipticCurvePublicKey):
         key.verify(signature[1], message, ec.ECDSA(ECDSA[signed_by]))
     else:
-        key.verify(signature[1], message, padding.PKCS1v15(), hashing)  # type: ignore[call-arg, union-attr]
+        by = hashing if signed_by == RSA else WITH_RSA[signed_by]
+        key.verify(signature[1], message, padding.PKCS1v15(), by)  # type: ignore[call-arg, union-attr]
     return f"anchored at {at}"
 
 
-def check(line: Any, run: str, signature: str, certificate: str | None, tree: Callable[..., bytes]) -> str:
+def check(line: Any, run: str, signature: str, certificate: str | None) -> str:
     """Checks the anchor behind a verdict in an export."""
     anchor = line["anchor"]
-    need(set(line) == {"anchor"} and set(anchor) == {"first", "leaf_count", "nodes", "token"}, "no anchor")
     leaf = canonical({"anchored": {"run_id": run, "signature": signature}})
     nodes, token = [bytes.fromhex(node) for node in anchor["nodes"]], base64.b64decode(anchor["token"])
-    again = (
-        base64.b64encode(token).decode() == anchor["token"] and [n.hex() for n in nodes] == anchor["nodes"]
-    )
-    need(again, "the anchor is not in the canonical form")
-    leaves = [sha256(b"\0", leaf)]
-    root = tree(leaves, nodes, anchor["first"], 0, anchor["leaf_count"])
-    need(not nodes, "the anchor's inclusion proof does not fit the verdict")
+    again = {name: int(anchor[name]) for name in ("first", "leaf_count")}
+    parts = {"nodes": [node.hex() for node in nodes], "token": base64.b64encode(token).decode()}
+    is_again = canonical(line) == canonical({"anchor": again | parts})
+    need(is_again, "the anchor is not in the canonical form")
+    fits = 0 <= again["first"] < again["leaf_count"]
+    root = tree([sha256(b"\0", leaf)], nodes, again["first"], 0, again["leaf_count"]) if fits else b""
+    need(fits and not nodes, "the anchor's inclusion proof does not fit the verdict")
     return time_stamp(token, root, certificate)
 
 
 def verified(anchor: Path, authority: Path) -> list[str]:
     """What the anchor says of each of its verdicts."""
-    from verify_receipts import tree
-
     lines = Lines(anchor.read_bytes().decode())
     token = base64.b64decode(lines.read()["anchors"]["token"])
     head = {"form": "surety anchor 1", "token": base64.b64encode(token).decode()}
@@ -172,7 +172,7 @@ def main() -> None:
         sys.exit("usage: verify_anchor.py FILE TSA_CERTIFICATE")
     try:
         print("\n".join(verified(Path(sys.argv[1]), Path(sys.argv[2]))))
-    except (OSError, *BAD_INPUT) as error:
+    except (OSError, *WRONG) as error:
         sys.exit(f"the anchor does not hold: {named(error)}")
 
 

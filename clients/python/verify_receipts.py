@@ -11,39 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from verify_rules import (
-    BAD_INPUT,
     STATES,
     TESTS,
     Lines,
-    canonical,
     compare_columns,
     is_tested,
     may_sign,
-    named,
-    need,
-    opened,
     owners,
     predicate_type,
-    read_keys,
-    sha256,
     statements,
 )
+from verify_signatures import ROOT, WRONG, canonical, named, need, opened, read_keys, root_of, sha256
 
-FORM, ROOT = "surety receipts 6", "urn:surety:predicate:receipts-root:v1"
+FORM = "surety receipts 6"
 # The form before: it does not say which rows have answers of persons.
 WITHOUT_ANSWERS = "surety receipts 5"
 NEW: dict[str, str] = {}  # the state of a run before its first row
-
-
-def tree(leaves: list[bytes], nodes: list[bytes], lo: int, first: int, count: int) -> bytes:
-    """The root of `count` leaves from `first` on, of which those from `lo` on are known (RFC 6962)."""
-    if first + count <= lo or lo + len(leaves) <= first:
-        return nodes.pop(0)
-    if count == 1:
-        return leaves[first - lo]
-    left = 1 << (count - 1).bit_length() - 1
-    sides = tree(leaves, nodes, lo, first, left), tree(leaves, nodes, lo, first + left, count - left)
-    return sha256(b"\1", *sides)
 
 
 class Check:
@@ -63,8 +46,7 @@ class Check:
         self.run, self.form = head["run_id"], head["form"]
         need(self.form in (FORM, WITHOUT_ANSWERS), "its form is unknown")
         lines.must_be({"export": {"form": self.form, "run_id": self.run}}, "its form is unknown")
-        self.stored = lines.read()["stored"]
-        lines.must_be({"stored": self.stored}, "it is not in the canonical form")
+        self.stored, self.stored_line = lines.read()["stored"], lines.line
         lines.read()
         while "payload" in lines.value:
             kind, said = self.group()
@@ -81,27 +63,22 @@ class Check:
 
     def group(self) -> tuple[str, Any]:
         """The lines under one signed root: the last one is a journal row or an entry of the task."""
-        (root, services), lines = opened(self.lines.value, self.keys), self.lines
-        proof, kind, leaves, signers = lines.read()["proof"], "", [], []
+        (root, _, services), lines = opened(self.lines.value, self.keys, ""), self.lines
+        proof, place, kind, leaves, signers = lines.read()["proof"], lines.line, "", [], []
         while kind not in ("commit", "entry"):
             said = lines.read()
-            kind, said = ("receipt", said) if "seq" in said else next(iter(said.items()))
+            [(kind, said)] = [("receipt", said)] if "seq" in said else said.items()
             signers.append(owners(kind, said))
             leaves.append(self.leaf(kind, said))
         need(kind == "commit" or len(leaves) == 1, "an entry of the task stands alone under its root")
-        nodes, count = [bytes.fromhex(node) for node in proof["nodes"]], root["predicate"]["leaf_count"]
-        again = {"first": int(proof["first"]), "nodes": [node.hex() for node in nodes]}
-        answers = [int(of["answers"]) for of in (said, proof) if "answers" in of]
-        if "answers" in proof:
-            again["answers"] = answers[-1]
-        need(canonical(proof) == canonical(again), "it is not in the canonical form")
+        answers = [of["answers"] for of in (said, proof) if "answers" in of]
         if answers:
             is_one = len(answers) == 1 and answers[0] > 0 and kind == "commit"
             need(is_one and self.form == FORM, "its answers are not in the canonical form")
             signers.append({"planner"})
-        digest = tree(leaves, nodes, proof["first"], 0, count).hex()
+        digest = root_of(leaves, place, root["predicate"]["leaf_count"])
         is_signed = root["predicateType"] == ROOT and root["subject"][0]["digest"]["sha256"] == digest
-        need(is_signed and not nodes, f"the {kind} that ends here is not what was signed")
+        need(is_signed, f"the {kind} that ends here is not what was signed")
         need(may_sign(services, signers), "its key may not sign that")
         return kind, said
 
@@ -120,6 +97,7 @@ class Check:
             need((said["number"], said["previous"]) == before, "entries of the task are missing or moved")
             self.entries.append(leaf.hex())
         elif kind != "commit":
+            need(kind in ("run", "task", "plan"), "it is of no known kind")
             compare_columns(self.stored, kind, said)
             name = said["revision"] if kind == "plan" else kind
             need(name not in self.columns, f"{kind}: it was signed twice")
@@ -128,9 +106,8 @@ class Check:
 
     def gave_verdict(self) -> None:
         """The gate's statements about a verdict, and the anchor behind them."""
-        (given, services), lines = opened(self.lines.value, self.keys), self.lines
+        (given, at, services), lines = opened(self.lines.value, self.keys, ""), self.lines
         said, signature = given["predicate"]["surety"], lines.value["signatures"][0]["sig"]
-        at = given["predicate"]["timeVerified"]
         summary, tests = statements(self.run, said, at)
         need(canonical(given) == summary and "gate" in services, "the gate gave no such verdict")
         rests_on = (said["receipts"], said.get("last_receipt_digest", ""))
@@ -141,13 +118,13 @@ class Check:
         lines.read()
         # Earlier versions signed a test result of every verdict.
         if is_tested(said) or predicate_type(lines.value) == TESTS:
-            found, services = opened(lines.value, self.keys, at)
+            found, _, services = opened(lines.value, self.keys, at)
             need(canonical(found) == tests and "gate" in services, "the test result fits no verdict")
             lines.read()
         if "anchor" in lines.value:
             import verify_anchor  # the only part that reads DER
 
-            verify_anchor.check(lines.value, self.run, signature, self.authority, tree)
+            verify_anchor.check(lines.value, self.run, signature, self.authority)
             lines.read()
 
     def end(self) -> None:
@@ -170,9 +147,11 @@ class Check:
             not accepted or self.verdict["plan_revision"] == last,
             "the accepting verdict is about another plan",
         )
-        need(len(self.stored["plans"]) == len(plans), "a plan was added, or is missing")
-        rows = {name for name in self.columns if isinstance(name, str)}
-        need("run" in rows and rows == set(self.stored) - {"plans"}, "the run or its task was not signed")
+        need("run" in self.columns, "the run was not signed")
+        again = {name: said for name, said in self.columns.items() if isinstance(name, str)}
+        again["plans"] = [self.columns[revision] for revision in plans]
+        is_again = canonical({"stored": again}) == self.stored_line
+        need(is_again, "the line `stored` is not the run, the task and the plans that were signed")
         end = {"chain_digest": self.last, "receipt_count": self.receipts, "run_id": self.run}
         self.lines.read()
         self.lines.must_be({"chain_end": end}, "the chain does not end there")
@@ -190,7 +169,7 @@ def problems(export: bytes, keys: Any, authority: str | None = None) -> list[str
     except UnicodeDecodeError as error:
         before = export[: error.start].split(b"\n")
         return [f"line {len(before)}: it is not UTF-8 text"]
-    except BAD_INPUT as error:
+    except WRONG as error:
         return [f"line {number or 1}: {named(error)}"]
     return []
 
@@ -203,7 +182,7 @@ def main() -> None:
     try:
         certificate = paths[2].read_text(encoding="utf-8") if len(paths) > 2 else None
         found = problems(paths[0].read_bytes(), keys, certificate)
-    except (OSError, *BAD_INPUT) as error:
+    except (OSError, *WRONG) as error:
         sys.exit(f"a file cannot be read: {named(error)}")
     print("\n".join(found) or "signed")
     sys.exit(1 if found else 0)

@@ -1,24 +1,14 @@
-"""What verify_receipts.py needs: canonical lines, envelopes under trusted keys, statements about a verdict,
-and who may sign a row."""
+"""What verify_receipts.py needs: canonical lines, statements about a verdict, and who may sign a
+row."""
 
 import base64
-import hashlib
 import json
-import sys
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-try:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-except ImportError:
-    sys.exit("PyPI's cryptography is missing: pip install cryptography")
+from verify_signatures import STATEMENT, Refused, canonical, need, sha256
 
-KIND, STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
 VSA = "https://slsa.dev/verification_summary/v1"
 TESTS = "https://in-toto.io/attestation/test-result/v0.1"
-NEVER = "9999-12-31T00:00:00Z"
 STATES = {
     "INTAKE",
     "PLANNING",
@@ -32,43 +22,6 @@ STATES = {
 }
 # The entries of a task that the planner alone writes.
 ENTRIES = {"assignment", "handoff", "note", "observation", "review", "system"}
-
-BAD_INPUT = (InvalidSignature, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-
-
-class Refused(ValueError):
-    """What is wrong, in words; other errors have words of Python."""
-
-
-def named(error: BaseException) -> str:
-    if isinstance(error, InvalidSignature):
-        return "it is not what was signed"
-    if isinstance(error, KeyError):
-        return f"it has no {error}"
-    return str(error) if isinstance(error, (Refused, OSError)) else "it does not read"
-
-
-def need(holds: object, otherwise: str) -> None:
-    if not holds:
-        raise Refused(otherwise)
-
-
-def read_keys(file: Path) -> Any:
-    """The keys in what `surety keys export` wrote."""
-    try:
-        keys = json.loads(file.read_text(encoding="utf-8"))["keys"]
-        need(all(key["key_id"] for key in keys), "a key has no id")
-        return keys
-    except (OSError, *BAD_INPUT) as error:
-        sys.exit(f"the keys in {file} cannot be used: {named(error)}")
-
-
-def canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def sha256(*parts: str | bytes) -> bytes:
-    return hashlib.sha256(b"".join(p.encode() if isinstance(p, str) else p for p in parts)).digest()
 
 
 def no_fraction(text: str) -> Any:
@@ -96,30 +49,6 @@ class Lines:
 
     def is_at_end(self) -> bool:
         return self.number == len(self.lines)
-
-
-def instant(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
-
-
-def opened(line: Any, keys: Any, at: str | None = None) -> tuple[Any, set[str]]:
-    """The statement of an envelope, and the services for which its key signs at the statement's time."""
-    payload, [signature] = base64.b64decode(line["payload"]), line["signatures"]
-    sig = base64.b64decode(signature["sig"])
-    named = [key for key in keys if key["key_id"] == signature["keyid"]]
-    need(named, "its key is not trusted")
-    public = base64.b64decode(named[0]["public_key"])
-    message = f"DSSEv1 {len(KIND)} {KIND} {len(payload)} ".encode() + payload
-    Ed25519PublicKey.from_public_bytes(public).verify(sig, message)
-    statement = json.loads(payload)
-    signatures = [{"keyid": sha256(public).hex()[:32], "sig": base64.b64encode(sig).decode()}]
-    again = {"payload": base64.b64encode(payload).decode(), "payloadType": KIND, "signatures": signatures}
-    is_canonical = line == again and canonical(statement).encode() == payload
-    need(is_canonical and statement["_type"] == STATEMENT, "it is not in the canonical form")
-    time = instant(at or statement["predicate"].get("signed_at") or statement["predicate"]["timeVerified"])
-    valid = [k for k in named if instant(k["valid_from"]) <= time < instant(k.get("valid_until") or NEVER)]
-    need(valid, "its key was not valid then")
-    return statement, {key["service"] for key in valid}
 
 
 def predicate_type(line: Any) -> str:

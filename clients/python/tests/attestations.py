@@ -3,8 +3,9 @@ attestations.py FOLDER KEYS [TSA_CERTIFICATE].
 
 Every `good-*` of the folder must hold, every `bad-*` must be refused by verify_receipts.py, and by
 verify_signatures.py where its name ends with `-of-` and a signed kind of lines. The same holds for
-`anchor-good-*`, `anchor-bad-*` and verify_anchor.py. The envelopes of good files are verified by
-securesystemslib, and their statements read by in-toto-attestation.
+`anchor-good-*`, `anchor-bad-*` and verify_anchor.py, and for `token-good-*` and `token-bad-*`, which are time
+stamps of the sample certificate for RSA. Every `keys-bad-*` is refused as a file of keys. The envelopes of
+good files are verified by securesystemslib, and their statements read by in-toto-attestation.
 """
 
 import base64
@@ -22,13 +23,13 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from verify_anchor import verified
+from verify_anchor import time_stamp, verified
 from verify_receipts import problems
-from verify_rules import BAD_INPUT
-from verify_signatures import problem
+from verify_signatures import WRONG, problem, read_keys
 
 # Words of Python that tell a reader nothing.
 PYTHON = ("Traceback", "Error:", "NoneType", "empty list", "indices", "Expecting value", "codec can't")
+RSA = Path(__file__).resolve().parents[3] / "crates/common/src/domain/timestamp/samples/rsa.pem"
 SIGNED = {"payload", "proof", "receipt", "run", "task", "plan", "commit", "entry", "chain_end"}
 
 
@@ -49,7 +50,14 @@ def is_named(program: str, *arguments: str | Path) -> None:
 def anchor_holds(anchor: Path, authority: Path) -> bool:
     try:
         return bool(verified(anchor, authority))
-    except BAD_INPUT:
+    except WRONG:
+        return False
+
+
+def token_holds(token: Path) -> bool:
+    try:
+        return bool(time_stamp(token.read_bytes(), bytes([7] * 32), RSA.read_text(encoding="utf-8")))
+    except WRONG:
         return False
 
 
@@ -70,15 +78,23 @@ def refuse_other_files(good: Path, keys: Path) -> None:
 
 
 def main() -> None:
-    folder, keys = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))["keys"]
+    folder, keys = Path(sys.argv[1]), read_keys(Path(sys.argv[2]))
     known = [public(key) for key in keys]
     authority = Path(sys.argv[3]).read_text(encoding="utf-8") if len(sys.argv) > 3 else None
     envelopes, refused, unsigned = 0, 0, 0
+    bad_keys: list[Path] = []
     for path in sorted(folder.iterdir()):
         if path.name.startswith("anchor-"):
             holds = anchor_holds(path, Path(sys.argv[3]))
             assert holds == path.name.startswith("anchor-good-"), f"{path.name}: {holds}"
             refused += not holds
+            continue
+        if path.name.startswith("token-"):
+            holds = token_holds(path)
+            assert holds == path.name.startswith("token-good-"), f"{path.name}: {holds}"
+            continue
+        if path.name.startswith("keys-"):
+            bad_keys.append(path)
             continue
         export = path.read_bytes()
         found = problems(export, keys, authority)
@@ -102,6 +118,9 @@ def main() -> None:
             good = path
     assert envelopes and refused and unsigned, "the folder has no envelope, or no bad file"
     refuse_other_files(good, Path(sys.argv[2]))
+    for path in bad_keys:
+        is_named("verify_receipts.py", good, path)
+        is_named("verify_signatures.py", good, path)
     print(f"{envelopes} envelopes hold, {refused} changed files are refused")
 
 

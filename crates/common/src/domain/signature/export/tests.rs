@@ -21,6 +21,7 @@ use story::{
 mod answers;
 mod mutate;
 mod mutations;
+mod other;
 mod rewritten;
 mod since;
 mod story;

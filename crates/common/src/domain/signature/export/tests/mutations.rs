@@ -1,7 +1,7 @@
 //! Changed bytes, cut files and other orders of lines are named by this verifier and by the one in Python.
 
 use super::mutate::{kind_at, mutate};
-use super::*;
+use super::{other, *};
 
 /// What holds: one plan, two, a task, two without checks, answers in both forms of a row, and the form of the file before.
 fn good() -> impl Iterator<Item = (&'static str, String)> {
@@ -146,6 +146,15 @@ fn verifiers_that_others_wrote_agree_on_good_and_changed_files() {
             let without = file.replacen(&format!("{line}\n"), "", 1);
             write(&format!("bad-{name}-without-{number}"), without.as_bytes());
         }
+    }
+    for (name, file) in other::files() {
+        write(&format!("bad-{name}"), file.as_bytes());
+    }
+    for (number, keys) in other::keys().iter().enumerate() {
+        write(&format!("keys-bad-{number}"), keys.as_bytes());
+    }
+    for (name, token) in other::tokens() {
+        write(&format!("token-{name}"), &token);
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/attestations.sh");
     let ran = std::process::Command::new(script)
