@@ -1,6 +1,7 @@
 //! Keys in files: the private key that a service signs with, made at its first start, and the public keys that are
 //! trusted. Both files are read again when they change, so that a key is rotated without a restart.
 
+mod file;
 mod key_file;
 mod rotation;
 mod trusted;

@@ -1,5 +1,6 @@
 //! The file with a private key: made once, for its owner alone, and read again when it changes.
 
+use super::file::target;
 use crate::clock;
 use crate::config::ConfigError;
 use crate::domain::signature::{KEY_BYTES, PublicKey, SecretKey};
@@ -149,6 +150,7 @@ pub(super) fn random_key(path: &Path) -> Result<SecretKey, ConfigError> {
 
 /// Makes a key file that only its owner reads, unless another process made it meanwhile.
 fn make_key(path: &Path) -> Result<(), ConfigError> {
+    let path = &target(path);
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).map_err(unusable(folder))?;
     }

@@ -6,6 +6,7 @@
 //!
 //! Where it stops, everything that is signed stays trusted: the old key ends only once the new one signs.
 
+use super::file::target;
 use super::key_file::{KEY_MODE, random_key, read_secret_key, unusable, write_beside};
 use super::trusted::TrustedFileWriter;
 use crate::config::ConfigError;
@@ -49,6 +50,7 @@ fn rotate_by(
     now: DateTime<Utc>,
 ) -> Result<Rotated, ConfigError> {
     let mut file = TrustedFileWriter::lock(trusted)?;
+    let key_file = &target(key_file);
     let old = read_secret_key(key_file)?.public();
     if !file.has(service, old) {
         return Err(ConfigError::KeyNotTrusted {
@@ -86,7 +88,7 @@ mod tests {
     use crate::store::TrustSource;
     use nix::unistd::{getegid, geteuid};
     use std::fs::Permissions;
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
     use std::path::PathBuf;
     use tempfile::TempDir;
 
@@ -146,6 +148,40 @@ mod tests {
         rotate_key(&trusted, (Service::Gate, &path), now()).unwrap();
         assert_eq!(found(&path), (uid, gid, 0o400));
         assert_eq!(found(&trusted), (uid, gid, 0o640));
+    }
+
+    /// The services read the files, and not the links.
+    #[test]
+    fn a_rotation_through_links_replaces_the_files_behind_them() {
+        let (folder, links) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let trusted = folder.path().join("trusted.json");
+        let (path, old) = made(&folder, "a.pem", Service::Gate);
+        let linked = [("keys.json", &trusted), ("key.pem", &path)].map(|(name, file)| {
+            let link = links.path().join(name);
+            symlink(file, &link).unwrap();
+            link
+        });
+        let rotated = rotate_key(&linked[0], (Service::Gate, &linked[1]), now()).unwrap();
+        assert_eq!(rotated.old, old);
+        assert_eq!(read_secret_key(&path).unwrap().public(), rotated.new);
+        let keys: Vec<_> =
+            read_trusted_keys(&trusted).unwrap().keys().iter().map(|key| key.key).collect();
+        assert_eq!(keys, [old, rotated.new]);
+        assert!(linked.iter().all(|link| link.is_symlink()));
+        assert_eq!(fs::read_dir(links.path()).unwrap().count(), 2, "the lock is beside the file");
+    }
+
+    #[test]
+    fn files_are_made_where_a_link_leads() {
+        let (folder, links) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for name in ["key.pem", "trusted.json"] {
+            symlink(folder.path().join(name), links.path().join(name)).unwrap();
+        }
+        let (path, key) = made(&links, "key.pem", Service::Gate);
+        assert!(path.is_symlink());
+        assert_eq!(read_secret_key(&folder.path().join("key.pem")).unwrap().public(), key);
+        let keys = read_trusted_keys(&folder.path().join("trusted.json")).unwrap();
+        assert_eq!(keys.keys()[0].key, key);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The file of trusted keys: its readers, and its writers, of which one at a time changes it.
 
+use super::file::target;
 use super::key_file::{Held, Stamp, keep_owner, stamp, write_beside};
 use crate::config::ConfigError;
 use crate::domain::signature::{PublicKey, Service, TrustedKey, TrustedKeys};
@@ -125,7 +126,9 @@ pub(super) struct TrustedFileWriter {
 
 impl TrustedFileWriter {
     /// Waits for other writers, and reads the file. The lock is a file beside it, because each write replaces the file.
+    /// Of a link it is the file behind it, which is the one that services read.
     pub(super) fn lock(path: &Path) -> Result<Self, ConfigError> {
+        let path = &target(path);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let beside = path.with_file_name(format!(".{name}.lock"));
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
