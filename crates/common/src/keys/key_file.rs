@@ -1,6 +1,6 @@
 //! The file with a private key: made once, for its owner alone, and read again when it changes.
 
-use super::file::target;
+use super::file::{open_regular, read_text, target};
 use crate::clock;
 use crate::config::ConfigError;
 use crate::domain::signature::{KEY_BYTES, PublicKey, SecretKey};
@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 
 /// How often a signing service looks whether its key file changed.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A larger file holds no key.
+const MOST_BYTES: u64 = 64 << 10;
 
 /// What tells one content of a file from another without reading it.
 pub(super) type Stamp = (u64, i64, i64, u64);
@@ -117,14 +120,11 @@ pub fn read_secret_key(path: &Path) -> Result<SecretKey, ConfigError> {
 }
 
 fn read_key(path: &Path) -> Result<(SecretKey, Stamp), ConfigError> {
-    let metadata = fs::metadata(path).map_err(unusable(path))?;
-    if metadata.is_dir() {
-        return Err(unusable(path)(ErrorKind::IsADirectory.into()));
-    }
+    let (file, metadata) = open_regular(path).map_err(unusable(path))?;
     if let Some(mode) = read_by_others(&metadata) {
         return Err(ConfigError::KeyExposed { path: path.to_owned(), mode });
     }
-    let text = fs::read_to_string(path).map_err(unusable(path))?;
+    let text = read_text(file, MOST_BYTES).map_err(unusable(path))?;
     let key = SecretKey::from_pem(&text).map_err(|error| ConfigError::KeyUnusable {
         path: path.to_owned(),
         why: error.to_string(),

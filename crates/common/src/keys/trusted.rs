@@ -1,6 +1,6 @@
 //! The file of trusted keys: its readers, and its writers, of which one at a time changes it.
 
-use super::file::target;
+use super::file::{open_regular, read_text, target};
 use super::key_file::{Held, Stamp, keep_owner, stamp, write_beside};
 use crate::config::ConfigError;
 use crate::domain::signature::{PublicKey, Service, TrustedKey, TrustedKeys};
@@ -15,6 +15,9 @@ use std::time::Instant;
 
 /// A key is valid from a little before it was made or registered. What was stored before it is not signed.
 const FIRST_SKEW: TimeDelta = TimeDelta::seconds(10);
+
+/// A larger file holds no trusted keys.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// The mode of a new file of trusted keys: it holds public keys, which services of several users read.
 const TRUSTED_MODE: u32 = 0o644;
@@ -64,8 +67,8 @@ pub fn read_trusted_keys(path: &Path) -> Result<TrustedKeys, ConfigError> {
 fn read_trusted(path: &Path) -> Result<(TrustedKeys, Stamp), ConfigError> {
     let unusable = |why: String| ConfigError::TrustedKeysUnusable { path: path.to_owned(), why };
     let unread = |error: std::io::Error| unusable(format!("cannot be read: {error}"));
-    let metadata = fs::metadata(path).map_err(unread)?;
-    let text = fs::read_to_string(path).map_err(unread)?;
+    let (file, metadata) = open_regular(path).map_err(unread)?;
+    let text = read_text(file, MOST_BYTES).map_err(unread)?;
     let keys = TrustedKeys::read(&text).map_err(|error| unusable(error.to_string()))?;
     Ok((keys, stamp(&metadata)))
 }
