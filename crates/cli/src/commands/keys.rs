@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
-use surety_common::config::{CommonConfig, DataDirConfig, KeyFilesConfig};
+use surety_common::config::{CommonConfig, ConfigError, DataDirConfig, KeyFilesConfig};
 use surety_common::domain::json::Value;
 use surety_common::domain::signature::{PublicKey, Service, TrustedKey, TrustedKeys, instant};
 use surety_common::keys::{
@@ -17,6 +17,7 @@ use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
 use crate::output::Output;
 use crate::text::columns;
+use crate::verify::unusable_user_key;
 use crate::wire_json::{object, text};
 
 /// Lists, replaces and trusts the keys that services sign with.
@@ -189,11 +190,19 @@ fn row(key: &TrustedKey, state: &str) -> [String; 5] {
     [id, key.service.to_string(), instant(key.valid_from), until, state.to_owned()]
 }
 
+/// A key that cannot be used: what to do depends on the service that has it.
+fn unusable(service: Service, error: ConfigError) -> Failure {
+    match service {
+        Service::User => unusable_user_key(error),
+        Service::Planner | Service::Executor | Service::Gate => error.into(),
+    }
+}
+
 /// A key that the file of trusted keys has keeps its times.
 fn make(key: &KeyOf, output: Output) -> Result<Exit, Failure> {
     let (service, now) = (key.service, Utc::now());
     let path = key.path()?;
-    let public = KeyFile::open_or_make(&path)?.public();
+    let public = KeyFile::open_or_make(&path).map_err(|error| unusable(service, error))?.public();
     let id = public.id().to_string();
     let until = trust_key(&key.place.trusted()?, (service, public), now)?;
     if let Some(until) = until.filter(|until| *until <= now) {
@@ -215,8 +224,8 @@ fn make(key: &KeyOf, output: Output) -> Result<Exit, Failure> {
 /// The new key is trusted before it signs, so that nothing is signed with a key that a reader does not know.
 fn rotate(key: &KeyOf, output: Output) -> Result<Exit, Failure> {
     let service = key.service;
-    let Rotated { old, new } =
-        rotate_key(&key.place.trusted()?, (service, &key.path()?), Utc::now())?;
+    let rotated = rotate_key(&key.place.trusted()?, (service, &key.path()?), Utc::now());
+    let Rotated { old, new } = rotated.map_err(|error| unusable(service, error))?;
     let id = |key: PublicKey| key.id().to_string();
     let value = object([
         ("service", text(service.as_str())),

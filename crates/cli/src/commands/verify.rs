@@ -19,10 +19,10 @@ use crate::output::{Output, note};
 use crate::plan_file::{folder_of, read_text};
 use crate::text::warning_line;
 use crate::verify::{
-    Caution, DEFAULT_BASE, DEFAULT_PLAN, OVERLAY_READABLE, Ran, Recorded, Scene, Signed, StartFrom,
-    Subject, Traces, VerdictFile, VerifyPlan, as_left, as_text, ask, beside_at, check_programs,
-    compare, default_verdict_file, ensure_writable, judge, not_compared, of_run, origin_of, real,
-    resolve, text_at,
+    Caution, DEFAULT_BASE, DEFAULT_PLAN, Document, OVERLAY_READABLE, Ran, Recorded, Scene, Signed,
+    Signer, StartFrom, Subject, Traces, VerdictFile, VerifyPlan, as_left, as_text, ask, beside_at,
+    check_programs, compare, default_verdict_file, ensure_writable, judge, not_compared, of_run,
+    origin_of, real, resolve, text_at,
 };
 
 /// Verifies a workspace, without a service.
@@ -138,6 +138,7 @@ impl Verify {
         }
         let file = self.verdict_file(scene.workspace.root(), &start.snapshots)?;
         ensure_writable(&file)?;
+        let signer = Signer::open(&self.client)?;
         let origin = origin_of(&from, base, &start);
         let mut cautions = Vec::new();
         let command = match &from {
@@ -167,7 +168,7 @@ impl Verify {
         let root = scene.workspace.root();
         let subject = Subject { root, rules: &rules, origin, command, cautions };
         let mut verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
-        verdict.sign(&self.client)?;
+        signer.sign(&mut verdict)?;
         // A command can take away the place that was there before it, and the verdict is not lost with it.
         verdict.write(&file).inspect_err(|_| note(&as_text(&verdict)))?;
         Ok((verdict, file))
@@ -265,9 +266,13 @@ impl Verify {
     async fn recorded(&self, still: &str) -> Result<(Recorded, Option<Signed>), Failure> {
         let path = Path::new(still);
         if path.exists() {
-            let verdict = VerdictFile::read(path)?;
-            let signed = verdict.check_signature(&self.client)?;
-            return Ok((verdict.workspace, Some(signed)));
+            let document = Document::read(path)?;
+            let signed = document.check_signature(&self.client)?;
+            let recorded = match signed {
+                Signed::Changed(_) => document.named_workspace(),
+                Signed::By(_) | Signed::Unsigned { .. } => document.verdict()?.workspace,
+            };
+            return Ok((recorded, Some(signed)));
         }
         if is_path(still) {
             let message = format!("there is no verdict file {still:?}");

@@ -14,8 +14,8 @@ use super::last_round::LastRound;
 use super::store::Store;
 use crate::failure::{Code, Failure};
 use crate::verify::{
-    Caution, Kept, OVERLAY_READABLE, Scene, StartFrom, Subject, Traces, VerdictFile, as_left,
-    check_programs, default_verdict_file, judge, origin_of,
+    Caution, Kept, OVERLAY_READABLE, Scene, Signer, StartFrom, Subject, Traces, VerdictFile,
+    as_left, check_programs, default_verdict_file, judge, origin_of,
 };
 
 /// The caution about a start that no repository keeps.
@@ -66,6 +66,7 @@ pub async fn judge_contract(judging: Judging<'_>) -> Result<Judgement, Failure> 
     check_programs(&plan, &scene.environment, false, |path| {
         from.files().is_some_and(|files| files.join(path).exists()) || root.join(path).exists()
     })?;
+    let signer = Signer::open(client)?;
     let start = scene.start(&from, &plan, opened).await?;
     let origin = origin_of(&from, &contract.base, &start);
     let rules = Arc::clone(&start.manifest.rules);
@@ -80,7 +81,7 @@ pub async fn judge_contract(judging: Judging<'_>) -> Result<Judgement, Failure> 
     let judged = judge(scene, start, &plan, participant, allowed).await?;
     let subject = Subject { root, rules: &rules, origin, command: None, cautions };
     let mut verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
-    verdict.sign(client)?;
+    signer.sign(&mut verdict)?;
     let file = if writes { Some(default_verdict_file(root, &client.folder)?) } else { None };
     store.change(|open| {
         still_open(&contract, open)?;

@@ -20,7 +20,7 @@ use crate::contract::{
 use crate::failure::{Code, Failure};
 use crate::output::note;
 use crate::text::warning_line;
-use crate::verify::{VerdictFile, compare};
+use crate::verify::{Document, compare};
 
 /// What opens a contract that no person opened.
 const OPENED_BY: &str = "surety mcp";
@@ -252,7 +252,8 @@ impl Observer {
         let why = match &contract.verdict {
             None => "the contract has none".to_owned(),
             Some(decided) => {
-                let read = VerdictFile::read(decided.file.as_ref()).map(|file| file.workspace);
+                let read = Document::read(decided.file.as_ref())
+                    .and_then(|file| Ok(file.verdict()?.workspace));
                 match read.ok().filter(|recorded| recorded.digest == decided.digest) {
                     Some(recorded) => {
                         if compare(&self.opening.folder, &recorded, None).await?.holds() {

@@ -7,15 +7,13 @@ use serde::{Deserialize, Serialize};
 use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, decode, encode};
 
 use crate::failure::{Code, Failure};
-use crate::plan_file::read_text_within;
 
 /// Names the form of the file; another form has another name.
 pub const FORM: &str = "surety verdict 1";
-/// A larger file is no verdict.
-const MOST_BYTES: u64 = 64 << 20;
 
 /// The verdict, and what it rests on. `docs/verdict.schema.json` describes each field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct VerdictFile {
     /// [`FORM`].
     pub form: String,
@@ -64,6 +62,7 @@ pub struct VerdictFile {
 
 /// The file with the checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PlanSource {
     /// Its path as it was named.
     pub path: String,
@@ -73,6 +72,7 @@ pub struct PlanSource {
 
 /// The workspace at the end of the round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Recorded {
     /// Its absolute path.
     pub path: String,
@@ -96,6 +96,7 @@ pub enum StartKind {
 
 /// What the workspace was compared with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Origin {
     /// What kind of start it was.
     pub kind: StartKind,
@@ -109,6 +110,7 @@ pub struct Origin {
 
 /// A command that ran before the round. Its exit code decides nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Ran {
     /// The program and its arguments.
     pub argv: Vec<String>,
@@ -124,6 +126,7 @@ pub struct Ran {
 
 /// What is another than at the start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Changed {
     /// How many paths.
     pub count: u64,
@@ -133,6 +136,7 @@ pub struct Changed {
 
 /// A line that prepared the views of the checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PreparedBy {
     /// The line.
     pub line: String,
@@ -144,6 +148,7 @@ pub struct PreparedBy {
 
 /// One result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Checked {
     /// The check's id, its kind without one, or a rule of the gate that begins with `system.`.
     pub name: String,
@@ -168,6 +173,7 @@ pub struct Checked {
 
 /// What the runner observed for a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Probed {
     /// What was observed, in one line.
     pub summary: String,
@@ -186,6 +192,7 @@ pub struct Probed {
 
 /// The tests of one runner, or of several that a recipe starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tests {
     /// The runners, such as `cargo test`.
     pub runner: String,
@@ -201,6 +208,7 @@ pub struct Tests {
 
 /// The approval of what the verdict was in doubt about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Approved {
     /// The account of the person at the terminal.
     pub by: String,
@@ -210,6 +218,7 @@ pub struct Approved {
 
 /// What a reader must know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Caution {
     /// The code, such as `participant_unconfined`.
     pub code: String,
@@ -221,6 +230,7 @@ pub struct Caution {
 
 /// The receipts of the round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Receipts {
     /// How many.
     pub count: u64,
@@ -229,23 +239,6 @@ pub struct Receipts {
 }
 
 impl VerdictFile {
-    /// Reads a verdict file.
-    ///
-    /// # Errors
-    /// It cannot be read, or is no verdict of this form.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
-        let text = read_text_within(path, MOST_BYTES)?;
-        let invalid = |why: String| {
-            let message = format!("{} is no verdict file: {why}", path.display());
-            Failure::new(Code::ValueInvalid, message, "Name a file that `surety verify` wrote.")
-        };
-        let file: Self = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
-        if file.form != FORM {
-            return Err(invalid(format!("its form is {:?}, not {FORM:?}", file.form)));
-        }
-        Ok(file)
-    }
-
     /// The text of the file.
     ///
     /// # Errors

@@ -11,6 +11,7 @@
 
 mod asked;
 mod base;
+mod document;
 mod file;
 mod hook;
 mod input;
@@ -29,6 +30,7 @@ pub use base::{
     DEFAULT_PLAN, OVERLAY_READABLE, as_left, beside_at, default_verdict_file, origin_of, real,
     text_at,
 };
+pub use document::Document;
 pub use file::{Caution, FORM, Origin, Ran, Recorded, StartKind, VerdictFile, ensure_writable};
 pub use hook::{HeldUp, HookInput};
 pub use input::check_programs;
@@ -37,6 +39,6 @@ pub use plan::VerifyPlan;
 pub use report::as_text;
 pub use round::{Judged, Traces, judge, resolve};
 pub use scene::{DEFAULT_BASE, Kept, Scene, StartFrom, is_protected, rules};
-pub use signed::Signed;
+pub use signed::{Signed, Signer, unusable_user_key};
 pub use still::{Comparison, compare, not_compared};
 pub use still_run::of_run;

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, Utc};
 use surety_common::clock;
 use surety_common::config::{ClientConfig, ConfigError};
-use surety_common::domain::json::{Value, parse_stored};
+use surety_common::domain::json::parse_stored;
 use surety_common::domain::signature::{
-    DocumentFault, PublicKey, Service, TrustedKey, instant, sign_document, verify_document,
+    DocumentFault, PublicKey, SecretKey, Service, TrustedKey, instant, sign_document,
+    verify_document,
 };
 use surety_common::keys::{KeyFile, read_secret_key, read_trusted_keys, trust_key, trust_keys};
 
-use super::VerdictFile;
+use super::{Document, VerdictFile};
 use crate::failure::{Code, Failure};
 use crate::folder::DataFolder;
 use crate::output::note;
@@ -41,43 +42,74 @@ fn trust_user(
     trust_key(set, (Service::User, public), clock::now())
 }
 
-impl VerdictFile {
-    /// Signs the verdict with the user's key in the data folder, which is made and trusted at the first time. Where there
-    /// is no folder for a key, the verdict stays unsigned, and a note says so; another one where the file of trusted keys
-    /// that is set cannot be written, as that of an operator.
+/// What a verdict is signed with, looked at before anything runs.
+#[derive(Debug)]
+pub struct Signer {
+    /// The data folder; else why there is none.
+    folder: Result<DataFolder, String>,
+    /// The file of trusted keys that is set.
+    set: Option<PathBuf>,
+}
+
+impl Signer {
+    /// Looks whether the user's key and the file of trusted keys can be used, where they are there.
     ///
     /// # Errors
-    /// The key can be read by others, or is none; the file of trusted keys is unusable; the verdict is no JSON.
-    pub fn sign(&mut self, client: &ClientConfig) -> Result<(), Failure> {
+    /// The key can be read by others, or is none; the file of trusted keys does not read.
+    pub fn open(client: &ClientConfig) -> Result<Self, Failure> {
         let ClientConfig { folder: data, trusted_keys_file: set, .. } = client;
-        let folder =
-            match DataFolder::choose(data).and_then(|folder| folder.make().map(|()| folder)) {
-                Ok(folder) => folder,
-                Err(error) => {
-                    note(&format!("surety: the verdict is not signed: {error}"));
-                    return Ok(());
-                }
-            };
-        let path = folder.key(Service::User);
-        let is_new = !path.exists();
-        let public = match KeyFile::open_or_make(&path) {
-            Ok(key) => key.public(),
-            Err(error) if is_new => {
-                note(&format!("surety: the verdict is not signed: {error}"));
-                return Ok(());
+        let made = DataFolder::choose(data).and_then(|folder| folder.make().map(|()| folder));
+        let folder = made.map_err(|error| error.to_string());
+        if let Ok(folder) = &folder {
+            let key = folder.key(Service::User);
+            if key.exists() {
+                read_secret_key(&key).map_err(unusable_user_key)?;
             }
-            Err(error) => return Err(error.into()),
-        };
-        match trust_user(&folder, set.as_deref(), public) {
-            Err(error) if set.is_some() => {
+            let trusted = set.clone().unwrap_or_else(|| folder.trusted_keys());
+            if trusted.exists() {
+                read_trusted_keys(&trusted)?;
+            }
+        }
+        Ok(Self { folder, set: set.clone() })
+    }
+
+    /// Signs a verdict with the user's key in the data folder, which is made and trusted at the first time. Where that fails
+    /// by now, the verdict stays unsigned, and a note says so; another one where the file of trusted keys that is set cannot
+    /// be written, as that of an operator.
+    ///
+    /// # Errors
+    /// A defect: the verdict is no JSON.
+    pub fn sign(&self, verdict: &mut VerdictFile) -> Result<(), Failure> {
+        match self.key() {
+            Ok(key) => {
+                let text = VerdictFile { signature: None, ..verdict.clone() }.compact()?;
+                let parsed = parse_stored(&text);
+                let parsed =
+                    parsed.map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
+                verdict.signature = Some(sign_document(&key, clock::now(), &parsed.value));
+            }
+            Err(why) => note(&format!("surety: the verdict is not signed: {why}")),
+        }
+        Ok(())
+    }
+
+    /// The key, which is trusted; else why there is none.
+    fn key(&self) -> Result<SecretKey, String> {
+        let folder = self.folder.as_ref().map_err(Clone::clone)?;
+        let path = folder.key(Service::User);
+        let of_user = |error| unusable_user_key(error).to_string();
+        let public = KeyFile::open_or_make(&path).map_err(of_user)?.public();
+        match trust_user(folder, self.set.as_deref(), public) {
+            Err(error) if self.set.is_some() => {
                 note(&format!(
                     "surety: the key {} of the verdict is not trusted: {error}; `surety verify --still` refuses the \
                      verdict until the operator pins this key: `surety keys export`, then `surety keys pin`",
                     public.id()
                 ));
             }
-            trusted => {
-                if let Some(until) = trusted?.filter(|until| *until <= clock::now()) {
+            Err(error) => return Err(error.to_string()),
+            Ok(until) => {
+                if let Some(until) = until.filter(|until| *until <= clock::now()) {
                     note(&format!(
                         "surety: the key {} ended at {}, so the verdict's signature does not count; move {} away, and \
                          another key is made",
@@ -88,11 +120,34 @@ impl VerdictFile {
                 }
             }
         }
-        let key = read_secret_key(&path)?;
-        self.signature = Some(sign_document(&key, clock::now(), &self.document()?));
-        Ok(())
+        read_secret_key(&path).map_err(of_user)
     }
+}
 
+/// A key file of the user's that cannot be used: it has its place in the data folder, and no setting of a service.
+pub fn unusable_user_key(error: ConfigError) -> Failure {
+    match error {
+        ConfigError::KeyUnusable { path, why } => {
+            let message = format!("the user's key file {} cannot be used: {why}", path.display());
+            let advice = "Move the file away: `surety verify` makes another key. A key that was made elsewhere has to be a \
+                          regular file in PEM, which only you can read.";
+            Failure::new(Code::SettingInvalid, message, advice)
+        }
+        ConfigError::KeyExposed { path, mode } => {
+            let path = path.display();
+            let message = format!(
+                "the user's key file {path} can be read by other users of this machine (mode {mode:03o}), so its key proves \
+                 nothing"
+            );
+            let advice =
+                format!("Run: chmod 600 {path}, and replace the key: surety keys rotate user");
+            Failure::new(Code::SettingInvalid, message, advice)
+        }
+        other => other.into(),
+    }
+}
+
+impl Document {
     /// Checks the signature.
     ///
     /// # Errors
@@ -103,7 +158,7 @@ impl VerdictFile {
             return Ok(Signed::Unsigned { refused: trusts_a_user(file.ok())? });
         };
         let keys = read_trusted_keys(&file?)?;
-        match verify_document(&keys, signature, &self.document()?) {
+        match verify_document(&keys, signature, &self.unsigned) {
             Ok(()) => Ok(Signed::By(key_id(signature).unwrap_or_default())),
             Err(DocumentFault::Changed(why)) => Ok(Signed::Changed(why)),
             Err(DocumentFault::Untrusted(why)) => {
@@ -112,14 +167,6 @@ impl VerdictFile {
                 Err(Failure::new(Code::ValueInvalid, message, advice).at("signature"))
             }
         }
-    }
-
-    /// What is signed: everything but the signature.
-    fn document(&self) -> Result<Value, Failure> {
-        let unsigned = Self { signature: None, ..self.clone() };
-        let parsed = parse_stored(&unsigned.compact()?);
-        let value = parsed.map_err(|error| Failure::new(Code::Internal, error.to_string(), ""))?;
-        Ok(value.value)
     }
 }
 

@@ -2,6 +2,11 @@
 
 use crate::support::{Ended, Home};
 use chrono::{TimeDelta, Utc};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use serde_json::{Value, json};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use surety_common::domain::json::parse_stored;
 use surety_common::domain::signature::{Service, TrustedKey, TrustedKeys, sign_document};
@@ -50,6 +55,95 @@ fn a_verdict_file_is_signed_and_each_change_of_it_is_named_without_a_service() {
     }
     std::fs::write(&file, &text).unwrap();
     still(&home, &file, &data).is(0, "is still");
+}
+
+/// What no version reads is covered by the signature as everything else is.
+#[test]
+fn a_member_that_is_added_or_taken_out_is_named() {
+    let home = accepted();
+    let (file, data) = (home.verdict_file(), home.home.join(".local/share/surety"));
+    let good = home.verdict();
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut verdict = good.clone();
+        change(&mut verdict);
+        assert_ne!(verdict, good);
+        std::fs::write(&file, verdict.to_string()).unwrap();
+        still(&home, &file, &data)
+    };
+    let probed = good["results"].as_array().unwrap().iter().position(|it| it["probe"].is_object());
+    let probe = format!("/results/{}/probe", probed.unwrap());
+    for place in ["", "/plan", "/workspace", "/start", "/receipts", "/results/0", &probe] {
+        let added = changed(&|verdict| verdict.pointer_mut(place).unwrap()["zz"] = json!(1));
+        added.is(2, "was changed since it was signed");
+    }
+    for name in ["approvals", "command", "results", "workspace"] {
+        let without = changed(&|verdict| drop(verdict.as_object_mut().unwrap().remove(name)));
+        without.is(2, "was changed since it was signed");
+    }
+    // Another order and other blanks are the same canonical text.
+    std::fs::write(&file, good.to_string()).unwrap();
+    still(&home, &file, &data).is(0, "is still");
+    let twice = good.to_string().replacen('{', "{\"accepted\":false,", 1);
+    std::fs::write(&file, twice).unwrap();
+    still(&home, &file, &data).is(1, "one of its members stands twice");
+    // A reader without keys.
+    let reader = home.home.join("reader");
+    let mut verdict = good.clone();
+    verdict.as_object_mut().unwrap().remove("signature");
+    for (change, words) in [
+        (json!({"zz": 1}), "the member `zz` is unknown (line 1, column "),
+        (json!({"accepted": "yes"}), "a value is of another type than its member (line 1, "),
+        (json!({"signature": 1}), "its `signature` is no text"),
+    ] {
+        let mut verdict = verdict.clone();
+        verdict.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        std::fs::write(&file, verdict.to_string()).unwrap();
+        still(&home, &file, &reader).is(1, "error[value_invalid]").is(1, words);
+    }
+    verdict.as_object_mut().unwrap().remove("receipts");
+    std::fs::write(&file, verdict.to_string()).unwrap();
+    still(&home, &file, &reader).is(1, "the member `receipts` is missing");
+}
+
+/// A command of an hour is not run for a verdict that is lost behind it.
+#[test]
+fn a_key_or_a_file_of_trusted_keys_that_cannot_be_used_is_named_before_the_command_runs() {
+    let home = accepted();
+    let keys = home.home.join(".local/share/surety/keys");
+    let (key, trusted) = (keys.join("user.pem"), keys.join("trusted-keys.json"));
+    let verify = || home.verify(&["--unconfined", "--", "touch", "ran"]);
+    std::fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
+    let exposed = verify();
+    exposed.is(1, "chmod 600").is(1, "surety keys rotate user");
+    assert!(!exposed.stderr.contains("--planner-key-file"), "{exposed:#?}");
+    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    let good = std::fs::read(&trusted).unwrap();
+    std::fs::write(&trusted, "{").unwrap();
+    verify().is(1, "is no file of trusted keys");
+    std::fs::write(&trusted, good).unwrap();
+    std::fs::remove_file(&key).unwrap();
+    mkfifo(&key, Mode::S_IRWXU).unwrap();
+    let pipe = verify();
+    pipe.is(1, "the user's key file").is(1, "it is no regular file").is(1, "Move the file away");
+    assert!(!pipe.stderr.contains("--planner-key-file"), "{pipe:#?}");
+    home.verify(&["--unconfined", "--", "true"]).is(1, "it is no regular file");
+    assert!(!home.exists("ran"));
+    std::fs::remove_file(&key).unwrap();
+    verify().is(0, "accepted");
+    assert!(home.exists("ran"));
+}
+
+#[test]
+fn a_verdict_whose_key_is_gone_by_then_is_written_without_a_signature() {
+    let home = accepted();
+    let keys = home.home.join(".local/share/surety/keys");
+    for spoil in ["chmod 644 user.pem", "chmod 600 user.pem; printf '{' > trusted-keys.json"] {
+        let line = format!("cd {}; {spoil}", keys.display());
+        let ended = home.verify(&["--unconfined", "--", "sh", "-c", &line]);
+        ended.is(0, "accepted").is(0, "surety: the verdict is not signed: ");
+        assert_eq!(home.verdict().get("signature"), None, "{spoil}");
+        std::fs::set_permissions(keys.join("user.pem"), Permissions::from_mode(0o600)).unwrap();
+    }
 }
 
 #[test]

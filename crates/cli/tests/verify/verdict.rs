@@ -131,6 +131,18 @@ fn a_workspace_is_still_what_a_verdict_is_about_until_it_changes() {
 fn a_file_that_is_no_verdict_is_named() {
     let home = Home::with(&[("a.json", "{}"), (".surety/checks.yaml", CHECKS)]);
     home.verify(&["--still", "a.json"]).is(1, "error[value_invalid]");
+    for (text, words) in [
+        ("null", "its form is \"\", not \"surety verdict 1\""),
+        ("{\"form\": null}", "its form is \"\""),
+        ("{", "a.json is no verdict file: invalid JSON at byte 1"),
+    ] {
+        home.put("a.json", text);
+        home.verify(&["--still", "a.json"]).is(1, words).is(1, "error[value_invalid]");
+    }
+    home.put("a.json", b"\xff");
+    let ended = home.verify(&["--still", "a.json"]);
+    ended.is(1, "error[");
+    assert!(!ended.stderr.contains("stream did not"), "{ended:#?}");
     home.verify(&["--still", "nowhere.json"]).is(1, "error[file_unusable]");
     home.verify(&["--still", "nowhere"]).is(1, "error[run_unclear]");
 }
