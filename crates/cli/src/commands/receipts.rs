@@ -9,7 +9,7 @@ use surety_common::domain::json::Value;
 use surety_common::domain::receipt::{ChainFinding, ChainReport};
 use surety_common::domain::signature::{
     AnchoredVerdict, EvidenceReport, SignatureStatus, TrustedKeys, check_export, instant,
-    is_about_a_verdict, missing_since,
+    is_about_a_verdict, missing_since, verdicts_end_line,
 };
 use surety_common::domain::timestamp::TsaCertificate;
 use surety_common::keys::read_trusted_keys;
@@ -147,9 +147,9 @@ async fn export(
 ) -> Result<Exit, Failure> {
     let (connection, run_id) = named.find(client).await?;
     let failure = |status: tonic::Status| connection.failure(&status);
-    let request = Request::new(v1::ExportReceiptsRequest { run_id });
+    let request = Request::new(v1::ExportReceiptsRequest { run_id: run_id.clone() });
     let answer = connection.runs().export_receipts(request).await.map_err(failure)?;
-    let mut stream = answer.into_inner();
+    let (mut stream, mut lines) = (answer.into_inner(), 0);
     while let Some(item) = stream.message().await.map_err(failure)? {
         if let Some(
             Line::EnvelopeJson(line)
@@ -160,7 +160,11 @@ async fn export(
             && (!verdicts || is_about_a_verdict(&line))
         {
             output.line(&line)?;
+            lines += 1;
         }
+    }
+    if verdicts {
+        output.line(&verdicts_end_line(&run_id, lines))?;
     }
     Ok(Exit::Done)
 }

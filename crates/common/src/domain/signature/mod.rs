@@ -46,7 +46,7 @@ pub use progress::{SignedState, StateChange, StateName, initial_progress, progre
 pub use receipt_proof::{PresentedLink, ReceiptProof, check_receipts};
 pub use report::{EvidenceReport, SignatureStatus, StoredState};
 pub use row::{RowLeaves, RowSignature, root_statement};
-pub use since::{is_about_a_verdict, missing_since};
+pub use since::{is_about_a_verdict, missing_since, verdicts_end_line};
 pub use summary::{SignedVerdict, verdict_statements};
 pub use trust::{Service, TrustError, TrustedKey, TrustedKeys};
 pub use user::{DocumentFault, sign_document, verify_document};

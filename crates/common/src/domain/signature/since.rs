@@ -3,12 +3,12 @@
 //!
 //! ```text
 //!   an earlier export       each of its rows, statements and anchors must be there
-//!   verdicts of the run     `surety receipts export --verdicts`: each envelope must be there
+//!   verdicts of the run     `surety receipts export --verdicts`: each envelope must be there. The last line has their number
 //!   an anchor               each verdict of the run that it names must be there
 //! ```
 
 use super::anchor::AnchorFile;
-use super::envelope::{Envelope, instant, message_of};
+use super::envelope::{Envelope, instant, message_of, number, object, text};
 use super::export::form_of;
 use super::summary::{SUMMARY, SignedVerdict, TEST_RESULT};
 use super::trust::{Service, TrustedKeys};
@@ -19,6 +19,9 @@ use std::collections::HashSet;
 
 /// Names the form of a verdict file of `surety verify`, which is about a workspace.
 const WORKSPACE_VERDICT: &str = "surety verdict 1";
+
+/// The member of the last line of the verdicts of a run.
+const VERDICTS_END: &str = "verdicts_end";
 
 /// What the file `since` has of a run and its later export lacks. Both files must be of the same run. With keys, the
 /// signatures of verdicts and, where an authority is among them, that of an anchor are checked; those of an earlier
@@ -43,7 +46,7 @@ pub fn missing_since(
         let anchor = AnchorFile::read(since, authority)?;
         return since_anchor(later, &run_id, anchor);
     }
-    if line.get("payload").is_some() {
+    if line.get("payload").is_some() || line.get(VERDICTS_END).is_some() {
         return since_verdicts(later, &run_id, since, keys);
     }
     match run_of_export(&line) {
@@ -60,6 +63,12 @@ pub fn is_about_a_verdict(line: &str) -> bool {
     let envelope = parse_stored(line).ok().and_then(|parsed| Envelope::read(&parsed.value).ok());
     let statement = envelope.and_then(|envelope| envelope.statement().ok());
     statement.is_some_and(|it| [SUMMARY, TEST_RESULT].contains(&it.predicate_type.as_str()))
+}
+
+/// The last line of the verdicts of a run, behind so many lines: without it, lines may be missing.
+pub fn verdicts_end_line(run_id: &str, lines: usize) -> String {
+    let end = object([("lines", number(lines)), ("run_id", text(run_id))]);
+    object([(VERDICTS_END, end)]).to_canonical()
 }
 
 fn run_of_export(first: &Value) -> Option<String> {
@@ -164,12 +173,15 @@ fn since_verdicts(
     if !verdicts.ends_with('\n') {
         return Err("it does not end with a line end: it was cut".to_owned());
     }
-    for (number, line) in (1..).zip(verdicts.split_terminator('\n')) {
+    let mut lines: Vec<&str> = verdicts.split_terminator('\n').collect();
+    let is_end = |line: &&str| line.starts_with(&format!("{{\"{VERDICTS_END}\""));
+    let end = lines.pop_if(|line| is_end(line)).unwrap_or_default();
+    for (number, line) in (1..).zip(&lines) {
         let wrong = |why: String| format!("line {number}: {why}");
         let value =
             parse_stored(line).map_err(|error| wrong(format!("it is not JSON: {error}")))?;
         let envelope = Envelope::read(&value.value).map_err(wrong)?;
-        if envelope.to_line() != line {
+        if envelope.to_line() != *line {
             return Err(wrong("it is not in the canonical form".to_owned()));
         }
         let statement = envelope.statement().map_err(wrong)?;
@@ -201,6 +213,15 @@ fn since_verdicts(
         if !has.contains(line) {
             findings.push(gone(&format!("{named} (line {number} of the file with verdicts)")));
         }
+    }
+    let expected = verdicts_end_line(run_id, lines.len());
+    if end != expected {
+        return Err(format!(
+            "its last line is not {expected}: it was cut, or an earlier version wrote it, whose verdicts have no such line"
+        ));
+    }
+    if lines.is_empty() {
+        return Err(format!("it has no verdict of the run {run_id}, so it says nothing about it"));
     }
     Ok(findings)
 }

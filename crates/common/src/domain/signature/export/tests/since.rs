@@ -1,6 +1,6 @@
 //! What was taken earlier names a rollback.
 
-use super::super::super::since::{is_about_a_verdict, missing_since};
+use super::super::super::since::{is_about_a_verdict, missing_since, verdicts_end_line};
 use super::answers::{self, of_form_5};
 use super::mutate::mutate;
 use super::*;
@@ -88,8 +88,17 @@ fn a_rolled_back_file_is_named_against_the_verdicts_of_the_run() {
     let later = story(RUN).file();
     let verdicts: Vec<&str> = later.lines().filter(|line| is_about_a_verdict(line)).collect();
     assert_eq!(verdicts.len(), 2, "a summary and a test result");
-    let verdicts = verdicts.join("\n") + "\n";
+    let end = |count| verdicts_end_line(RUN, count) + "\n";
+    let verdicts = verdicts.join("\n") + "\n" + &end(2);
     let keys = trusted();
+    for cut in (0..3).map(|kept| verdicts.lines().take(kept).collect::<Vec<_>>().join("\n") + "\n")
+    {
+        let said = missing_since(&later, &cut, Some(&keys)).unwrap_err();
+        let words = if cut.len() > 1 { "it was cut" } else { "neither a signed export" };
+        assert!(said.contains(words), "{said}");
+    }
+    let none = missing_since(&later, &end(0), Some(&keys)).unwrap_err();
+    assert!(none.contains("it has no verdict of the run"), "{none}");
     assert_eq!(missing_since(&later, &verdicts, Some(&keys)), Ok(Vec::new()));
     let found = missing_since(&rolled_back(), &verdicts, Some(&keys)).unwrap().join("\n");
     assert!(found.contains("on 3 receipts (line 1"), "{found}");
