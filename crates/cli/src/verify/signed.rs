@@ -126,25 +126,22 @@ impl Signer {
 
 /// A key file of the user's that cannot be used: it has its place in the data folder, and no setting of a service.
 pub fn unusable_user_key(error: ConfigError) -> Failure {
-    match error {
-        ConfigError::KeyUnusable { path, why } => {
-            let message = format!("the user's key file {} cannot be used: {why}", path.display());
-            let advice = "Move the file away: `surety verify` makes another key. A key that was made elsewhere has to be a \
-                          regular file in PEM, which only you can read.";
-            Failure::new(Code::SettingInvalid, message, advice)
-        }
-        ConfigError::KeyExposed { path, mode } => {
-            let path = path.display();
-            let message = format!(
-                "the user's key file {path} can be read by other users of this machine (mode {mode:03o}), so its key proves \
-                 nothing"
-            );
-            let advice =
-                format!("Run: chmod 600 {path}, and replace the key: surety keys rotate user");
-            Failure::new(Code::SettingInvalid, message, advice)
-        }
-        other => other.into(),
+    if let ConfigError::KeyUnusable { path, why } = &error {
+        let message = format!("the user's key file {} cannot be used: {why}", path.display());
+        let advice = "Move the file away: `surety verify` makes another key. A key that was made elsewhere has to be a \
+                      regular file in PEM, which only you can read.";
+        return Failure::new(Code::SettingInvalid, message, advice);
     }
+    if let ConfigError::KeyExposed { path, mode } = &error {
+        let path = path.display();
+        let message = format!(
+            "the user's key file {path} can be read by other users of this machine (mode {mode:03o}), so its key proves \
+             nothing"
+        );
+        let advice = format!("Run: chmod 600 {path}, and replace the key: surety keys rotate user");
+        return Failure::new(Code::SettingInvalid, message, advice);
+    }
+    error.into()
 }
 
 impl Document {
