@@ -327,6 +327,17 @@ async fn anchors_hold(
     let rest = ["--keys", &keys_file, "--tsa-certificate", &tsa, "--since", &anchor];
     let (holds, said) = verify(deployment, &[&[export.as_str()][..], &rest].concat())?;
     ensure!(holds && said.contains("was anchored at"), "{said}");
+    let verdicts = files.text("verdicts.ndjson");
+    let taken = deployment.command_line(&["receipts", "export", run_id, "--verdicts"]).await?;
+    for (kept, words) in
+        [(2, "signed by trusted keys"), (1, "its last line is not {\"verdicts_end\"")]
+    {
+        let text: String = taken.split_inclusive('\n').take(kept).collect();
+        std::fs::write(&verdicts, text)?;
+        let rest = [export.as_str(), "--keys", &keys_file, "--since", &verdicts];
+        let (holds, said) = verify(deployment, &rest)?;
+        ensure!(holds == (kept == 2) && said.contains(words), "{said}");
+    }
 
     // A state before the verdict, as a rollback leaves it.
     let rolled_back: Vec<&str> = lines.lines().filter(|line| !is_about_a_verdict(line)).collect();

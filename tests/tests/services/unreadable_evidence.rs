@@ -11,7 +11,7 @@ use surety_e2e::timestamp_authority::TimestampAuthority;
 use uuid::Uuid;
 
 /// How a row is rewritten, and what is said of it.
-const REWRITTEN: [(&str, &str); 7] = [
+const REWRITTEN: [(&str, &str); 11] = [
     (
         "update journal set signature = '\\xdead' where run_id = $1 and sequence = \
          (select min(sequence) from journal where run_id = $1)",
@@ -22,6 +22,20 @@ const REWRITTEN: [(&str, &str); 7] = [
         "update execution set progress = '[]' where run_id = $1",
         "execution.progress: it does not read",
     ),
+    (
+        "update execution set updated_at = 'infinity' where run_id = $1",
+        "execution.updated_at: it does not read",
+    ),
+    (
+        "update execution set wait = '{\"zz\":1}', wait_ids = '{}' where run_id = $1",
+        "execution.wait: it does not read",
+    ),
+    (
+        "update execution set progress = jsonb_set(progress::jsonb, '{finished}', (progress::jsonb -> 'finished') \
+         || (progress::jsonb -> 'finished'))::json where run_id = $1",
+        "execution.progress: it does not read",
+    ),
+    ("update run set labels = '[1]' where id = $1", "run.labels: it does not read"),
     ("update plan set body = '[]' where run_id = $1", "plan.body"),
     ("update run set policy = '[]' where id = $1", "run.policy"),
     ("update journal set at = 'infinity' where run_id = $1", "journal row"),

@@ -15,6 +15,7 @@ use crate::domain::signature::{
 };
 use crate::domain::stop::Terminal;
 use chrono::{DateTime, Utc};
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// The columns of a run as they are signed.
@@ -30,6 +31,7 @@ pub(super) struct SignedRunRow {
     repository: Option<String>,
     submitter: String,
     workspace: String,
+    labels: String,
     state: String,
     plan_revision: i32,
     sequence: i64,
@@ -112,8 +114,13 @@ impl SignedRunRow {
         }
     }
 
-    /// A column that does not read says nothing that was signed, and is named.
-    pub(super) fn mutable(&self, run_id: Uuid) -> Result<MutableRow, StoreError> {
+    /// A column that does not read says nothing that was signed, and is named. `execution` says whether the row reads for
+    /// those that work on the run: a run that they cannot read is not what was signed.
+    pub(super) fn mutable(
+        &self,
+        run_id: Uuid,
+        execution: Result<(), StoreError>,
+    ) -> Result<MutableRow, StoreError> {
         let mut unread = Vec::new();
         let mut named = |column: &str, why: serde_json::Error| {
             unread.push(format!("execution.{column}: it does not read: {why}"));
@@ -128,11 +135,26 @@ impl SignedRunRow {
             let number = self.plan_revision;
             unread.push(format!("execution.plan_revision: it is {number}, which is no revision"));
         }
+        match execution {
+            Err(StoreError::Corrupt { what, why }) if unread.is_empty() => {
+                let column = what.rsplit("column ").next().unwrap_or_default();
+                unread.push(format!("execution.{column}: it does not read: {why}"));
+            }
+            Ok(()) | Err(StoreError::Corrupt { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        // No signature covers the labels, which no verdict rests on.
+        if let Err(why) = serde_json::from_str::<BTreeMap<String, String>>(&self.labels) {
+            unread.push(format!("run.labels: it does not read: {why}"));
+        }
         let steps = || self.step_states.clone();
         let phase = SignedPhase::of(&self.state, self.blocked_from.as_deref(), steps);
         let digest = match (&progress, &terminal) {
-            (Some(progress), Some(terminal)) => progress.digest(phase, terminal.as_ref())?,
-            (None, _) | (_, None) => Digest::default(),
+            (Some(progress), Some(terminal)) if unread.is_empty() => {
+                progress.digest(phase, terminal.as_ref())?
+            }
+            // An export of the run is broken, too.
+            (Some(_) | None, _) => Digest::default(),
         };
         let counters = progress.as_ref().map(Progress::counters);
         let state = StoredState {

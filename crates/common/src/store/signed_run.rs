@@ -1,7 +1,7 @@
 //! A run's rows with their signatures, read for a check or an export.
 
 use super::StoreError;
-use super::execution::from_letter;
+use super::execution::{ExecutionRow, from_letter};
 use super::journal::JournalRow;
 use super::pages::Pages;
 use super::plan;
@@ -138,8 +138,11 @@ impl SignedRun {
             };
             let beside = PlansAndVerdicts::read(&mut snapshot, run_id).await?;
             let task = SignedTask::find(&mut snapshot, run_id).await?;
+            let execution = sqlx::query_as(include_str!("sql/signed_execution.sql")).bind(run_id);
+            let execution = execution.fetch_one(&mut *snapshot).await.map_err(StoreError::from);
+            let execution = execution.and_then(ExecutionRow::into_execution);
+            let MutableRow { state, counted, unread } = row.mutable(run_id, execution.map(drop))?;
             snapshot.commit().await?;
-            let MutableRow { state, counted, unread } = row.mutable(run_id)?;
             let ids = beside.last.iter().flat_map(|plan| &plan.steps).map(|step| step.id.clone());
             // A letter that is no state of a step is a change, which the digest of the row names.
             let letters = row.step_states.chars().map_while(from_letter);

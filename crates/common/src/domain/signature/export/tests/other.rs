@@ -27,7 +27,7 @@ fn before_its_tree(file: &str) -> String {
     story.commits[3].signature = signature;
     let alone = story.file();
     assert_eq!(check_export(&alone, Some(&trusted())).status, SignatureStatus::Signed);
-    let proof = alone.lines().filter(|line| line.starts_with("{\"proof\"")).next_back().unwrap();
+    let proof = alone.lines().rfind(|line| line.starts_with("{\"proof\"")).unwrap();
     let plan = file.lines().find(|line| line.starts_with("{\"plan\"")).unwrap();
     let added = plan.replace("\"revision\":1", "\"revision\":2");
     let stored = added.strip_prefix("{\"plan\":").and_then(|it| it.strip_suffix('}')).unwrap();
