@@ -30,9 +30,14 @@ const OF_EXECUTORS: [&str; 11] = [
     "committer.before_write",
     "committer.after_write",
 ];
-/// The places of a run on a git repository; the test `git_workspace` lets executors die there.
-const OF_REPOSITORIES: [&str; 3] =
-    ["executor.after_repository_begins", "executor.before_git_push", "executor.after_git_push"];
+/// The places of a run on a git repository; the tests `git_workspace` and `toolchain_intake` let executors die there.
+const OF_REPOSITORIES: [&str; 5] = [
+    "executor.after_repository_begins",
+    "executor.before_git_push",
+    "executor.after_git_push",
+    "executor.before_branch_push",
+    "executor.after_branch_push",
+];
 /// The places of a forge's delivery and of a message; the tests `toolchain_intake` and `mail` let planners die there.
 const OF_MAIL: [&str; 3] =
     ["planner.before_mail", "planner.after_mail", "planner.after_dead_letter"];

@@ -36,6 +36,10 @@ pub struct RepositoryState {
     /// The work of a step that is not accepted yet, where it was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<SavedWork>,
+    /// The commits for the branch of a task, the oldest first. Each is named before it is pushed, so one whose push did
+    /// not happen may be among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub branch_commits: Vec<String>,
 }
 
 /// A commit with work of a run, and how far the steps were that had begun and had not ended.
@@ -62,7 +66,7 @@ impl RepositoryState {
     /// A run at its start.
     pub fn at(commit: String, branch: String) -> Self {
         let head = SavedWork { commit: commit.clone(), marks: Vec::new() };
-        Self { head, commit, branch, saved: None }
+        Self { head, commit, branch, saved: None, branch_commits: Vec::new() }
     }
 }
 

@@ -5,17 +5,19 @@
 //! ```
 //!
 //! The branch is at the commit that the run began from, or at one that the run pushed before: the work of others is never
-//! replaced. Where a new branch has other work, such as that of an earlier run, this run gets another one. A call that is
-//! repeated finds its commit on the branch.
+//! replaced. The row names each commit before its push; a message proves nothing, because a rebase keeps it. Where a new
+//! branch has other work, such as that of an earlier run, this run gets another one. A call that is repeated finds its
+//! commit on the branch.
 
 use super::leased_run::LeasedRun;
 use super::repository_git::{self as ours, Reuse, Stop};
 use crate::tool::builtin::forge_push::message_of;
 use crate::tool::{ErrorCode, ForgeOfTask, ToolContext, ToolError, ToolOutcome, unavailable};
-use crate::workspace_git::{CloneFolder, Git, GitFailure, Pushed, Target};
+use crate::workspace_git::{GitFailure, Pushed, Target};
+use surety_common::crash;
 use surety_common::domain::json::Value;
 use surety_common::domain::receipt::Fact;
-use surety_common::domain::repository::resolve;
+use surety_common::domain::repository::{RepositoryState, resolve};
 use surety_common::domain::toolchain::PushBranch;
 use surety_forge::PullState;
 use uuid::Uuid;
@@ -42,21 +44,23 @@ async fn try_push(
     let listed = git.list(clone, &names).await.map_err(failed)?;
     let commit_of = |name: &str| resolve(name, &listed).map(|it| it.commit).unwrap_or_default();
     let (old, default) = (commit_of(&reference(&branch)), commit_of("HEAD"));
-    let start = ours::state_of(run.execution().await.as_ref()).map_err(stopped)?.commit;
+    let state = ours::state_of(run.execution().await.as_ref()).map_err(stopped)?;
+    let start = state.commit.as_str();
     if !is_new_branch && old == default {
         return Err(refused(&format!(
             "{branch} is the default branch, or at its commit; open a pull request from another branch"
         )));
     }
     let own = commit_of(&reference(&of_run));
-    let place = (run, (&git, clone));
     let (branch, old) = match is_new_branch {
-        true if !own.is_empty() || !is_of_run(place, &old, &start).await? => (of_run, own),
+        true if !own.is_empty() || !is_of_run(&state, &old) => (of_run, own),
         true | false => (branch, old),
     };
-    let parent = parent(place, (&branch, &old), (&start, is_new_branch)).await?;
+    let parent = parent((&branch, &old), (&state, is_new_branch))?;
+    // A clone that was made since the push lacks its commit.
+    git.fetch(clone, &parent).await.map_err(failed)?;
     let committed =
-        ours::commit(run, (&git, clone), &parent, (message, Reuse::Branch(&start))).await;
+        ours::commit(run, (&git, clone), &parent, (message, Reuse::Branch(start))).await;
     let (commit, _) = committed.map_err(failed)?;
     if commit == start {
         return Err(refused("the workspace has no change that could be pushed"));
@@ -64,40 +68,40 @@ async fn try_push(
     if commit == old {
         return Ok(done(&branch, &commit, "was there already"));
     }
+    let named = run.change_now(|draft| {
+        draft.name_branch_commit(commit.clone());
+        Ok(())
+    });
+    named.await.map_err(|_| ToolError::called_off())?;
+    crash::point("executor.before_branch_push");
     let target =
         Target { reference: reference(&branch), old, new: commit.clone(), gone: String::new() };
     match git.push(clone, &target).await.map_err(failed)? {
-        Pushed::Done => Ok(done(&branch, &commit, "pushed")),
+        Pushed::Done => {
+            crash::point("executor.after_branch_push");
+            Ok(done(&branch, &commit, "pushed"))
+        }
         Pushed::Moved => Err(moved(&branch)),
     }
 }
 
 /// The commit that the branch has, and that the work goes on from.
-async fn parent(
-    place: (&LeasedRun, (&Git, &CloneFolder)),
+fn parent(
     (branch, old): (&str, &str),
-    (start, is_new_branch): (&str, bool),
+    (state, is_new_branch): (&RepositoryState, bool),
 ) -> Result<String, ToolError> {
     match old {
-        "" if is_new_branch => Ok(start.to_owned()),
+        "" if is_new_branch => Ok(state.commit.clone()),
         "" => Err(refused(&format!("the repository has no branch {branch:?}; it is gone"))),
-        old if is_of_run(place, old, start).await? => Ok(old.to_owned()),
+        old if is_of_run(state, old) => Ok(old.to_owned()),
         _ => Err(moved(branch)),
     }
 }
 
-/// Whether a branch with this commit has no work but that of the run: it is not there, where the run began, or at one of its
-/// commits.
-async fn is_of_run(
-    (run, (git, clone)): (&LeasedRun, (&Git, &CloneFolder)),
-    old: &str,
-    start: &str,
-) -> Result<bool, ToolError> {
-    if old.is_empty() || old == start {
-        return Ok(true);
-    }
-    let message = git.message_of(clone, old).await.map_err(failed)?;
-    Ok(message.lines().any(|line| line == trailer(run)))
+/// Whether a branch with this commit has no work but that of the run: it is not there, where the run began, or at a commit
+/// that the row names.
+fn is_of_run(state: &RepositoryState, old: &str) -> bool {
+    old.is_empty() || old == state.commit || state.branch_commits.iter().any(|named| named == old)
 }
 
 /// The new branch of a run where the one that its event names has other work. The last digits of the run's id are random, the
@@ -176,6 +180,16 @@ fn done(branch: &str, commit: &str, when: &str) -> ToolOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_branch_has_no_work_of_others_at_the_start_and_at_commits_that_the_row_names() {
+        let mut state = RepositoryState::at("a".repeat(40), String::new());
+        state.branch_commits.push("b".repeat(40));
+        for old in [String::new(), "a".repeat(40), "b".repeat(40)] {
+            assert!(is_of_run(&state, &old), "{old}");
+        }
+        assert!(!is_of_run(&state, &"c".repeat(40)));
+    }
 
     #[test]
     fn the_branch_of_a_run_ends_with_the_random_digits_of_its_id() {

@@ -33,7 +33,7 @@ const HASH: &str = include_str!("hash.sh");
 const COMMIT: &str = include_str!("commit.sh");
 const PUSH: &str = include_str!("push.sh");
 const DIFFERENCE: &str = include_str!("difference.sh");
-const MESSAGE: &str = include_str!("message.sh");
+const FETCH: &str = include_str!("fetch.sh");
 
 /// The longest time of one call of git.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
@@ -187,16 +187,10 @@ impl Git {
         read_push(reference, (finished.exit_code, &stdout, &stderr))
     }
 
-    /// The message of a commit of the repository.
-    pub(crate) async fn message_of(
-        &self,
-        clone: &CloneFolder,
-        commit: &str,
-    ) -> Result<String, GitFailure> {
+    /// Has a commit of the repository in the clone.
+    pub(crate) async fn fetch(&self, clone: &CloneFolder, commit: &str) -> Result<(), GitFailure> {
         let arguments = [self.repository.url.as_str(), commit].map(str::to_owned);
-        let finished = self.run(clone, (MESSAGE, &arguments), GitCall::Read).await?;
-        succeeded(&finished)?;
-        Ok(String::from_utf8_lossy(&finished.stdout).into_owned())
+        succeeded(&self.run(clone, (FETCH, &arguments), GitCall::Read).await?)
     }
 
     /// The changed lines of each file between two commits, as git lists them.

@@ -29,7 +29,7 @@ pub(super) const REVIEWER: &str = "carol";
 pub(super) struct Work {
     pub(super) stage: Stage,
     pub(super) double: ForgeDouble,
-    git: Bare,
+    pub(super) git: Bare,
     pub(super) model: ModelServer,
     repositories: served::Forge,
     _folder: TempDir,
@@ -143,7 +143,7 @@ impl Work {
     }
 
     /// Asks for changes of a pull request, and returns the run of the task that the delivery becomes.
-    async fn refused(&self, number: u64, why: &str) -> Result<String> {
+    pub(super) async fn refused(&self, number: u64, why: &str) -> Result<String> {
         let review = (number, "REQUEST_CHANGES", why);
         self.double.change(|state| state.review(REPO, "alice", review)).context("a review")?;
         let fits = |task: &v1::Task| {

@@ -5,6 +5,7 @@ mod bounds;
 mod forges;
 mod injected;
 mod killed;
+mod pushes;
 pub(crate) mod sender;
 mod signed;
 mod untouched;

@@ -32,6 +32,15 @@ impl Draft {
         }
     }
 
+    /// Remembers a commit before it is pushed to the branch of the task.
+    pub fn name_branch_commit(&mut self, commit: String) {
+        if let Some(state) = self.execution.counters.repository.as_deref_mut()
+            && !state.branch_commits.contains(&commit)
+        {
+            state.branch_commits.push(commit);
+        }
+    }
+
     /// Begins steps anew whose work is lost with the folder of another executor: their attempts are forgotten,
     /// and they are ready.
     ///

@@ -1,4 +1,3 @@
-# Prints the message of a commit of the repository: message URL COMMIT
+# Fetches a commit of the repository where the clone lacks it: fetch URL COMMIT
 own cat-file -e "$2^{commit}" 2>/dev/null ||
   own fetch --quiet --no-tags --no-recurse-submodules --no-write-fetch-head --depth=1 -- "$1" "$2"
-own log -1 --format=%B "$2"
