@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use std::collections::HashSet;
+use surety_common::domain::execution::CALL_LEFT;
 use surety_common::domain::journal::{Intent, Transition, Turn};
 use surety_common::domain::machine::step::{self, StepEvent};
 use surety_common::domain::receipt::{EvidenceReceipt, EvidenceSource};
@@ -84,8 +85,8 @@ impl Step {
         ensure!(self.state.as_str() == moved.from, "the step was {:?}", self.state);
         self.state = step::decide(self.state, event)?;
         ensure!(self.state.as_str() == moved.to, "the machine says {:?}", self.state);
-        if moved.cause == WORK_LOST {
-            // Its files are gone with a clone, so its attempt is.
+        if [WORK_LOST, CALL_LEFT].contains(&moved.cause.as_str()) {
+            // Its files are gone with a clone, or its call has no outcome: its attempt is over.
             self.forget();
         }
         match event {

@@ -126,9 +126,9 @@ pub use task::{
     EscalationEnd, Inserted, JudgedColumns, JudgedTask, KnownBuild, KnownTask, LeftOut, MadeBefore,
     NewEntry, NewEscalation, NewTask, OpenTasks, StoredTask, TaskCause, TaskEnd, TaskFilter,
     TaskKind, TaskPage, WaitingFor, account_of_task, accounts_of_task, add_entry, add_own_entry,
-    count_open_tasks, decision_wait, due_tasks, end_escalation, end_task, find_task, list_entries,
-    list_tasks, look_again, remind_task, reminded_instructions, report_task, start_tasks,
-    take_escalations, task_history, try_assign,
+    count_open_tasks, decision_wait, due_tasks, end_clock, end_escalation, end_task, find_task,
+    list_entries, list_tasks, look_again, remind_task, reminded_instructions, report_task,
+    start_tasks, take_escalations, task_history, try_assign,
 };
 pub use token::{StoredToken, TokenHash, copy_tokens, find_token, import_tokens, use_token};
 pub use token_admin::{

@@ -236,8 +236,9 @@ impl Service {
         let after = task::report::follow(&planner, found.run_id).await?;
         let accepted = after.state == RunState::Done;
         let reason = match (&after.terminal, accepted) {
+            (_, true) => String::new(),
             (Some(terminal), false) => terminal.user_message.clone(),
-            (Some(_) | None, _) => String::new(),
+            (None, false) => task::report::why_open(&planner, &after).await?,
         };
         Ok(v1::SubmitActionReportResponse { accepted, reason, task: Some(task(after)) })
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use surety_common::domain::execution::Graph;
 use surety_common::domain::execution::draft::Ending;
 use surety_common::domain::fault::Fault;
+use surety_common::domain::machine::run::RunState;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::toolchain::{EntryKind, Language, SYSTEM};
 use surety_common::store::{self, NewEntry, StoredTask, TaskCause, Topic};
@@ -148,6 +149,10 @@ const FORGE: &str = "forge";
 /// the assignee says that it waits and the forge does not say otherwise, no reminder counts: it is looked at again later.
 async fn remind(planner: &Planner, task: &StoredTask) -> Result<(), Fault> {
     let run_id = task.run_id;
+    let is_reported = task.reported_at.is_some();
+    if is_reported && !matches!(task.state, RunState::Blocked(_)) {
+        return Ok(store::end_clock(&planner.pool, run_id).await?);
+    }
     let said = Some(task.waiting_for.as_str()).filter(|said| !said.is_empty() && *said != FORGE);
     let waits = match planner.escalations.own_part_holds(task).await {
         Some(true) => said.or(Some(FORGE)),
@@ -164,7 +169,7 @@ async fn remind(planner: &Planner, task: &StoredTask) -> Result<(), Fault> {
         let now = planner.now();
         let is_due = |task: &StoredTask| task.remind_at.is_some_and(|at| at <= now);
         return match store::find_task(&planner.pool, run_id).await?.filter(is_due) {
-            Some(_) => give_up(planner, run_id, hours).await,
+            Some(task) => give_up(planner, &task, hours).await,
             None => Ok(()),
         };
     }
@@ -173,7 +178,7 @@ async fn remind(planner: &Planner, task: &StoredTask) -> Result<(), Fault> {
         run_id,
         kind: EntryKind::System,
         author: SYSTEM.to_owned(),
-        body: reminder(language, number, hours),
+        body: reminder(language, number, (hours, is_reported)),
         links: Vec::new(),
         attachment: String::new(),
         at: planner.now(),
@@ -187,27 +192,38 @@ async fn remind(planner: &Planner, task: &StoredTask) -> Result<(), Fault> {
 }
 
 /// What stands before the instructions, in the language of the assignee.
-fn reminder(language: Language, number: u32, hours: u64) -> String {
-    match language {
-        Language::En => format!(
+fn reminder(language: Language, number: u32, (hours, is_reported): (u64, bool)) -> String {
+    match (language, is_reported) {
+        (Language::En, false) => format!(
             "Reminder {number} of {MAX_REMINDERS}: no action report was submitted for {hours} hours. Carry out each step \
              now, and submit the report; without it the task fails."
         ),
-        Language::Zh => format!(
+        (Language::Zh, false) => format!(
             "第 {number} 次提醒（共 {MAX_REMINDERS} 次）：{hours} 小时内未提交行动报告。请立即执行每一步并提交报告，否则任务失败。"
+        ),
+        (Language::En, true) => format!(
+            "Reminder {number} of {MAX_REMINDERS}: the action report is stored, and the run has been blocked for {hours} \
+             hours. Its state says what unblocks it; if it stays blocked the task fails."
+        ),
+        (Language::Zh, true) => format!(
+            "第 {number} 次提醒（共 {MAX_REMINDERS} 次）：行动报告已保存，运行已阻塞 {hours} 小时。运行状态说明了如何解除阻塞；若持续阻塞，任务失败。"
         ),
     }
 }
 
-/// Ends a task that was handed again without a report.
-async fn give_up(planner: &Planner, run_id: Uuid, hours: u64) -> Result<(), Fault> {
+/// Ends a task that was handed again without a report, or that is blocked since its report.
+async fn give_up(planner: &Planner, task: &StoredTask, hours: u64) -> Result<(), Fault> {
+    let what = match task.reported_at {
+        None => "No report was submitted",
+        Some(_) => "The report was submitted, and the run was still blocked",
+    };
     let end = Ending {
         stop_reason: StopReason::DeadlineExceeded,
-        user_message: format!("No report was submitted after {MAX_REMINDERS} reminders."),
+        user_message: format!("{what} after {MAX_REMINDERS} reminders."),
         internal_reason: format!("a reminder every {hours} hours"),
     };
     planner
-        .change(run_id, &planner.actor(), |record, draft| {
+        .change(task.run_id, &planner.actor(), |record, draft| {
             let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
             // A run that ended first stays as it is.
             draft.stop(&graph, end.clone()).or(Ok(()))

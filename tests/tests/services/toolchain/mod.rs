@@ -1,6 +1,7 @@
 //! Events of forges become tasks, and tasks end by reports, failures, later events or the clock.
 
 mod accounts;
+mod blocked;
 mod canary;
 mod clock;
 mod deaths;

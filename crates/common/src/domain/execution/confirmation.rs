@@ -22,6 +22,10 @@ use crate::domain::stop::StopReason;
 use std::sync::Arc;
 use uuid::Uuid;
 
+/// The cause of the transition by which a step begins anew without the outcome of its call, because its report ends it.
+pub const CALL_LEFT: &str =
+    "the action report was submitted; the outcome of the call stays unknown";
+
 /// What an approval is worth when its call is about to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approval {
@@ -155,6 +159,30 @@ impl Draft {
         let about_call = CallAnswer::from_text(&answer.text).map(|word| (word, &answer.by));
         self.answer_call(index, about_call)?;
         self.resume_step(graph, index, "the question was answered")
+    }
+
+    /// Ends the question or the confirmation that a step waits for without an answer, because the step ends otherwise. A
+    /// call without an outcome ends with its attempt, and is not made again.
+    ///
+    /// # Errors
+    /// [`Refusal`] unless the step waits for one of them.
+    pub fn withdraw_question(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        why: &str,
+    ) -> Result<(), Refusal> {
+        let step = self.execution.step(index).ok_or(Refusal::Meaningless)?;
+        if !step.wait.as_deref().is_some_and(Wait::asks_about_step) {
+            return Err(Refusal::Meaningless);
+        }
+        let has_open_call = step.open_call.is_some();
+        self.resume_step(graph, index, if has_open_call { CALL_LEFT } else { why })?;
+        if has_open_call {
+            let hint = self.hint_of_next_attempt(index);
+            self.begin_attempt(index, hint);
+        }
+        Ok(())
     }
 
     /// The call that is shown under a wait, and its step.

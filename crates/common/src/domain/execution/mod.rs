@@ -36,7 +36,7 @@ pub mod wait_rows;
 mod worker_call;
 
 pub use answers::GivenAnswer;
-pub use confirmation::Approval;
+pub use confirmation::{Approval, CALL_LEFT};
 pub use counters::{Counters, Deaths};
 pub use fork::inherited_steps;
 pub use grants::Revocation;

@@ -80,6 +80,12 @@ impl Wait {
         question_digest(&self.question, &self.choices, &self.answer_schema)
     }
 
+    /// Whether a person is asked about a step or one of its calls.
+    pub const fn asks_about_step(&self) -> bool {
+        matches!(self.kind(), WaitKind::Question | WaitKind::Confirmation)
+            && self.step_index.is_some()
+    }
+
     /// What it needs.
     pub const fn kind(&self) -> WaitKind {
         match self.waiting_on {

@@ -13,10 +13,12 @@ union all
 )
 union all
 (
+    -- The decision that the report stands for is awaited, or a question that it answers for.
     select 'report', run_id from task
     where reported_at is not null and reported_at <= $3 and ended_at is null and started_at is not null
       and exists (select from wait where wait.run_id = task.run_id
-                  and wait.kind in ('decision', 'model_decision') and wait.answered_at is null)
+                  and wait.kind in ('decision', 'model_decision', 'question', 'confirmation')
+                  and wait.answered_at is null)
     order by run_id limit $2
 )
 union all

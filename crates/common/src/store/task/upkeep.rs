@@ -113,6 +113,15 @@ pub async fn look_again(
     within(async { Ok(looking.execute(pool).await?) }).await.map(drop)
 }
 
+/// Ends the clock of a reported task whose run is not blocked.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn end_clock(pool: &PgPool, run_id: Uuid) -> Result<(), StoreError> {
+    let ending = sqlx::query(include_str!("../sql/end_clock.sql")).bind(run_id);
+    within(async { Ok(ending.execute(pool).await?) }).await.map(drop)
+}
+
 /// Counts a reminder of a task that is due at the time of `entry` and had `before` of them, puts its text before what the
 /// assignee is handed, and ends the lease of an agent that holds the task and is silent, so that it is handed again. Returns
 /// false, and changes nothing, where it is not due any more.

@@ -3,7 +3,7 @@
 use super::world::{World, actor};
 use crate::domain::confirmation::{AfterDenial, AfterExpiry, CallResolution, CallToConfirm};
 use crate::domain::execution::draft::Draft;
-use crate::domain::execution::{Approval, Execution, Graph, Wait};
+use crate::domain::execution::{Approval, Execution, Graph, OpenCall, Wait};
 use crate::domain::journal::{Answer, Entry};
 use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
@@ -195,4 +195,33 @@ fn the_time_of_a_person_does_not_count_for_the_step_and_a_pause_is_counted_once(
     let mut after = later(after, 60);
     after.answer_step(&graph, 0, &answer).expect("an answer");
     assert_eq!(began(&stored(after)), Some(at(50)));
+}
+
+#[test]
+fn what_a_person_was_asked_ends_without_an_answer_and_an_open_call_with_its_attempt() {
+    let open = OpenCall {
+        call_id: Uuid::from_u128(9),
+        tool: "run_command".to_owned(),
+        arguments_json: "{}".to_owned(),
+        effect: serde_json::Value::Null,
+        intended_at: at(5),
+    };
+    for (confirmation, has_open_call) in [(None, false), (None, true), (Some(call()), false)] {
+        let (mut execution, graph) = waiting(confirmation);
+        let step = execution.step_mut(0).expect("a step");
+        step.open_call = has_open_call.then(|| Box::new(open.clone()));
+        step.tool_calls = 3;
+        let mut draft = Draft::new(execution, actor(), at(20));
+        draft.withdraw_question(&graph, 0, "reported").expect("a question");
+        let refused = draft.withdraw_question(&graph, 0, "reported");
+        assert_eq!(refused, Err(Refusal::Meaningless), "nothing is asked any more");
+        let late = draft.resolve_call(&graph, WAIT, &said(true), AfterDenial::Continue);
+        assert_eq!(late, Err(Refusal::Meaningless));
+        let execution = stored(draft);
+        assert_eq!(execution.state, RunState::Executing);
+        let step = &execution.steps[0];
+        assert_eq!((step.state, step.wait.is_none()), (StepState::Ready, true));
+        assert!(step.open_call.is_none() && step.proofs == 0);
+        assert_eq!(step.tool_calls == 0, has_open_call, "its attempt is over");
+    }
 }
