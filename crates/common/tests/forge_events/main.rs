@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use surety_common::domain::problem::Problem;
+use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::toolchain::*;
 use uuid::Uuid;
 
@@ -469,6 +469,21 @@ fn the_third_business_failure_in_a_row_is_the_systems() {
     assert_eq!(TaskFailure::MaxRetries.class(1), system);
     assert_eq!(TaskFailure::ForgeApiUnreachable.class(9), FailureClass::Infrastructure);
     assert_eq!(TaskFailure::VerifyError.class(1), FailureClass::Infrastructure);
+}
+
+#[test]
+fn a_number_that_cannot_be_stored_is_refused_by_its_field() {
+    let payload = json!({
+        "action": "opened",
+        "pull_request": {
+            "number": u64::MAX, "title": "x", "user": {"login": "bob"},
+            "head": {"ref": "x", "sha": "a".repeat(40)}, "updated_at": "2026-02-02T02:00:00Z"
+        },
+        "repository": {"full_name": "o/r"}, "sender": {"login": "bob"}
+    });
+    let problem = read(Forge::Gitea, "pull_request", &payload).unwrap_err();
+    let place = (problem.code, problem.field.as_deref());
+    assert_eq!(place, (Code::TypeMismatch, Some("pull_request.number")));
 }
 
 #[test]

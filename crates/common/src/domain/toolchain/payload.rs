@@ -51,13 +51,13 @@ impl<'a> Payload<'a> {
         self.at(pointer).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    /// A number that must be there, from 1.
+    /// A number that must be there, from 1 to what a column stores.
     pub(super) fn number(self, pointer: &str) -> Read<u64> {
         let value = self.at(pointer).ok_or_else(|| missing(pointer))?;
         value
             .as_u64()
-            .filter(|number| *number > 0)
-            .ok_or_else(|| invalid(pointer, "a number from 1"))
+            .filter(|number| *number > 0 && i64::try_from(*number).is_ok())
+            .ok_or_else(|| invalid(pointer, "a number from 1 to 9223372036854775807"))
     }
 
     /// The members of a list; empty where there is none.
