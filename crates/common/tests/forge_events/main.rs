@@ -472,6 +472,35 @@ fn the_third_business_failure_in_a_row_is_the_systems() {
 }
 
 #[test]
+fn a_build_of_another_repository_has_no_branch_no_clone_and_no_push() {
+    for forge in [Forge::Gitea, Forge::Github] {
+        for (head, branch) in [("Team/App", "release"), ("mallory/app", "")] {
+            let payload = json!({
+                "action": "completed",
+                "workflow_run": {
+                    "id": 9, "name": "tests", "conclusion": "failure", "head_branch": "release",
+                    "head_sha": "a".repeat(40), "actor": {"login": "bob"}, "pull_requests": [],
+                    "head_repository": {"full_name": head}, "updated_at": "2026-02-02T02:00:00Z"
+                },
+                "repository": {"full_name": "team/app"}, "sender": {"login": "bob"}
+            });
+            let Reading::Tasks(tasks) = read(forge, "workflow_run", &payload).unwrap() else {
+                panic!("{forge} {head}")
+            };
+            let task = &tasks[0];
+            assert_eq!(task.context["branch"], json!(branch), "{forge} {head}");
+            let payload = task.payload(Language::En);
+            let is_own = !branch.is_empty();
+            let revision = workspace_revision(&payload, &task.subject);
+            assert_eq!(revision.is_some(), is_own, "{forge} {head}");
+            assert_eq!(push_branch(&payload, &task.subject).is_some(), is_own, "{forge} {head}");
+            let named = task.context.get("head_repo").and_then(|it| it.as_str());
+            assert_eq!(named, (!is_own).then_some("mallory/app"), "{forge} {head}");
+        }
+    }
+}
+
+#[test]
 fn a_number_that_cannot_be_stored_is_refused_by_its_field() {
     let payload = json!({
         "action": "opened",

@@ -23,6 +23,8 @@ struct Build {
     mark: String,
     /// Where its log is.
     address: String,
+    /// The repository that has the branch, where it is another one, such as a fork; else empty.
+    head_repo: String,
 }
 
 /// The event `workflow_run`.
@@ -34,6 +36,8 @@ pub(super) fn workflow_run(source: &Source<'_>) -> Result<Reading, Problem> {
     if !is_failed(payload.text("/workflow_run/conclusion")) {
         return Ok(Reading::Ignored(Ignored::NotFailed));
     }
+    let head_repo = one_line(payload.text("/workflow_run/head_repository/full_name"));
+    let is_other = !head_repo.is_empty() && !head_repo.eq_ignore_ascii_case(&source.repo()?);
     // Gitea names the workflow beside the run.
     let name = one_line(payload.first_text(&[
         "/workflow_run/name",
@@ -47,7 +51,12 @@ pub(super) fn workflow_run(source: &Source<'_>) -> Result<Reading, Problem> {
             repo: source.repo()?,
             number: first_pull(payload, "/workflow_run/pull_requests")
                 .or_else(|| payload.number("/pull_request/number").ok()),
-            branch: payload.title("/workflow_run/head_branch"),
+            // A branch of another repository is none of this one, whatever its name.
+            branch: if is_other {
+                String::new()
+            } else {
+                payload.title("/workflow_run/head_branch")
+            },
             commit: payload.commit("/workflow_run/head_sha")?,
             account: first_login(
                 payload,
@@ -63,6 +72,7 @@ pub(super) fn workflow_run(source: &Source<'_>) -> Result<Reading, Problem> {
             ])?,
             mark: run_mark(payload)?,
             address: payload.address("/workflow_run/html_url"),
+            head_repo: if is_other { head_repo } else { String::new() },
         },
     )
 }
@@ -92,6 +102,7 @@ pub(super) fn check_suite(source: &Source<'_>) -> Result<Reading, Problem> {
             mark: payload.number("/check_suite/id")?.to_string(),
             // GitHub names none for people.
             address: String::new(),
+            head_repo: String::new(),
         },
     )
 }
@@ -120,6 +131,7 @@ pub(super) fn status(source: &Source<'_>) -> Result<Reading, Problem> {
             jobs: vec![job],
             happened_at: payload.time(&["/updated_at", "/created_at", "/commit/timestamp"])?,
             address: payload.address("/target_url"),
+            head_repo: String::new(),
         },
     )
 }
@@ -142,16 +154,16 @@ pub(super) fn action_run(source: &Source<'_>) -> Result<Reading, Problem> {
             happened_at: payload.time(&["/run/stopped", "/run/updated", "/run/created"])?,
             mark: payload.number("/run/id")?.to_string(),
             address: payload.address("/run/html_url"),
+            head_repo: String::new(),
         },
     )
 }
 
 fn failed(source: &Source<'_>, build: Build) -> Result<Reading, Problem> {
-    let Build { repo, number, branch, commit, account, summary, jobs, happened_at, mark, address } =
-        build;
-    let Some(account) = account else { return Ok(Reading::Ignored(Ignored::NoAccount)) };
+    let Some(account) = build.account else { return Ok(Reading::Ignored(Ignored::NoAccount)) };
+    let Build { repo, number, branch, commit, summary, jobs, happened_at, mark, .. } = build;
     let jobs: Vec<String> = jobs.into_iter().filter(|job| !job.is_empty()).collect();
-    let occurrence = Occurrence {
+    let mut occurrence = Occurrence {
         event_type: EventType::CiFailed,
         from: source.payload.optional_login("/sender/login").unwrap_or_else(|| account.clone()),
         happened_at,
@@ -162,12 +174,15 @@ fn failed(source: &Source<'_>, build: Build) -> Result<Reading, Problem> {
             ("error_summary", json!(cut(&summary, MAX_SUMMARY))),
             ("failed_jobs", json!(jobs)),
             ("commit_sha", json!(commit)),
-            ("source_url", json!(address)),
+            ("source_url", json!(build.address)),
         ]),
         subject: source.subject(repo, number, number.is_some()),
         mark,
         brief: String::new(),
     };
+    if !build.head_repo.is_empty() {
+        occurrence.add([("head_repo", json!(build.head_repo))]);
+    }
     Ok(source.tasks(&occurrence, [Assignee::Account(account)]))
 }
 
