@@ -5,8 +5,8 @@ use crate::forge::Forge;
 use crate::repo::RepoName;
 use crate::types::{PullState, Review};
 use surety_common::domain::toolchain::{
-    ChecksState, Finding, HeadFact, NotAsked, ProbeFacts, ProbeQuestion, ProbeReason, ReviewFact,
-    Wanted, decide, own_part_holds, refers_to, reviewed_commit,
+    ChecksState, Finding, NotAsked, ProbeFacts, ProbeQuestion, ProbeReason, ReviewFact, Wanted,
+    decide, own_part_holds, refers_to, reviewed_commit,
 };
 
 /// What comes of a question.
@@ -41,6 +41,12 @@ impl ProbeAnswer {
 /// Asks a forge.
 pub async fn ask(forge: &dyn Forge, question: &ProbeQuestion) -> ProbeAnswer {
     match gather(forge, question).await {
+        // Without the commit of the event a push cannot be told from what was there.
+        Ok(ProbeFacts { event_commit: None, is_merged: false, .. })
+            if matches!(question.wanted, Wanted::Push { .. }) =>
+        {
+            ProbeAnswer::NotAsked(NotAsked::SubjectUnknown)
+        }
         Ok(facts) => match decide(question, &facts) {
             Finding::Passed => ProbeAnswer::Passed,
             Finding::Failed(reason) => ProbeAnswer::Failed { reason },
@@ -98,16 +104,17 @@ pub async fn gather(forge: &dyn Forge, question: &ProbeQuestion) -> Result<Probe
             head(forge, repo, (*number, branch), &mut facts).await?;
             if let (Some(reviewer), Some(number)) = (reviewer, number) {
                 let reviews = reviews(forge, repo, *number).await?;
-                let commit = reviewed_commit(&reviews, reviewer, question.since);
-                facts.event_commit = commit.map(str::to_owned).or(facts.event_commit);
+                let reviewed = || reviewed_commit(&reviews, reviewer, question.since);
+                facts.event_commit = facts.event_commit.or_else(|| reviewed().map(str::to_owned));
                 facts.reviews = reviews;
             }
             if let Some(head) = &facts.head {
-                facts.checks = Some(forge.checks(repo, &head.commit).await?.state);
+                facts.checks = Some(forge.checks(repo, head).await?.state);
             }
         }
         Wanted::Review { number } => facts.reviews = reviews(forge, repo, *number).await?,
-        Wanted::Response { number } => {
+        Wanted::Response { number, commit } => {
+            facts.event_commit.clone_from(commit);
             replies(forge, repo, (question, *number), &mut facts).await?;
             facts.reviews = reviews(forge, repo, *number).await?;
             head(forge, repo, (Some(*number), ""), &mut facts).await?;
@@ -139,15 +146,14 @@ async fn head(
     (number, branch): (Option<u64>, &str),
     facts: &mut ProbeFacts,
 ) -> Result<(), ForgeError> {
-    let head = match number {
+    facts.head = Some(match number {
         Some(number) => {
             let pull = forge.pull(repo, number).await?;
             facts.is_merged = pull.state == PullState::Merged;
-            forge.commit(repo, &pull.head_commit).await?
+            pull.head_commit
         }
-        None => forge.branch_head(repo, branch).await?,
-    };
-    facts.head = Some(HeadFact { commit: head.commit, committed_at: head.committed_at });
+        None => forge.branch_head(repo, branch).await?.commit,
+    });
     Ok(())
 }
 

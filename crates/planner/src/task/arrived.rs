@@ -121,6 +121,11 @@ async fn add_all(
             | ActionType::Mention
             | ActionType::ReviewMerged
             | ActionType::InfrastructureFailure => {
+                if event.lacks_head()
+                    && let Some(commit) = port.pull_head(forge, &event.subject).await
+                {
+                    event.set_head(&commit);
+                }
                 if event.lacks_line_comments()
                     && let Some(comments) = port.line_comments(event).await
                 {

@@ -119,6 +119,13 @@ pub trait EscalationPort: Send + Sync {
         subject: &'a Subject,
     ) -> BoxFuture<'a, Option<Vec<String>>>;
 
+    /// The newest commit of a pull request; none where the forge does not say.
+    fn pull_head<'a>(
+        &'a self,
+        forge: &'a str,
+        subject: &'a Subject,
+    ) -> BoxFuture<'a, Option<String>>;
+
     /// The account of an agent on the forge of a repository, by the configuration of the forges.
     fn account_of_agent(&self, forge: &str, repo: &str, agent: &str) -> Option<String>;
 
@@ -206,6 +213,10 @@ impl EscalationPort for NoForge {
     }
 
     fn reviewers<'a>(&'a self, _: &'a str, _: &'a Subject) -> BoxFuture<'a, Option<Vec<String>>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn pull_head<'a>(&'a self, _: &'a str, _: &'a Subject) -> BoxFuture<'a, Option<String>> {
         Box::pin(std::future::ready(None))
     }
 

@@ -240,6 +240,24 @@ impl EscalationPort for ForgePort {
         })
     }
 
+    fn pull_head<'a>(
+        &'a self,
+        forge: &'a str,
+        subject: &'a Subject,
+    ) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let number = subject.number.filter(|_| subject.is_pull_request)?;
+            let (client, repo) = self.service(forge, &subject.repo)?;
+            match client.pull(&repo, number).await {
+                Ok(pull) => Some(pull.head_commit),
+                Err(error) => {
+                    tracing::warn!(%error, "planner: the newest commit of a pull request is not known; a push does not answer its comment");
+                    None
+                }
+            }
+        })
+    }
+
     fn account_of_agent(&self, forge: &str, repo: &str, agent: &str) -> Option<String> {
         let kind = ForgeKind::from_text(forge)?;
         self.forges.account_of_agent(kind, repo, agent).map(str::to_owned)

@@ -26,6 +26,9 @@ const MAX_LINE_COMMENTS: usize = 20;
 const MAX_LINE_COMMENT: usize = 1_000;
 /// The field with the comments on lines of a review: null while the forge was not asked or did not say.
 pub(super) const LINE_COMMENTS: &str = "line_comments";
+/// The field with the newest commit of the pull request at the time of the event: what is pushed later is another one. Null
+/// while the forge was not asked or did not say.
+pub(super) const HEAD: &str = "pr_head";
 
 /// An event that asks one account, or one role, to act.
 #[derive(Debug, Clone, PartialEq)]
@@ -143,6 +146,16 @@ impl ToolchainEvent {
             json!({"path": one_line(path), "line": line, "body": cut(body, MAX_LINE_COMMENT)})
         });
         self.context.insert(LINE_COMMENTS.to_owned(), Value::Array(shown.collect()));
+    }
+
+    /// Whether the newest commit of its pull request is still to be asked for.
+    pub fn lacks_head(&self) -> bool {
+        self.context.get(HEAD).is_some_and(Value::is_null)
+    }
+
+    /// Adds the newest commit of its pull request.
+    pub fn set_head(&mut self, commit: &str) {
+        self.context.insert(HEAD.to_owned(), Value::from(commit));
     }
 
     /// Names the open pull request whose newest commit was built. Its author acts; the delivery names at most its number.

@@ -2,10 +2,10 @@
 
 use super::action::EventType;
 use super::brief::brief;
-use super::event::{Assignee, Ignored, ToolchainEvent};
+use super::event::{Assignee, HEAD, Ignored, ToolchainEvent};
 use super::mention::Said;
 use super::payload::Payload;
-use super::pulls::Pull;
+use super::pulls::{Pull, head_of};
 use super::reading::Reading;
 use super::source::{Occurrence, Source, context};
 use super::subject::Subject;
@@ -172,6 +172,8 @@ fn on_pull(
             ("comment_body", json!(said.text)),
             ("path", json!(path)),
             ("line", line),
+            // A comment on the pull request as a whole has none in its payload.
+            (HEAD, head_of(&payload.commit("/pull_request/head/sha")?)),
             ("source_url", json!(said.address)),
             ("pr_url", json!(pull_address(payload))),
         ]),

@@ -68,7 +68,7 @@ pub use order::{
 pub use own::{OwnAccount, marker, marks_own, may_be_own};
 pub use payload::{is_login, is_repository};
 pub use probe::{
-    ChecksState, FORGE_TARGET, Finding, HeadFact, NotAsked, ProbeFacts, ProbeMode, ProbeQuestion,
+    ChecksState, FORGE_TARGET, Finding, NotAsked, ProbeFacts, ProbeMode, ProbeQuestion,
     ProbeReason, PullFact, ReviewFact, Wanted, decide, own_part_holds, refers_to, repository_of,
     reviewed_commit,
 };

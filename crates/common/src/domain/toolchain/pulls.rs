@@ -1,7 +1,7 @@
 //! Pull requests and their reviews.
 
 use super::action::EventType;
-use super::event::{Assignee, Ignored, LINE_COMMENTS, ToolchainEvent};
+use super::event::{Assignee, HEAD, Ignored, LINE_COMMENTS, ToolchainEvent};
 use super::forge::Forge;
 use super::mention::Said;
 use super::payload::Payload;
@@ -249,6 +249,9 @@ pub(super) fn review(source: &Source<'_>) -> Result<Reading, Problem> {
         ("review_body", json!(review_text(payload))),
     ]);
     add_review(source, &pull, &mut occurrence);
+    if event_type == EventType::ChangesRequested {
+        occurrence.add([(HEAD, head_of(&pull.head))]);
+    }
     let mut tasks = vec![source.task(&occurrence, Assignee::Account(pull.author.clone()))];
     tasks.extend(mentioned(source, &pull, &occurrence));
     Ok(Reading::Tasks(tasks))
@@ -299,6 +302,7 @@ fn commented(source: &Source<'_>) -> Result<Reading, Problem> {
         ("comment_body", json!(text)),
         ("path", json!("")),
         ("line", Value::Null),
+        (HEAD, head_of(&pull.head)),
     ]);
     add_review(source, &pull, &mut occurrence);
     let author = Assignee::Account(pull.author.clone());
@@ -319,6 +323,11 @@ fn add_review(source: &Source<'_>, pull: &Pull, occurrence: &mut Occurrence) {
     if source.forge != Forge::Github {
         occurrence.add([(LINE_COMMENTS, Value::Null)]);
     }
+}
+
+/// The newest commit of a pull request; null where the payload does not name it.
+pub(super) fn head_of(commit: &str) -> Value {
+    if commit.is_empty() { Value::Null } else { json!(commit) }
 }
 
 fn reviewer(payload: Payload<'_>) -> Result<String, Problem> {

@@ -224,6 +224,42 @@ async fn a_review_of_gitea_without_a_text_is_a_task_with_its_comments_on_lines(p
     assert!(one.arrived("review_comments") > 2, "the forge was not asked");
 }
 
+/// A comment on a pull request as a whole, as Gitea sends it: without the newest commit of the pull request.
+fn commented(repo: &str, id: u64) -> Vec<ToolchainEvent> {
+    let body = json!({
+        "action": "created", "is_pull": true,
+        "issue": {"number": 1, "title": "Speed the list up", "user": {"login": LOGIN}},
+        "comment": {
+            "id": id, "body": "Why slow?", "user": {"login": "lead"}, "created_at": Utc::now().to_rfc3339()
+        },
+        "repository": {"full_name": repo}, "sender": {"login": "lead"}
+    })
+    .to_string();
+    let delivery = Delivery { forge: Forge::Gitea, event: "issue_comment", body: &body };
+    match delivery.read(&Rules::default()).expect("a delivery") {
+        Reading::Tasks(events) => events,
+        other @ (Reading::Ignored(_) | Reading::Withdrawn(_)) => panic!("no tasks: {other:?}"),
+    }
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn a_comment_is_a_task_with_the_newest_commit_of_its_pull_request(pool: PgPool) {
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let one = &fixture.forges[0];
+    let pull = one.double.change(|state| state.repo(&one.repo).map(|repo| repo.pulls[&1].clone()));
+    let head = pull.expect("a pull request").commit;
+    let task = async |id: u64| {
+        let origin = id.to_string();
+        let admitted = admit(&fixture.planner, &origin, &commented(&one.repo, id)).await;
+        let run_id = admitted.expect("it is admitted").tasks[0].run_id.expect("a task");
+        store::find_task(&pool, run_id).await.expect("a row").expect("a task")
+    };
+    assert_eq!(task(1).await.payload.context["pr_head"], json!(head));
+    // A forge that does not answer keeps no task back.
+    one.fails("pull", 100);
+    assert_eq!(task(2).await.payload.context["pr_head"], Value::Null);
+}
+
 #[sqlx::test(migrations = "../common/migrations")]
 async fn an_event_of_an_unknown_repository_becomes_a_task_and_asks_no_forge(pool: PgPool) {
     let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;

@@ -15,8 +15,8 @@ pub struct ProbeFacts {
     /// Whether the pull request is open.
     pub is_open: bool,
     /// The newest commit of the pull request or the branch.
-    pub head: Option<HeadFact>,
-    /// The commit that the event was about.
+    pub head: Option<String>,
+    /// The newest commit at the event, or the one that the event was about.
     pub event_commit: Option<String>,
     /// The checks of the newest commit.
     pub checks: Option<ChecksState>,
@@ -28,15 +28,6 @@ pub struct ProbeFacts {
     pub pulls: Vec<PullFact>,
     /// The times at which deployments to the environment succeeded.
     pub deployed: Vec<DateTime<Utc>>,
-}
-
-/// The newest commit of a branch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeadFact {
-    /// The commit in hexadecimal.
-    pub commit: String,
-    /// The date that its author's machine gave it.
-    pub committed_at: DateTime<Utc>,
 }
 
 /// A submitted review.
@@ -95,7 +86,7 @@ pub fn decide(question: &ProbeQuestion, facts: &ProbeFacts) -> Finding {
     match wanted {
         Wanted::Merge { .. } => Finding::of(facts.is_merged, ProbeReason::NotMerged),
         Wanted::Push { .. } if facts.is_merged => Finding::Passed,
-        Wanted::Push { .. } if !has_pushed(*since, facts) => Finding::Failed(ProbeReason::NoPush),
+        Wanted::Push { .. } if !has_pushed(facts) => Finding::Failed(ProbeReason::NoPush),
         Wanted::Push { .. } => {
             let fails = facts.checks == Some(ChecksState::Failing);
             Finding::of(!fails, ProbeReason::ChecksFailing)
@@ -107,7 +98,7 @@ pub fn decide(question: &ProbeQuestion, facts: &ProbeFacts) -> Finding {
             Finding::of(holds, ProbeReason::NoReview)
         }
         Wanted::Response { .. } => {
-            Finding::of(has_replied() || has_pushed(*since, facts), ProbeReason::NoResponse)
+            Finding::of(has_replied() || has_pushed(facts), ProbeReason::NoResponse)
         }
         Wanted::PullRequest { issue } => {
             let refers = |pull: &PullFact| pull.is_alive && refers_to(pull, *issue);
@@ -159,13 +150,11 @@ fn has_reviewed_again(since: DateTime<Utc>, reviewer: &str, facts: &ProbeFacts) 
     })
 }
 
-/// Another commit than that of the event is newer, whatever its date; without a commit of the event its date decides.
-fn has_pushed(since: DateTime<Utc>, facts: &ProbeFacts) -> bool {
-    let Some(head) = &facts.head else { return false };
-    match &facts.event_commit {
-        Some(commit) => !is_same_commit(&head.commit, commit),
-        None => head.committed_at > since,
-    }
+/// Another commit than that of the event is a push, whatever its date: the machine of the author sets that. Without a commit
+/// of the event none is known.
+fn has_pushed(facts: &ProbeFacts) -> bool {
+    let both = facts.head.as_ref().zip(facts.event_commit.as_ref());
+    both.is_some_and(|(head, event)| !is_same_commit(head, event))
 }
 
 /// Commits are the same where one is the beginning of the other.

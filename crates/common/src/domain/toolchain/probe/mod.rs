@@ -12,8 +12,7 @@ mod question;
 mod tests;
 
 pub use decide::{
-    Finding, HeadFact, ProbeFacts, PullFact, ReviewFact, decide, own_part_holds, refers_to,
-    reviewed_commit,
+    Finding, ProbeFacts, PullFact, ReviewFact, decide, own_part_holds, refers_to, reviewed_commit,
 };
 pub use question::{ProbeQuestion, Wanted, repository_of};
 

@@ -2,6 +2,7 @@
 
 use super::NotAsked;
 use crate::domain::toolchain::action::{ActionType, EventType};
+use crate::domain::toolchain::event::HEAD;
 use crate::domain::toolchain::task::TaskPayload;
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -33,7 +34,7 @@ pub enum Wanted {
         number: Option<u64>,
         /// The branch, where there is no pull request.
         branch: String,
-        /// The commit of the event, where the payload names it.
+        /// The commit of the event, where it is known.
         commit: Option<String>,
         /// The account whose review asked for changes, where one did.
         reviewer: Option<String>,
@@ -47,6 +48,8 @@ pub enum Wanted {
     Response {
         /// The pull request.
         number: u64,
+        /// The newest commit of the pull request at the event, where it is known.
+        commit: Option<String>,
     },
     /// An open or merged pull request that refers to the issue.
     PullRequest {
@@ -82,7 +85,9 @@ impl ProbeQuestion {
             ActionType::ReviewRequest | ActionType::ReviewUpdated => {
                 Wanted::Review { number: facts.number("pr_number")? }
             }
-            ActionType::ReviewComment => Wanted::Response { number: facts.number("pr_number")? },
+            ActionType::ReviewComment => {
+                Wanted::Response { number: facts.number("pr_number")?, commit: facts.commit(HEAD) }
+            }
             ActionType::CiFailure => facts.failed_build()?,
             ActionType::IssueAssigned => {
                 Wanted::PullRequest { issue: facts.number("issue_number")? }
@@ -129,7 +134,7 @@ fn review_result(payload: &TaskPayload, facts: Context<'_>) -> Result<Wanted, No
         false => Wanted::Push {
             number: Some(number),
             branch: String::new(),
-            commit: None,
+            commit: facts.commit(HEAD),
             reviewer: Some(facts.text("reviewer").to_owned()).filter(|name| !name.is_empty()),
         },
     })
@@ -149,14 +154,17 @@ impl<'a> Context<'a> {
         number.filter(|number| *number > 0).ok_or(NotAsked::SubjectUnknown)
     }
 
+    fn commit(self, name: &str) -> Option<String> {
+        Some(self.text(name).to_owned()).filter(|commit| !commit.is_empty())
+    }
+
     fn failed_build(self) -> Result<Wanted, NotAsked> {
         let number = self.number("pr_number").ok();
         let branch = self.text("branch").to_owned();
         if number.is_none() && branch.is_empty() {
             return Err(NotAsked::SubjectUnknown);
         }
-        let commit = Some(self.text("commit_sha").to_owned()).filter(|commit| !commit.is_empty());
-        Ok(Wanted::Push { number, branch, commit, reviewer: None })
+        Ok(Wanted::Push { number, branch, commit: self.commit("commit_sha"), reviewer: None })
     }
 
     /// The repository and the number in the address of a comment, an issue or a pull request.

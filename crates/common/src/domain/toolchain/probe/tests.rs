@@ -57,16 +57,14 @@ fn a_push_is_another_commit_than_that_of_the_event_whatever_its_date() {
     ];
     let commit = reviewed_commit(&reviews, "Robin", at(0));
     assert_eq!(commit, Some("bbbbbbbb"));
-    let head = |commit: &str, minute| {
-        Some(HeadFact { commit: commit.to_owned(), committed_at: at(minute) })
-    };
+    let head = |commit: &str| Some(commit.to_owned());
     let mut facts = ProbeFacts {
         event_commit: commit.map(str::to_owned),
-        head: head("bbbbbbbb", 90),
+        head: head("bbbbbbbb"),
         ..ProbeFacts::default()
     };
     assert_eq!(decide(&question, &facts), Finding::Failed(ProbeReason::NoPush));
-    facts.head = head("cccccccc", -90);
+    facts.head = head("cccccccc");
     for (checks, holds) in [
         (None, true),
         (Some(ChecksState::None), true),
@@ -78,9 +76,7 @@ fn a_push_is_another_commit_than_that_of_the_event_whatever_its_date() {
         assert_eq!(decide(&question, &facts).passed(), holds, "{checks:?}");
         assert_eq!(own_part_holds(&question, &facts), Some(holds), "{checks:?}");
     }
-    facts = ProbeFacts { head: head("dddddddd", 5), ..ProbeFacts::default() };
-    assert!(decide(&question, &facts).passed());
-    facts.head = head("dddddddd", -5);
+    facts = ProbeFacts { head: head("dddddddd"), ..ProbeFacts::default() };
     assert_eq!(decide(&question, &facts), Finding::Failed(ProbeReason::NoPush));
 }
 
@@ -95,7 +91,7 @@ fn a_failed_build_is_asked_about_by_pull_request_or_branch() {
     assert_eq!((branch.as_str(), commit.as_deref()), ("main", Some("abcdef0123")));
     let facts = ProbeFacts {
         event_commit: commit.clone(),
-        head: Some(HeadFact { commit: "abcdef0123456789".to_owned(), committed_at: at(9) }),
+        head: Some("abcdef0123456789".to_owned()),
         ..ProbeFacts::default()
     };
     assert_eq!(decide(&question, &facts), Finding::Failed(ProbeReason::NoPush));
@@ -133,8 +129,18 @@ fn a_comment_is_answered_by_a_reply_or_a_push() {
         ProbeFacts { reviews: vec![review("alice", 1, "b", "comment")], ..ProbeFacts::default() };
     assert!(decide(&question, &in_review).passed());
     assert_eq!(own_part_holds(&question, &in_review), Some(false));
-    let head = Some(HeadFact { commit: "c".to_owned(), committed_at: at(1) });
-    assert!(decide(&question, &ProbeFacts { head, ..ProbeFacts::default() }).passed());
+    let newest = |head: &str, at_event: Option<&str>| ProbeFacts {
+        head: Some(head.to_owned()),
+        event_commit: at_event.map(str::to_owned),
+        ..ProbeFacts::default()
+    };
+    assert!(decide(&question, &newest("bbbbbbbb", Some("aaaaaaaa"))).passed());
+    assert!(!decide(&question, &newest("aaaaaaaa", Some("aaaaaaaa"))).passed());
+    assert!(!decide(&question, &newest("aaaaaaaa", None)).passed(), "nothing is known of a push");
+    let context = json!({"repo": "o/r", "pr_number": 7, "pr_head": "aaaaaaaa"});
+    let commented = ask(EventType::ReviewComment, context).expect("a question");
+    let commit = Some("aaaaaaaa".to_owned());
+    assert_eq!(commented.wanted, Wanted::Response { number: 7, commit });
 }
 
 #[test]
@@ -214,7 +220,7 @@ fn the_clock_runs_where_only_the_report_is_missing() {
     let question = |event| ask(event, of_pull.clone()).expect("a question");
     let pushed = ProbeFacts {
         is_open: true,
-        head: Some(HeadFact { commit: "cccccccc".to_owned(), committed_at: at(5) }),
+        head: Some("cccccccc".to_owned()),
         event_commit: Some("bbbbbbbb".to_owned()),
         ..ProbeFacts::default()
     };
