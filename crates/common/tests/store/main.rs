@@ -14,6 +14,7 @@ mod foreign_rows;
 mod grants;
 mod journal;
 mod lists;
+mod mail_deadlines;
 mod offers;
 mod plan_tools;
 mod plans;
