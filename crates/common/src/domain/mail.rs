@@ -6,12 +6,13 @@
 //!   both      open --deadline, or its run is cancelled-> failed: a dead letter, and the sender is told
 //! ```
 
+use crate::domain::identity::{SERVICE_NAME, is_service_name};
 use crate::domain::problem::{Code, Problem};
 
 /// The namespace of mail.
 pub const MAIL_NAMESPACE: &str = "_mail";
 /// The sender of what the service itself sends; no caller sends under this name.
-pub const MAIL_SYSTEM: &str = "system";
+pub const MAIL_SYSTEM: &str = SERVICE_NAME;
 /// The longest name of an agent, in bytes.
 const MAX_AGENT: usize = 100;
 /// The longest subject, in characters.
@@ -113,7 +114,7 @@ impl Message {
     pub fn check(self) -> Result<Self, Problem> {
         let Self { kind, from, to, subject, body, within_s } = self;
         let from = agent("from", &from)?;
-        if from == MAIL_SYSTEM {
+        if is_service_name(&from) {
             let message =
                 format!("is {MAIL_SYSTEM}, which stands for the service; use another name");
             return Err(Problem::at(Code::TypeMismatch, "from", message));

@@ -115,7 +115,7 @@ impl Service {
         let v1::CreateTokenRequest { request_id, name, roles, namespaces, valid_for } = request;
         let roles = roles.into_iter().map(read_role).collect::<Result<Vec<Role>, _>>()?;
         let namespaces = Namespaces::from_names(namespaces).map_err(refused)?;
-        let identity = Identity::new(&name, roles, namespaces).map_err(refused)?;
+        let identity = Identity::of_caller(&name, roles, namespaces).map_err(refused)?;
         may_grant(caller, &identity)?;
         let now = self.shards.primary().await?.now();
         let expires_at = valid_for.map(|valid_for| after(now, "valid_for", &valid_for, 1));

@@ -8,7 +8,7 @@ use crate::mail;
 use crate::planner::Planner;
 use std::sync::Arc;
 use surety_common::domain::fault::{Fault, FaultCode};
-use surety_common::domain::identity::{Object, Role};
+use surety_common::domain::identity::{Object, Role, is_service_name};
 use surety_common::domain::mail::{
     ANSWER_WITHIN_S, MAIL_NAMESPACE, MAIL_SYSTEM, MAX_WITHIN_S, MailKind, Message,
 };
@@ -132,6 +132,11 @@ impl Service {
         let asked = find(&planner, &mail_id).await?;
         if asked.to != caller.name() {
             return Err(no_mail(&mail_id, "mail_id"));
+        }
+        if is_service_name(caller.name()) {
+            let message =
+                "the name of this identity stands for the service; use a token with another name";
+            return Err(Fault::new(FaultCode::PermissionDenied, message));
         }
         if asked.from == MAIL_SYSTEM {
             let message = "the service reads no answers; the message needs none";

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Role;
 use surety_common::domain::problem::{Code, Problem};
-use surety_common::domain::toolchain::{EntryKind, ProbeMode};
+use surety_common::domain::toolchain::{EntryKind, ProbeMode, is_blank};
 use surety_common::store::{self, NewEntry, StoredTask, WaitingFor};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::v1;
@@ -155,7 +155,7 @@ pub(super) async fn report(planner: &Planner, call: &Call, entry: &NewEntry) -> 
 
 fn body(field: &str, text: &str) -> Result<String, Problem> {
     let text = text.trim();
-    if text.is_empty() {
+    if is_blank(text) {
         return Err(Problem::at(Code::FieldMissing, field, "is blank; say what was done"));
     }
     within(field, text, MAX_BODY)

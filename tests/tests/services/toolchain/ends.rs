@@ -33,8 +33,10 @@ async fn a_task_is_offered_to_its_assignee_and_ends_with_its_report() -> Result<
 
     let other = reason(stage.report(OTHER, &run_id, "I did it: merged #7").await)?;
     ensure!(other == "permission_denied", "{other}");
-    let blank = reason(stage.report(AGENT, &run_id, " \n").await)?;
-    ensure!(blank == "field_missing", "{blank}");
+    for text in [" \n", "\u{200b}\u{2060}\u{feff}"] {
+        let blank = reason(stage.report(AGENT, &run_id, text).await)?;
+        ensure!(blank == "field_missing", "{blank}");
+    }
     for kind in ["system", "action_report", "status"] {
         let request = v1::AddTaskEntryRequest {
             run_id: run_id.clone(),

@@ -175,6 +175,14 @@ impl Namespaces {
     }
 }
 
+/// The name under which the service itself writes entries and messages. No caller has it.
+pub const SERVICE_NAME: &str = "system";
+
+/// Whether a name is that of the service, in any case.
+pub fn is_service_name(name: &str) -> bool {
+    name.trim().eq_ignore_ascii_case(SERVICE_NAME)
+}
+
 /// Who makes a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
@@ -194,6 +202,9 @@ pub enum IdentityError {
         "the name {0:?} is not usable; use 1 to 100 letters, digits and the characters . _ @ : / -"
     )]
     Name(String),
+    /// The name of the service itself.
+    #[error("the name system stands for the service; use another one")]
+    Reserved,
     /// A word that is no role.
     #[error(
         "{0:?} is no role; use viewer, submitter, operator, approver, driver, worker or service"
@@ -222,7 +233,7 @@ pub enum IdentityError {
 impl From<IdentityError> for Problem {
     fn from(error: IdentityError) -> Self {
         let field = match error {
-            IdentityError::Name(_) => "name",
+            IdentityError::Name(_) | IdentityError::Reserved => "name",
             IdentityError::UnknownRole(_)
             | IdentityError::NoRole
             | IdentityError::MachineApproves => "roles",
@@ -236,6 +247,21 @@ impl From<IdentityError> for Problem {
 }
 
 impl Identity {
+    /// As [`Identity::new`], for a new token: the name of the service is refused, because what it writes has that name.
+    ///
+    /// # Errors
+    /// [`IdentityError`]
+    pub fn of_caller(
+        name: &str,
+        roles: impl IntoIterator<Item = Role>,
+        namespaces: Namespaces,
+    ) -> Result<Self, IdentityError> {
+        if is_service_name(name) {
+            return Err(IdentityError::Reserved);
+        }
+        Self::new(name, roles, namespaces)
+    }
+
     /// An identity, when its parts can be one.
     ///
     /// # Errors
@@ -266,7 +292,7 @@ impl Identity {
     pub fn from_columns(name: &str, roles: &str, namespaces: &str) -> Result<Self, IdentityError> {
         let roles = roles.split(',').map(str::parse).collect::<Result<Vec<Role>, _>>()?;
         let namespaces = Namespaces::from_names(namespaces.split(',').map(str::to_owned))?;
-        Self::new(name, roles, namespaces)
+        Self::of_caller(name, roles, namespaces)
     }
 
     /// Whether it has a role.

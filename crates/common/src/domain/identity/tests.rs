@@ -122,3 +122,12 @@ fn every_rule_names_roles_once_and_a_path_that_is_none_has_no_rule() {
         assert_eq!(rule_of(path), None, "{path}");
     }
 }
+
+#[test]
+fn no_token_and_no_certificate_has_the_name_of_the_service() {
+    for name in ["system", "System"] {
+        let refused = Identity::from_columns(name, "driver", "*").map(|it| it.name);
+        assert_eq!(refused, Err(IdentityError::Reserved), "{name}");
+    }
+    assert!(Identity::from_columns("system-1", "driver", "*").is_ok());
+}

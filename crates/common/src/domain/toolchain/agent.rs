@@ -4,6 +4,7 @@ use super::forge::Forge;
 use super::language::Language;
 use super::role::Role;
 use super::words::words;
+use crate::domain::identity::{SERVICE_NAME, is_service_name};
 use crate::domain::problem::{Code, Problem};
 use std::fmt;
 
@@ -54,6 +55,11 @@ impl Agent {
         self.id = name("id", &self.id)?;
         if self.id.is_empty() {
             return Err(Problem::at(Code::FieldMissing, "id", "is missing; name the agent"));
+        }
+        if is_service_name(&self.id) {
+            let message =
+                format!("is {SERVICE_NAME}, which stands for the service; use another name");
+            return Err(Problem::at(Code::TypeMismatch, "id", message));
         }
         self.credential = name("credential", &self.credential)?;
         if self.accounts.len() > MAX_ACCOUNTS {

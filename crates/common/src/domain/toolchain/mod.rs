@@ -75,7 +75,7 @@ pub use probe::{
 pub use reading::Reading;
 pub use report::{
     ANY_LONG_COMMENT, ANY_OUTPUT, Compatibility, LONG_COMMENT, ReportResult, THIN_REPORT,
-    TaskEntry, TaskFacts, judge,
+    TaskEntry, TaskFacts, is_blank, judge,
 };
 pub use risk::{RiskLevel, RiskRules};
 pub use role::Role;

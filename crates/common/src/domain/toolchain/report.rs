@@ -133,9 +133,23 @@ pub fn judge(facts: &TaskFacts<'_>, compatibility: Compatibility) -> ReportResul
     result
 }
 
+/// Whether a text shows nothing: white space, control characters, and characters without a shape, such as U+200B.
+pub fn is_blank(text: &str) -> bool {
+    let is_invisible = |c: char| {
+        matches!(
+            c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+    };
+    text.chars().all(|c| c.is_whitespace() || c.is_control() || is_invisible(c))
+}
+
 fn judge_report(report: &TaskEntry, facts: &TaskFacts<'_>) -> ReportResult {
     match () {
-        () if report.body.trim().is_empty() => ReportResult::ReportEmpty,
+        () if is_blank(&report.body) => ReportResult::ReportEmpty,
         () if report.author != facts.assignee => ReportResult::ReportAuthorMismatch,
         () if report.at < facts.began_at => ReportResult::ReportBeforeStart,
         // The report of a message is that it was read or answered.
@@ -230,4 +244,19 @@ fn is_file(word: &str) -> bool {
         && extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && extension.bytes().any(|byte| byte.is_ascii_alphabetic());
     !stem.is_empty() && is_extension
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_without_a_visible_character_is_blank() {
+        for text in ["", " \n\t", "\u{200b}\u{2060}\u{feff}", "\u{ad} \u{e0020}\u{fe0f}\u{0}"] {
+            assert!(is_blank(text), "{text:?}");
+        }
+        for text in [".", "做", "\u{200b}a", "é", "🙂\u{fe0f}"] {
+            assert!(!is_blank(text), "{text:?}");
+        }
+    }
 }

@@ -5,12 +5,13 @@ use super::language::Language;
 use super::role::Role;
 use super::steps::steps as steps_of;
 use super::words::words;
+use crate::domain::identity::SERVICE_NAME;
 use crate::domain::problem::{Code, Problem};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
 /// What tasks and their histories name in place of an account where the service acts.
-pub const SYSTEM: &str = "system";
+pub const SYSTEM: &str = SERVICE_NAME;
 /// Who acts on a failure of the infrastructure.
 pub const INFRASTRUCTURE_ROLE: Role = Role::Infra;
 /// The most steps of a task.
