@@ -122,7 +122,7 @@ pub use signed_rows::RunOutline;
 pub use signed_run::{SignedRow, SignedRun, verdict_signature};
 pub use signing::{CurrentKey, RegisteredKey, Signing, registered_keys};
 pub use task::{
-    Admission, Assigned, DecisionWait, EndedTask, EntryRow, Escalation, EscalationAction,
+    Admission, Assigned, DecisionWait, DueTask, EndedTask, EntryRow, Escalation, EscalationAction,
     EscalationEnd, Inserted, JudgedColumns, JudgedTask, KnownBuild, KnownTask, LeftOut, MadeBefore,
     NewEntry, NewEscalation, NewTask, OpenTasks, StoredTask, TaskCause, TaskEnd, TaskFilter,
     TaskKind, TaskPage, WaitingFor, account_of_task, accounts_of_task, add_entry, add_own_entry,

@@ -97,7 +97,8 @@ fn ended(run_id: Uuid, at: DateTime<Utc>) -> EndedTask {
 }
 
 async fn due(pool: &PgPool, at: DateTime<Utc>) -> Vec<(TaskCause, Uuid)> {
-    store::due_tasks(pool, at, 200).await.unwrap()
+    let due = store::due_tasks(pool, at, 200).await.unwrap().into_iter();
+    due.map(|due| (due.cause, due.run_id)).collect()
 }
 
 /// Twenty thousand open tasks, five of whose runs have ended.
@@ -270,7 +271,7 @@ async fn tasks_without_an_agent_are_looked_at_in_turn_and_have_no_clock(pool: Pg
     }
     let due = async |at: DateTime<Utc>, cause: TaskCause| -> Vec<Uuid> {
         let found = store::due_tasks(&pool, at, 2).await.unwrap().into_iter();
-        found.filter(|(it, _)| *it == cause).map(|(_, run_id)| run_id).collect()
+        found.filter(|due| due.cause == cause).map(|due| due.run_id).collect()
     };
     let ids = [1, 2, 3].map(|number| id(number, now()));
     assert!(due(later(60), TaskCause::Assign).await.is_empty(), "no agent is registered");

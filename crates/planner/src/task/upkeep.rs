@@ -13,7 +13,7 @@ use surety_common::domain::fault::Fault;
 use surety_common::domain::machine::run::RunState;
 use surety_common::domain::stop::StopReason;
 use surety_common::domain::toolchain::{EntryKind, Language, SYSTEM};
-use surety_common::store::{self, NewEntry, StoredTask, TaskCause, Topic};
+use surety_common::store::{self, DueTask, NewEntry, StoredTask, TaskCause, Topic};
 use surety_common::telemetry;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::{Id, JoinSet};
@@ -25,7 +25,7 @@ const INTERVAL: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(500);
 /// The most tasks of one cause in a round.
 const LIMIT: i64 = 200;
-/// The most tasks about which forges are asked at the same time.
+/// The most tasks about which one forge is asked at the same time: a slow one holds the tasks of no other back.
 const ASKING_AT_ONCE: usize = 16;
 /// The reminders before a task without a report fails.
 const MAX_REMINDERS: u32 = 2;
@@ -67,12 +67,21 @@ pub(crate) async fn run(planner: Arc<Planner>) {
 #[derive(Debug, Default)]
 pub(super) struct Asking {
     tasks: JoinSet<()>,
-    under_way: HashMap<Id, (TaskCause, Uuid)>,
+    under_way: HashMap<Id, UnderWay>,
+}
+
+/// A task about which a forge is asked.
+#[derive(Debug)]
+struct UnderWay {
+    cause: TaskCause,
+    run_id: Uuid,
+    /// The name of the forge; empty where the configuration has none for the repository.
+    forge: String,
 }
 
 impl Asking {
     /// Acts on a task, unless that is under way, or too many are.
-    fn start(&mut self, planner: &Arc<Planner>, (cause, run_id): (TaskCause, Uuid)) {
+    fn start(&mut self, planner: &Arc<Planner>, due: &DueTask) {
         while let Some(ended) = self.tasks.try_join_next_with_id() {
             let id = match ended {
                 Ok((id, ())) => id,
@@ -83,13 +92,16 @@ impl Asking {
             };
             self.under_way.remove(&id);
         }
-        let is_under_way = self.under_way.values().any(|known| *known == (cause, run_id));
-        if is_under_way || self.under_way.len() >= ASKING_AT_ONCE {
+        let (cause, run_id) = (due.cause, due.run_id);
+        let forge = planner.escalations.forge_of(&due.forge, &due.repo).unwrap_or_default();
+        let all = || self.under_way.values();
+        let is_under_way = all().any(|known| known.cause == cause && known.run_id == run_id);
+        if is_under_way || all().filter(|known| known.forge == forge).count() >= ASKING_AT_ONCE {
             return;
         }
         let planner = Arc::clone(planner);
         let task = self.tasks.spawn(async move { act_on(&planner, cause, run_id).await });
-        self.under_way.insert(task.id(), (cause, run_id));
+        self.under_way.insert(task.id(), UnderWay { cause, run_id, forge });
     }
 }
 
@@ -98,15 +110,14 @@ impl Asking {
 /// # Errors
 /// `database_unavailable`.
 pub(super) async fn round(planner: &Arc<Planner>, asking: &mut Asking) -> Result<(), Fault> {
-    let due = store::due_tasks(&planner.pool, planner.now(), LIMIT).await?;
-    for (cause, run_id) in due {
-        match cause {
-            TaskCause::Escalate | TaskCause::Remind => asking.start(planner, (cause, run_id)),
+    for due in store::due_tasks(&planner.pool, planner.now(), LIMIT).await? {
+        match due.cause {
+            TaskCause::Escalate | TaskCause::Remind => asking.start(planner, &due),
             TaskCause::Start
             | TaskCause::Supersede
             | TaskCause::Report
             | TaskCause::End
-            | TaskCause::Assign => act_on(planner, cause, run_id).await,
+            | TaskCause::Assign => act_on(planner, due.cause, due.run_id).await,
         }
     }
     Ok(())

@@ -37,6 +37,6 @@ pub use row::{
     StoredTask, TaskEnd, TaskFilter, TaskPage, find_task, list_tasks, reminded_instructions,
 };
 pub use upkeep::{
-    OpenTasks, TaskCause, TaskKind, count_open_tasks, due_tasks, end_clock, look_again,
+    DueTask, OpenTasks, TaskCause, TaskKind, count_open_tasks, due_tasks, end_clock, look_again,
     remind_task, start_tasks, try_assign,
 };

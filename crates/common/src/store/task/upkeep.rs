@@ -35,6 +35,19 @@ pub enum TaskCause {
     Escalate,
 }
 
+/// A task that is due.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct DueTask {
+    /// Why.
+    pub cause: TaskCause,
+    /// Its run.
+    pub run_id: Uuid,
+    /// The kind of the forge that is asked, or written to; empty where none is.
+    pub forge: String,
+    /// The repository there; empty likewise.
+    pub repo: String,
+}
+
 /// The tasks that are due at `now`, at most `limit` of each cause.
 ///
 /// # Errors
@@ -43,7 +56,7 @@ pub async fn due_tasks(
     pool: &PgPool,
     now: DateTime<Utc>,
     limit: i64,
-) -> Result<Vec<(TaskCause, Uuid)>, StoreError> {
+) -> Result<Vec<DueTask>, StoreError> {
     let due = sqlx::query_as(include_str!("../sql/due_tasks.sql"))
         .bind(now)
         .bind(limit)
