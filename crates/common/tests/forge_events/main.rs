@@ -222,6 +222,10 @@ fn text_that_is_no_payload_is_refused() {
     assert_eq!(code("pull_request", ""), "json_syntax");
     assert_eq!(code("pull_request", "[]"), "type_mismatch");
     assert_eq!(code("pull_request", &"[".repeat(100_000)), "json_syntax");
+    let nested = "[".repeat(1000);
+    let nested = Delivery { forge: Forge::Gitea, event: "push", body: &nested };
+    let said = nested.read(&Rules::default()).unwrap_err().message;
+    assert!(said.contains("nested too deep") && !said.contains("recursion"), "{said}");
     assert_eq!(code("pull_request", &" ".repeat(MAX_DELIVERY + 1)), "too_large");
     assert_eq!(code("", "{}"), "field_missing");
 }

@@ -81,7 +81,30 @@ async fn try_push(
             crash::point("executor.after_branch_push");
             Ok(done(&branch, &commit, "pushed"))
         }
-        Pushed::Moved => Err(moved(&branch)),
+        Pushed::Moved => {
+            let listed = git.list(clone, &[target.reference]).await.map_err(failed)?;
+            let found = resolve(&reference(&branch), &listed).map(|it| it.commit);
+            after_race(&branch, (&target.old, &commit), &found.unwrap_or_default())
+        }
+    }
+}
+
+/// What a push came to that found the branch moved, by the commit that it has now. Where that is the one before the push,
+/// the answer to the push was none of git.
+fn after_race(
+    branch: &str,
+    (old, new): (&str, &str),
+    found: &str,
+) -> Result<ToolOutcome, ToolError> {
+    match found {
+        found if found == new => Ok(done(branch, new, "pushed")),
+        found if found == old => Err(ToolError::new(
+            ErrorCode::ForgeFailed,
+            format!(
+                "the repository did not take the push, and {branch} is where it was; push again"
+            ),
+        )),
+        _ => Err(moved(branch)),
     }
 }
 
@@ -189,6 +212,14 @@ mod tests {
             assert!(is_of_run(&state, &old), "{old}");
         }
         assert!(!is_of_run(&state, &"c".repeat(40)));
+    }
+
+    #[test]
+    fn a_branch_that_is_where_it_was_has_no_commits_of_others() {
+        let of = |found| after_race("fix", ("a", "b"), found).map(|it| it.success);
+        assert_eq!(of("b"), Ok(true));
+        assert_eq!(of("a").map_err(|it| it.code), Err(ErrorCode::ForgeFailed));
+        assert_eq!(of("c").map_err(|it| it.code), Err(ErrorCode::ForgeRefused));
     }
 
     #[test]

@@ -34,7 +34,9 @@ impl Delivery<'_> {
             return Err(Problem::new(Code::TooLarge, message));
         }
         let value: Value = serde_json::from_str(self.body).map_err(|error| {
-            Problem::new(Code::JsonSyntax, format!("the delivery is no JSON: {error}"))
+            let place = format!("line {}, column {}", error.line(), error.column());
+            let message = format!("the delivery is no JSON, or is nested too deep, at {place}; send the forge's own payload");
+            Problem::new(Code::JsonSyntax, message)
         })?;
         if !value.is_object() {
             return Err(Problem::new(Code::TypeMismatch, "the delivery is no JSON object"));
