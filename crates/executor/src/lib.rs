@@ -41,7 +41,6 @@ use std::path::Path;
 use std::sync::Arc;
 use surety_common::clock;
 use surety_common::config::ExecutorConfig;
-use surety_common::domain::signature::Service as Signer;
 use surety_common::keys;
 use surety_common::store::{self, Identities, PlanTool, PoolSize};
 use surety_common::wire::server::{self, Authentication, Server, ServerInfo, Settings, announce};
@@ -83,9 +82,8 @@ pub async fn serve(
         tokio::spawn(endpoints.check_at_start("executor", shutdown.clone()));
     }
     // Made before the sandbox hides it.
-    let signing = keys::signing(Signer::Executor, setup.executor.executor_key_file.as_deref())?;
+    let keys = wiring::keys(&setup)?;
     let key_files = endpoints.iter().flat_map(surety_model::Endpoints::secret_files);
-    let trust = keys::trust(setup.common.trusted_keys_file.as_deref())?;
     let (sandbox, reserved) = confine(&setup, key_files.map(Path::to_owned).collect()).await?;
     let in_force = sandbox.machine().in_force().clone();
     sweep(&sandbox, git_host(&setup.executor).clones).await;
@@ -103,19 +101,9 @@ pub async fn serve(
         () = shutdown.cancelled() => return Ok(()),
     }
     show_tools(&pool, &tools, &servers.names()).await;
-    tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
-    let means = Means {
-        tools,
-        servers,
-        sandbox,
-        reserved,
-        secrets,
-        gate,
-        signing,
-        trust,
-        forges,
-        task_tools,
-    };
+    tokio::spawn(keys::keep_registered(keys.signing.clone(), pool.clone(), shutdown.clone()));
+    let means =
+        Means { tools, servers, sandbox, reserved, secrets, gate, keys, forges, task_tools };
     let (news, known) = (participant::News::default(), worker::KnownRuns::default());
     let observers = (news.clone(), known.clone());
     let engine = engine(&setup, pool.clone(), means, (observers, &shutdown));

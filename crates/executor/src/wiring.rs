@@ -9,6 +9,7 @@ use surety_common::config::{
     ConfigError, ExecutorConfig, ModelDriverConfig, PROMPTS, Prompt, check_prompts,
 };
 use surety_common::domain::journal::Actor;
+use surety_common::domain::signature::Service as Signer;
 use surety_common::domain::workspace::Reserved;
 use surety_common::keys;
 use surety_common::store::{
@@ -71,6 +72,24 @@ fn observer(waker: Waker, wakeups: Wakeups, (news, known): Observers) -> Observe
     })
 }
 
+/// The keys of an executor.
+pub(crate) struct Keys {
+    /// The key that signs.
+    pub(crate) signing: Signing,
+    /// The keys that are trusted; none where no file of them is set.
+    pub(crate) trust: Option<Arc<dyn TrustSource>>,
+}
+
+/// Opens the executor's key, and the file of trusted keys.
+///
+/// # Errors
+/// One of them cannot be used.
+pub(crate) fn keys(setup: &Setup) -> Result<Keys, ServeError> {
+    let own = setup.executor.executor_key_file.as_deref();
+    let trusted = setup.common.trusted_keys_file.as_deref();
+    Ok(Keys { signing: keys::signing(Signer::Executor, own)?, trust: keys::trust(trusted)? })
+}
+
 /// What an engine works with.
 pub(crate) struct Means {
     pub(crate) tools: Arc<tool::Registry>,
@@ -80,8 +99,7 @@ pub(crate) struct Means {
     pub(crate) reserved: Reserved,
     pub(crate) secrets: tool::Secrets,
     pub(crate) gate: gate::Gate,
-    pub(crate) signing: Signing,
-    pub(crate) trust: Option<Arc<dyn TrustSource>>,
+    pub(crate) keys: Keys,
     pub(crate) forges: Forges,
     /// The tools of tasks.
     pub(crate) task_tools: Arc<tool::Registry>,
@@ -93,8 +111,8 @@ pub(crate) fn engine(
     means: Means,
     (observers, shutdown): (Observers, &CancellationToken),
 ) -> Arc<step::Engine> {
-    let Means { tools, servers, sandbox, reserved, secrets, gate, .. } = means;
-    let Means { signing, trust, forges, task_tools, .. } = means;
+    let Means { tools, servers, sandbox, reserved, secrets, gate, keys, forges, task_tools } =
+        means;
     let waker = Waker::start(pool.clone());
     let wakeups = Wakeups::start(pool.clone(), Listener::Worker);
     let observer = observer(waker.clone(), wakeups.clone(), observers);
@@ -104,8 +122,8 @@ pub(crate) fn engine(
     Arc::new(step::Engine {
         id,
         actor: Actor(format!("executor/{}", id.simple()).into()),
-        committer: Committer::start(pool.clone(), waker.clone(), observer, signing),
-        trust,
+        committer: Committer::start(pool.clone(), waker.clone(), observer, keys.signing),
+        trust: keys.trust,
         waker,
         wakeups,
         tools: Arc::new(toolbox),
