@@ -281,6 +281,7 @@ impl Planner {
             plan: plan.as_ref(),
             outcome: outcome.as_ref(),
             signing: Some(self.committer.signing()),
+            lease: None,
         };
         match store::apply_answered(&self.pool, change).await? {
             Kept::Applied => {

@@ -11,7 +11,7 @@ use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_common::wire::v1::admin_service_client::AdminServiceClient;
 use surety_common::wire::v1::run_service_client::RunServiceClient;
-use surety_e2e::harness::Deployment;
+use surety_e2e::harness::{Deployment, PATIENCE};
 use surety_e2e::script::{plan, request, step, write};
 use tempfile::TempDir;
 use tonic::Status;
@@ -228,8 +228,14 @@ async fn under_four_eyes_the_creator_is_refused_and_another_approver_is_not() ->
     let run = deployment.create_run(order(folder.path(), CHANGED)).await?;
     let wait = asked(&deployment, &run).await?;
     AdminServiceClient::new(channel(&url, Some(&alice))?).set_namespace_policy(set).await?;
-    // A policy holds from one second later on.
-    tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+    // A policy holds from one second later on. Until then the creator is told that the digest is another one.
+    let deadline = std::time::Instant::now() + PATIENCE;
+    let other =
+        || v1::ResolveConfirmationRequest { call_digest: "0".repeat(64), ..answer(&wait, APPROVE) };
+    let mut as_creator = RunServiceClient::new(channel(&url, Some(&alice))?);
+    while code(as_creator.resolve_confirmation(other()).await)? != "permission_denied" {
+        anyhow::ensure!(std::time::Instant::now() < deadline, "the policy does not hold");
+    }
     for name in ["alice", "carol", "robot", "hand"] {
         let token = Token::new(&secret(name))?;
         let mut runs = RunServiceClient::new(channel(&url, Some(&token))?);

@@ -7,6 +7,7 @@ use super::create::store_plan;
 use super::plan::StoredPlan;
 use super::pool::within;
 use super::signing::Signing;
+use super::wait::HeldLease;
 use super::wake::Topic;
 use crate::crash;
 use crate::domain::execution::draft::Write;
@@ -58,6 +59,8 @@ pub struct AnsweredChange<'a> {
     pub plan: Option<&'a StoredPlan>,
     /// The answer; none when the caller sent no request id.
     pub outcome: Option<&'a NewOutcome>,
+    /// The lease under which it is made; it has to be held when the change is stored.
+    pub lease: Option<&'a HeldLease>,
     /// Signs the change and its plan.
     pub signing: Option<&'a Signing>,
 }
@@ -67,7 +70,7 @@ pub struct AnsweredChange<'a> {
 pub enum Kept {
     /// Both are stored.
     Applied,
-    /// Another writer changed the run first: read again and decide again.
+    /// Another writer changed the run first, or the lease ended: read again and decide again.
     Lost,
     /// The same call was answered concurrently; nothing was stored.
     Repeated,
@@ -101,7 +104,7 @@ pub async fn apply_answered(pool: &PgPool, change: AnsweredChange<'_>) -> Result
 }
 
 async fn store_and_apply(pool: &PgPool, change: AnsweredChange<'_>) -> Result<Kept, StoreError> {
-    let AnsweredChange { write, span_id, plan, outcome, signing } = change;
+    let AnsweredChange { write, span_id, plan, outcome, lease, signing } = change;
     let unsigned = Signing::default();
     let mut transaction = pool.begin().await?;
     if let Some(outcome) = outcome
@@ -123,10 +126,32 @@ async fn store_and_apply(pool: &PgPool, change: AnsweredChange<'_>) -> Result<Ke
             return Ok(Kept::Lost);
         }
     }
+    // Behind the run's row, as every change locks its rows.
+    if let Some(lease) = lease
+        && !still_held(&mut transaction, lease).await?
+    {
+        transaction.rollback().await?;
+        return Ok(Kept::Lost);
+    }
     crash::point("planner.before_submit");
     transaction.commit().await?;
     crash::point("planner.after_submit");
     Ok(Kept::Applied)
+}
+
+/// Whether a lease is held, and stays so until the end of the transaction.
+async fn still_held(
+    transaction: &mut sqlx::PgConnection,
+    lease: &HeldLease,
+) -> Result<bool, StoreError> {
+    let HeldLease { run_id, lease_epoch, identity } = lease;
+    let held: Option<Uuid> = sqlx::query_scalar(include_str!("sql/lock_lease.sql"))
+        .bind(run_id)
+        .bind(lease_epoch)
+        .bind(identity)
+        .fetch_optional(transaction)
+        .await?;
+    Ok(held.is_some())
 }
 
 /// Stores an answer. Returns false when the same call has an answer that has not expired.

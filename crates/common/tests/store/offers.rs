@@ -1,7 +1,9 @@
 //! Which participant is offered which wait: by namespaces, labels, priority and age.
 
 use crate::plans::{carried_out, plan_for_values, read_in_vain};
-use crate::support::{applied, change, dedicated, graph, later, make_from, spec};
+use crate::support::{
+    applied, change, dedicated, find, graph, later, make_from, remark, remarks, spec,
+};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use sqlx::types::Json;
@@ -13,7 +15,9 @@ use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::wait_rows::WaitKind;
 use surety_common::domain::run::RunSpec;
 use surety_common::domain::stop::WaitingOn;
-use surety_common::store::{self, Listener, Offers, Scope, WaitLease, Wakeups};
+use surety_common::store::{
+    self, AnsweredChange, HeldLease, Kept, Listener, Offers, Scope, WaitLease, Wakeups,
+};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -257,6 +261,50 @@ async fn waits_that_are_put_off_cost_a_scan_nothing_and_are_offered_once_they_ar
     let offers = Offers::of(WaitKind::ModelDecision, pool.clone(), PRIMARY_SHARD);
     let served = Served::of(&pool, offers);
     assert_eq!(served.next(Scope::default()).await, due.as_u128());
+}
+
+/// As for a run that cannot be read, which must not hold up the others.
+#[sqlx::test(migrations = "./migrations")]
+async fn the_wait_of_an_agent_that_is_given_back_until_a_time_lets_the_others_pass(pool: PgPool) {
+    urgent(&pool, 1, "a", 9, 1).await;
+    urgent(&pool, 2, "a", 0, 2).await;
+    let served = Served::start(&pool);
+    let holder = ("agent".to_owned(), "one".to_owned());
+    let next = served.offers.next(Scope::default(), holder, 60_000);
+    let leased = timeout(Duration::from_secs(60), next).await.unwrap().unwrap();
+    assert_eq!(leased.wait_id.as_u128(), 1);
+    let WaitLease { run_id, lease_epoch, .. } = leased;
+    let lease = HeldLease { run_id, lease_epoch, identity: "agent".to_owned() };
+    let far = "2200-01-01T00:00:00Z".parse().unwrap();
+    assert!(store::release_until(&pool, &lease, (later(3), Some(far))).await.unwrap());
+    assert_eq!(served.next(Scope::default()).await, 2);
+    let namespaces =
+        store::offered_namespaces(&mut dedicated(&pool), WaitKind::Decision, later(9)).await;
+    assert!(namespaces.unwrap().is_empty());
+}
+
+#[sqlx::test(migrations = "./migrations")]
+async fn a_change_under_a_lease_is_stored_only_while_that_is_held(pool: PgPool) {
+    urgent(&pool, 1, "a", 0, 1).await;
+    let served = Served::start(&pool);
+    let holder = ("agent".to_owned(), "one".to_owned());
+    let next = served.offers.next(Scope::default(), holder, 60_000);
+    let WaitLease { run_id, lease_epoch, .. } =
+        timeout(Duration::from_secs(60), next).await.unwrap().unwrap();
+    let held = HeldLease { run_id, lease_epoch, identity: "agent".to_owned() };
+    let earlier = HeldLease { lease_epoch: lease_epoch - 1, ..held.clone() };
+    let of_another = HeldLease { identity: "other".to_owned(), ..held.clone() };
+    let row = find(&pool, run_id).await.execution;
+    let write = remark(&row, "a fact");
+    for (lease, expected) in
+        [(&earlier, Kept::Lost), (&of_another, Kept::Lost), (&held, Kept::Applied)]
+    {
+        let (write, lease) = (Some(&write), Some(lease));
+        let change = AnsweredChange { write, lease, ..AnsweredChange::default() };
+        assert_eq!(store::apply_answered(&pool, change).await.unwrap(), expected, "{lease:?}");
+        let is_stored = remarks(&pool, run_id).await == ["a fact"];
+        assert_eq!(is_stored, expected == Kept::Applied);
+    }
 }
 
 #[sqlx::test(migrations = "./migrations")]

@@ -129,7 +129,7 @@ impl Participants {
             if let Some(first) = self.answered(caller, &report).await? {
                 return Ok(first);
             }
-            self.check_lease(caller, &report).await?;
+            let lease = self.check_lease(caller, &report).await?;
             let (write, response) = change(caller, record.clone(), &report)?;
             let span =
                 trace::work_span("executor", &report.run_id.to_string(), &record.spec.trace_parent);
@@ -150,6 +150,7 @@ impl Participants {
                 write: Some(&write),
                 span_id: span_id.as_deref(),
                 outcome: Some(&outcome),
+                lease: lease.as_ref(),
                 signing: Some(self.claimer.engine().committer.signing()),
                 ..AnsweredChange::default()
             };
@@ -203,15 +204,20 @@ impl Participants {
         }
     }
 
-    async fn check_lease(&self, caller: &Caller, report: &Report) -> Result<(), Fault> {
+    /// The lease that the report names; none where it names none.
+    async fn check_lease(
+        &self,
+        caller: &Caller,
+        report: &Report,
+    ) -> Result<Option<HeldLease>, Fault> {
         let Report { run_id, lease_epoch, step_id, .. } = report;
         if *lease_epoch == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let identity = caller.name().to_owned();
         let lease = HeldLease { run_id: *run_id, lease_epoch: *lease_epoch, identity };
         let held = store::find_lease(&self.pool, &lease, clock::now()).await?;
-        held.map(drop).ok_or_else(|| lease_lost(step_id))
+        held.map(|_| Some(lease)).ok_or_else(|| lease_lost(step_id))
     }
 }
 

@@ -11,7 +11,7 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use surety_common::domain::acceptance::Difference;
 use surety_common::domain::check_inputs::{InputKind, Role, scripts_in};
 use surety_common::domain::manifest::{Content, Entry, Kind, Manifest, changes, digest};
@@ -22,6 +22,10 @@ const MAX_FILE: u64 = 512 << 10;
 const MAX_TEXT: usize = 1 << 20;
 /// The longest time to look for the shortest difference of one file; it is correct in any case.
 const SEARCH: Duration = Duration::from_secs(2);
+/// The same for all files together.
+const SEARCH_ALL: Duration = Duration::from_secs(30);
+/// The most files of which it is named why they are not shown.
+const MAX_HIDDEN: usize = 50;
 
 /// One side of a file's difference.
 enum Side {
@@ -49,6 +53,10 @@ fn may_hold_secrets(path: &[u8]) -> bool {
 struct Shown {
     text: String,
     hidden: Vec<String>,
+    /// How many files came after the text was full.
+    left_out: usize,
+    /// How long was looked for short differences.
+    searched: Duration,
 }
 
 impl Round {
@@ -70,6 +78,10 @@ impl Round {
             let mut shown = Shown::default();
             let workspace = round.setup.folder.workspace()?;
             for (path, why) in round.changed_inputs(&start.manifest)? {
+                if shown.text.len() > MAX_TEXT {
+                    shown.left_out += 1;
+                    continue;
+                }
                 if why == InputKind::Git.as_str() {
                     shown.repository(&path);
                     continue;
@@ -159,7 +171,9 @@ impl Shown {
         };
         let [before, after] = [header(&old, 'a'), header(&new, 'b')];
         let [old, new] = [old, new].map(|side| side.map(|(_, text)| text).unwrap_or_default());
-        let diff = TextDiff::configure().timeout(SEARCH).diff_lines(&old, &new);
+        let (began, left) = (Instant::now(), SEARCH_ALL.saturating_sub(self.searched));
+        let diff = TextDiff::configure().timeout(SEARCH.min(left)).diff_lines(&old, &new);
+        self.searched += began.elapsed();
         let unified = diff.unified_diff().header(&before, &after).to_string();
         self.text.push_str(&unified);
         if !unified.is_empty() && !unified.ends_with('\n') {
@@ -204,7 +218,17 @@ impl Shown {
             let end = self.text.floor_char_boundary(MAX_TEXT);
             self.text.truncate(end);
             self.line("\n... cut off here");
-            self.hidden.push(format!("the difference is larger than {MAX_TEXT} bytes"));
+            let files = match self.left_out {
+                0 => String::new(),
+                more => format!(", with {more} more files"),
+            };
+            self.hidden.push(format!("the difference is larger than {MAX_TEXT} bytes{files}"));
+        }
+        if let Some(more) = self.hidden.len().checked_sub(MAX_HIDDEN).filter(|more| *more > 0) {
+            let last = self.hidden.split_off(self.hidden.len() - 1);
+            self.hidden.truncate(MAX_HIDDEN - 1);
+            self.hidden.extend(last);
+            self.hidden.push(format!("and {more} more"));
         }
         (self.text, self.hidden.join(", "))
     }
@@ -342,7 +366,16 @@ mod tests {
         for name in [b"a", b"b", b"c"] {
             shown.file(name, "test", Side::Absent, text(&"line\n".repeat(90 << 10)));
         }
-        assert!(shown.finish().1.contains("larger than 1048576 bytes"));
+        shown.left_out = 7;
+        let why = "the difference is larger than 1048576 bytes, with 7 more files";
+        assert_eq!(shown.finish().1, why);
+        let mut shown = Shown::default();
+        for number in 0..60 {
+            shown.file(format!("{number}").as_bytes(), "test", Side::Absent, text("\0"));
+        }
+        let not_shown = shown.finish().1;
+        assert!(not_shown.ends_with(", 59 is binary, and 10 more"), "{not_shown}");
+        assert_eq!(not_shown.matches("is binary").count(), 50);
     }
 
     #[test]

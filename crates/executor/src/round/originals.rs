@@ -2,7 +2,7 @@
 
 use super::threads::read_by_threads;
 use crate::snapshot::Check;
-use crate::tool::{ErrorCode, RelPath, ToolError, Workspace};
+use crate::tool::{RelPath, ToolError, Workspace, if_readable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
@@ -114,13 +114,8 @@ impl Originals {
                 (Kind::File, _) if entry.size > MAX_FILE.min(*left) => Original::LeftOut,
                 (Kind::File, _) => {
                     let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
-                    match workspace.read(&path, MAX_FILE) {
-                        Ok(text) => Original::File(entry.mode, text),
-                        Err(error) => {
-                            tracing::debug!(%error, "snapshot: a check input could not be read");
-                            Original::LeftOut
-                        }
-                    }
+                    let text = if_readable(workspace.read(&path, MAX_FILE))?;
+                    text.map_or(Original::LeftOut, |text| Original::File(entry.mode, text))
                 }
                 (_, _) => continue,
             };
@@ -197,7 +192,9 @@ impl Originals {
             left = rest;
             let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
             // What cannot be read is told by its size alone.
-            let Ok(text) = workspace.read(&path, Self::MAX_PACKAGE_FILE) else { continue };
+            let Some(text) = if_readable(workspace.read(&path, Self::MAX_PACKAGE_FILE))? else {
+                continue;
+            };
             self.packages.insert(entry.path.to_vec(), *blake3::hash(&text).as_bytes());
         }
         Ok(())
@@ -234,7 +231,7 @@ impl Originals {
             check()?;
             let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
             // What cannot be read is not known at the start.
-            let Ok(text) = workspace.read(&path, MAX_SOURCE) else { continue };
+            let Some(text) = if_readable(workspace.read(&path, MAX_SOURCE))? else { continue };
             self.sources.insert(entry.path.to_vec(), Original::File(entry.mode, text));
         }
         Ok(())
@@ -390,11 +387,9 @@ fn with_tests<'e>(
     let read = |entry: &&'e Entry| {
         let entry = *entry;
         let path = RelPath::root().join(OsStr::from_bytes(&entry.path));
-        let text = match workspace.read(&path, SOURCE_LIMIT) {
-            Ok(text) => text,
-            Err(error) if error.code == ErrorCode::MachineExhausted => return Err(error),
-            // It may have tests, so it counts as left out.
-            Err(_) => return Ok(Some((entry, None))),
+        // It may have tests, so it counts as left out.
+        let Some(text) = if_readable(workspace.read(&path, SOURCE_LIMIT))? else {
+            return Ok(Some((entry, None)));
         };
         let is_one = has_tests(&entry.path, &text) || has_documents(&entry.path, &text);
         Ok(is_one.then_some((entry, Some(text))))

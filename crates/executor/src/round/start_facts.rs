@@ -6,7 +6,7 @@ use super::tests_seen::{StartRecipes, start_recipes};
 use super::threads::read_by_threads;
 use crate::snapshot::{Check, Repository};
 use crate::tool::project::TestCommand;
-use crate::tool::{RelPath, ToolError, Workspace};
+use crate::tool::{RelPath, ToolError, Workspace, if_readable};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -162,17 +162,19 @@ fn imports(
     let read = |(entry, path): &(&Entry, Cow<'_, str>), imports: &Imports| {
         let place = RelPath::root().join(OsStr::from_bytes(&entry.path));
         // What cannot be read imports nothing.
-        let text = workspace.read(&place, SOURCE_LIMIT).ok()?;
+        let Some(text) = if_readable(workspace.read(&place, SOURCE_LIMIT))? else {
+            return Ok(None);
+        };
         let is_script = || scripts.iter().any(|script| script == path);
         let is_check_input = rules.kind_of(&entry.path).is_some() || is_of_ci(path) || is_script();
         let text = String::from_utf8_lossy(&text);
-        Some(Source::read((path, &text), is_check_input, imports, wanted))
+        Ok(Some(Source::read((path, &text), is_check_input, imports, wanted)))
     };
     let mut rest = files.as_slice();
     while !rest.is_empty() {
         let wave;
         (wave, rest) = rest.split_at(wave_of(rest.iter().map(|(entry, _)| entry.size)));
-        let sources = read_by_threads(wave, |file| Ok(read(file, &imports)), check)?;
+        let sources = read_by_threads(wave, |file| read(file, &imports), check)?;
         sources.iter().for_each(|source| imports.add(source, wanted));
     }
     Ok(imports)

@@ -106,6 +106,21 @@ pub struct ToolError {
     pub message: String,
 }
 
+/// What was read; none of what is gone, closed or too large. That the machine has no files left says nothing about a file.
+///
+/// # Errors
+/// `machine_exhausted`
+pub(crate) fn if_readable<T>(read: Result<T, ToolError>) -> Result<Option<T>, ToolError> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.code == ErrorCode::MachineExhausted => Err(error),
+        Err(error) => {
+            tracing::debug!(%error, "a file could not be read");
+            Ok(None)
+        }
+    }
+}
+
 impl ToolError {
     /// A failure with this code.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {

@@ -40,6 +40,7 @@ pub use aliases::AliasError;
 pub use builtin::BuiltinSettings;
 pub use builtin::verify::VerifyTools;
 pub use environment::Environment;
+pub(crate) use error::if_readable;
 pub use error::{ErrorCode, ToolError};
 pub use folder::Folder;
 pub(crate) use listed::shown;

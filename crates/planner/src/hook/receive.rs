@@ -9,6 +9,7 @@ use super::known::{Hooks, KnownHook, Lookup};
 use super::signature;
 use axum::Router;
 use axum::body::{Body, BodyDataStream, HttpBody};
+use axum::extract::rejection::PathRejection;
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -49,10 +50,12 @@ pub(crate) fn router(hooks: Arc<Hooks>) -> Router {
 async fn receive(
     State(hooks): State<Arc<Hooks>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
-    Path((forge, hook)): Path<(String, String)>,
+    path: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
+    // A path that is no text names no hook.
+    let (forge, hook) = path.map(|Path(names)| names).unwrap_or_default();
     let (began, forge) = (Instant::now(), Forge::from_text(&forge));
     let label = forge.map_or("unknown", Forge::as_str);
     let received = match forge {

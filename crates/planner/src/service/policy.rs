@@ -175,24 +175,24 @@ pub(super) fn asked_in_doubt(number: i32) -> Result<Option<InDoubt>, Problem> {
 
 fn read_network(network: i32, ports: &[u32], hosts: &[String]) -> Result<NetworkPolicy, Problem> {
     const FIELD: &str = "policy.network";
-    const PORTS: &str = "policy.loopback_ports";
-    const HOSTS: &str = "policy.hosts";
-    let refused = |field, message| Err(Problem::at(Code::TypeMismatch, field, message));
+    let refused = |message| Err(Problem::at(Code::TypeMismatch, FIELD, message));
     let policy = match v1::NetworkPolicy::try_from(network) {
         Ok(v1::NetworkPolicy::Unspecified | v1::NetworkPolicy::None) => NetworkPolicy::None,
         Ok(v1::NetworkPolicy::All) => NetworkPolicy::All,
         Ok(v1::NetworkPolicy::HostLoopback) => {
-            NetworkPolicy::HostLoopback(read_ports(PORTS, ports)?)
+            NetworkPolicy::HostLoopback(read_ports("policy.network.host_loopback", ports)?)
         }
-        Ok(v1::NetworkPolicy::Hosts) => NetworkPolicy::Hosts(read_hosts(HOSTS, hosts)?),
-        Err(_) => return refused(FIELD, "is no value of this enum"),
+        Ok(v1::NetworkPolicy::Hosts) => {
+            NetworkPolicy::Hosts(read_hosts("policy.network.hosts", hosts)?)
+        }
+        Err(_) => return refused("is no value of this enum"),
     };
     let is_loopback = matches!(policy, NetworkPolicy::HostLoopback(_));
     if !ports.is_empty() && !is_loopback {
-        return refused(PORTS, "has ports; they need network: NETWORK_POLICY_HOST_LOOPBACK");
+        return refused("names ports; they need host_loopback");
     }
     if !hosts.is_empty() && !matches!(policy, NetworkPolicy::Hosts(_)) {
-        return refused(HOSTS, "has hosts; they need network: NETWORK_POLICY_HOSTS");
+        return refused("names hosts; they need hosts");
     }
     Ok(policy)
 }

@@ -73,6 +73,8 @@ async fn only_signed_deliveries_of_known_hooks_are_stored() -> Result<()> {
     refuses_secrets_that_are_not_listed(&intake).await?;
     intake.toolchain()?.delete_hook(v1::DeleteHookRequest { name: "main".to_owned() }).await?;
     assert_eq!(intake.send(&good).await?.code(), (404, "hook_not_found"));
+    let no_text = Sent::gitea(&new_id(), "push", b"{}", NEW).to("/webhooks/gitea/%ff");
+    assert_eq!(intake.send(&no_text).await?.code(), (404, "hook_not_found"));
 
     let open = Intake::start(&database, &UNSIGNED).await?;
     let unsigned = Sent::gitea(&new_id(), "push", b"{}", OLD).with("x-gitea-signature", "");
