@@ -27,9 +27,6 @@ pub(super) async fn carry_out(
     index: usize,
     approved: &ApprovedCall,
 ) -> Result<Vec<usize>, Ended> {
-    if !recorded::is_approved(run, index, approved).await? {
-        return Ok(Vec::new());
-    }
     let arguments = json::parse(&approved.call.arguments_json).map_err(|error| {
         let what = "the arguments of an approved call".to_owned();
         StoreError::Corrupt { what, why: error.to_string() }
@@ -37,6 +34,9 @@ pub(super) async fn carry_out(
     let tool_call = ToolCall { name: approved.call.tool.clone(), arguments: arguments.value };
     // Over the plan of now, so that an approval under another plan is none for this call.
     let digest = call_digest(&tool_call, &run.plan_digest);
+    if digest == approved.call.digest && !recorded::is_approved(run, index, approved).await? {
+        return Ok(Vec::new());
+    }
     let after = AfterExpiry::of(&run.spec.policy.confirm, run.spec.driver.thinks());
     make(run, index, tool_call, |draft, open| {
         if draft.use_approval(&run.graph, index, &digest, after)? == Approval::Used {

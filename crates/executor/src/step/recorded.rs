@@ -40,8 +40,9 @@ pub(super) async fn is_approved(
     let is_used = |events: &[Event]| events.iter().any(|event| intent_of(event, id).is_some());
     let before = at.and_then(|at| events.get(..at)).unwrap_or_default();
     let asks = |event: &Event| asked_for(event, &run.plan_digest).as_deref() == Some(digest);
-    let is_asked = before.iter().rfind(|event| turn(event)).is_some_and(asks);
-    if behind.is_none_or(is_used) || !is_asked {
+    let is_asked = before.iter().rfind(|event| turn(event)).map(asks);
+    let is_unread = is_unread(&events);
+    if behind.map_or(!is_unread, is_used) || !is_asked.unwrap_or(is_unread) {
         let tool = &approved.call.tool;
         return leave(
             run,
@@ -69,6 +70,9 @@ pub(super) async fn is_open(
     let at = events.iter().rposition(begins);
     let intent = at.and_then(|at| intent_of(events.get(at)?, id));
     let is_it = |tool: &str, arguments: &str| tool == open.tool && arguments == open.arguments_json;
+    if intent.is_none() && is_unread(&events) {
+        return is_signed(run).await;
+    }
     if !intent.is_some_and(|intent| is_it(&intent.tool, &intent.arguments_json)) {
         let tool = &open.tool;
         return leave(
@@ -101,6 +105,11 @@ pub(super) async fn is_open(
         .await;
     }
     is_signed(run).await
+}
+
+/// Whether the journal goes further back than it was read: what is not found may be there.
+fn is_unread(events: &[Event]) -> bool {
+    events.first().is_some_and(|event| event.sequence > 1)
 }
 
 fn approves(event: &Event, step_id: &str, digest: &str) -> bool {
