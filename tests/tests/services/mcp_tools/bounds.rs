@@ -10,7 +10,7 @@ use surety_e2e::script::Trail;
 async fn what_a_server_may_not_do_has_its_error_and_harms_no_later_call() -> Result<()> {
     let trail = Trail::new()?;
     let repeatable = |name: &&str| format!("[mcp.t.tools.{name}]\nread_only = true\n");
-    let tools: String = ["malformed", "endless", "flood"].iter().map(repeatable).collect();
+    let tools: String = ["big", "malformed", "endless", "flood"].iter().map(repeatable).collect();
     let more = format!("max_output_kib = 64\ntimeout_s = 100\n{tools}");
     let stage = Stage::start(&entry(&trail, &[], &more)).await?;
     for (name, arguments, code, said) in [
