@@ -114,10 +114,7 @@ pub(crate) fn if_readable<T>(read: Result<T, ToolError>) -> Result<Option<T>, To
     match read {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.code == ErrorCode::MachineExhausted => Err(error),
-        Err(error) => {
-            tracing::debug!(%error, "a file could not be read");
-            Ok(None)
-        }
+        Err(_) => Ok(None),
     }
 }
 
