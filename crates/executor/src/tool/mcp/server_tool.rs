@@ -99,7 +99,7 @@ impl McpTool {
     }
 
     fn may_repeat(&self) -> bool {
-        self.spec.annotations.read_only || self.spec.annotations.idempotent
+        self.spec.annotations.may_repeat()
     }
 
     async fn work(&self, ctx: &ToolContext, args: &Value) -> Result<ToolOutcome, ToolError> {
