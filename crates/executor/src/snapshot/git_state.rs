@@ -281,3 +281,22 @@ fn loose(common: &Path, below: &Path, references: &mut BTreeMap<Vec<u8>, Vec<u8>
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_of_files_hides_a_hook_that_git_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..2 * MAX_FILES {
+            fs::write(folder.path().join(format!("a{number}")), "").unwrap();
+            fs::write(folder.path().join(format!("a{number}.sample")), "").unwrap();
+        }
+        fs::write(folder.path().join("pre-commit"), "exit 0\n").unwrap();
+        let found = settings(folder.path());
+        assert_eq!(found.len(), MAX_FILES);
+        assert_eq!(found.first().unwrap().file_name(), "pre-commit");
+        assert!(!found.iter().any(|it| it.path().extension().is_some_and(|end| end == "sample")));
+    }
+}
