@@ -12,7 +12,7 @@
 
 use crate::depths::Depths;
 use crate::planner::Planner;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use surety_common::crash;
@@ -141,6 +141,36 @@ async fn move_runs(
     Ok(())
 }
 
+/// What the waits of a run say about why it is due.
+#[derive(Default)]
+struct Found {
+    /// Calls whose workers are lost, each with the wait of the next attempt.
+    lost: Vec<(Uuid, Uuid)>,
+    /// Calls that a worker has or had.
+    begun: Vec<Uuid>,
+    /// Steps whose time is over.
+    late: Vec<(Uuid, TimeDelta)>,
+}
+
+async fn find(
+    planner: &Planner,
+    cause: Cause,
+    run_id: Uuid,
+    now: DateTime<Utc>,
+) -> Result<Found, Fault> {
+    let mut found = Found::default();
+    match cause {
+        Cause::Worker => {
+            let lost = store::lost_calls(&planner.pool, run_id).await?;
+            found.lost = lost.into_iter().map(|wait| (wait, Uuid::now_v7())).collect();
+        }
+        Cause::Expiry => found.begun = store::begun_calls(&planner.pool, run_id).await?,
+        Cause::Step => found.late = store::late_steps(&planner.pool, run_id, now).await?,
+        Cause::Deadline | Cause::Timer | Cause::Workspace => {}
+    }
+    Ok(found)
+}
+
 /// Moves one run. The run may have ended in the meantime: the first terminal state stays.
 async fn move_run(
     planner: &Planner,
@@ -148,34 +178,23 @@ async fn move_run(
     run_id: Uuid,
     now: DateTime<Utc>,
 ) -> Result<(), Fault> {
-    let lost = match cause {
-        Cause::Worker => store::lost_calls(&planner.pool, run_id).await?,
-        Cause::Deadline | Cause::Expiry | Cause::Timer | Cause::Workspace | Cause::Step => {
-            Vec::new()
-        }
-    };
-    let late = match cause {
-        Cause::Step => store::late_steps(&planner.pool, run_id, now).await?,
-        Cause::Deadline | Cause::Expiry | Cause::Timer | Cause::Workspace | Cause::Worker => {
-            Vec::new()
-        }
-    };
-    // Each with the wait of the next attempt.
-    let lost: Vec<(Uuid, Uuid)> = lost.into_iter().map(|wait| (wait, Uuid::now_v7())).collect();
+    let found = find(planner, cause, run_id, now).await?;
     let change = |record: &RunRecord, draft: &mut Draft| {
         let graph = record.plan.as_deref().map(Graph::of).unwrap_or_default();
         let moved = match cause {
             Cause::Deadline => end(record, draft, &graph, now),
             Cause::Expiry => {
                 let thinks = record.spec.driver.thinks();
+                // A driver that thinks reads that the call may have happened, and decides.
+                let unknown = if thinks { &[][..] } else { &found.begun };
                 draft
                     .expire_calls(&graph, AfterExpiry::of(&record.spec.policy.confirm, thinks))
-                    .and_then(|()| draft.expire_worker_calls(&graph))
+                    .and_then(|()| draft.expire_worker_calls(&graph, unknown))
                     .and_then(|()| draft.expire_models(&graph))
                     .and_then(|()| draft.expire_plan(&graph))
             }
-            Cause::Worker => draft.lose_worker_calls(&graph, &lost),
-            Cause::Step => draft.expire_steps(&graph, &late),
+            Cause::Worker => draft.lose_worker_calls(&graph, &found.lost),
+            Cause::Step => draft.expire_steps(&graph, &found.late),
             Cause::Timer => draft.wake_steps(&graph),
             Cause::Workspace => unblock(record, draft, &graph),
         };

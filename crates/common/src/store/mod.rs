@@ -147,8 +147,8 @@ pub use webhook::{
     take_deliveries,
 };
 pub use worker_calls::{
-    OfferedWorkerCall, ProgressReport, WantedCalls, held_calls, lost_calls, offered_calls,
-    report_progress,
+    OfferedWorkerCall, ProgressReport, WantedCalls, begun_calls, held_calls, lost_calls,
+    offered_calls, report_progress,
 };
 pub use worker_tools::{
     KnownTool, OfferedTool, TakenTool, WorkerName, WorkerTimes, known_tools, offer_tools,

@@ -92,6 +92,15 @@ pub async fn lost_calls(pool: &PgPool, run_id: Uuid) -> Result<Vec<Uuid>, StoreE
     within(async { Ok(lost.fetch_all(pool).await?) }).await
 }
 
+/// The waits of a run for calls that a worker has or had.
+///
+/// # Errors
+/// [`StoreError`]
+pub async fn begun_calls(pool: &PgPool, run_id: Uuid) -> Result<Vec<Uuid>, StoreError> {
+    let begun = sqlx::query_scalar(include_str!("sql/begun_calls.sql")).bind(run_id);
+    within(async { Ok(begun.fetch_all(pool).await?) }).await
+}
+
 /// A report of a worker about a call that it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgressReport {

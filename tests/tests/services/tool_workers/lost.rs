@@ -121,20 +121,24 @@ async fn the_end_of_a_run_cancels_the_call_and_a_late_result_is_refused() -> Res
     stage.deployment.finish().await
 }
 
-#[tokio::test]
-async fn a_call_without_an_answer_times_out_and_its_worker_is_told() -> Result<()> {
-    let stage = Stage::with(1, v1::ToolAnnotations::default()).await?;
-    let executor = &stage.deployment.executors[0];
+/// A worker that takes a call of a tool whose calls end after two seconds, and does not answer. Returns the run and
+/// the call, once the worker was told of the end.
+async fn unanswered(stage: &Stage) -> Result<(String, v1::ToolInvocation)> {
     let timeout = Some(prost_types::Duration { seconds: 2, nanos: 0 });
     let tool = v1::Tool { timeout, ..surety_e2e::worker::tool(TOOL) };
     let announce = surety_e2e::worker::announce("w1", &[tool]);
-    let connected =
-        surety_e2e::worker::Worker::connect(executor, surety_e2e::agent::WORKER, announce);
-    let mut worker = connected.await?;
+    let mut worker = Worker::connect(&stage.deployment.executors[0], WORKER, announce).await?;
     let run_id = stage.run(&[call("x")]).await?;
     let given = worker.call().await?;
     let cancel = worker.cancelled().await?;
     ensure!(cancel.call_id == given.call_id, "{cancel:#?}");
+    Ok((run_id, given))
+}
+
+#[tokio::test]
+async fn a_call_without_an_answer_times_out_and_its_worker_is_told() -> Result<()> {
+    let stage = Stage::with(1, idempotent()).await?;
+    let (run_id, _) = unanswered(&stage).await?;
     let receipts = async {
         loop {
             let receipts = stage.receipts(&run_id).await?;
@@ -148,6 +152,22 @@ async fn a_call_without_an_answer_times_out_and_its_worker_is_told() -> Result<(
     ensure!(!receipt.success && receipt.summary.starts_with("timeout"), "{receipt:#?}");
     let cancel = v1::CancelRunRequest { run_id, ..Default::default() };
     drop(stage.deployment.runs()?.cancel_run(cancel).await);
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_script_repeats_no_call_that_a_worker_had_until_its_deadline() -> Result<()> {
+    let stage = Stage::with(1, v1::ToolAnnotations::default()).await?;
+    let (run_id, given) = unanswered(&stage).await?;
+    let question = stage.deployment.question(&run_id).await?;
+    ensure!(question.question.contains(TOOL), "{question:#?}");
+    stage.deployment.answer(&question.wait_id, "repeat").await?;
+    let mut other = stage.worker(0, "w2").await?;
+    let again = other.call().await?;
+    ensure!(again.idempotency_key == given.idempotency_key, "{again:#?}");
+    other.store(result(&again, "ok")).await?;
+    let run = stage.deployment.wait_for_end(&run_id).await?;
+    ensure!(run.state() == v1::RunState::Done, "{run:#?}");
     stage.deployment.finish().await
 }
 

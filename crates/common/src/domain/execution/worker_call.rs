@@ -133,21 +133,22 @@ impl Draft {
         Ok(())
     }
 
-    /// Ends the calls whose deadline has passed.
+    /// Ends the calls whose deadline has passed. Of one that must not be made twice and whose wait is among `begun`, it is
+    /// unknown what it came to: a worker had it.
     ///
     /// # Errors
     /// [`Refusal`] never in a consistent execution.
-    pub fn expire_worker_calls(&mut self, graph: &Graph) -> Result<(), Refusal> {
+    pub fn expire_worker_calls(&mut self, graph: &Graph, begun: &[Uuid]) -> Result<(), Refusal> {
         let now = self.now;
         for index in 0..self.execution.steps.len() {
-            let is_over = self.execution.step(index).is_some_and(|step| {
-                let task = step.worker_call.as_deref().filter(|task| task.deadline_at <= now);
-                task.is_some() && step.waits_for_worker().is_some()
-            });
-            if is_over {
-                let cause = "the deadline of the call passed";
-                self.end_worker_call(graph, index, WorkerCallEnd::TimedOut, cause)?;
-            }
+            let Some(step) = self.execution.step(index) else { continue };
+            let task = step.worker_call.as_deref().filter(|task| task.deadline_at <= now);
+            let (Some(task), Some(wait)) = (task, step.waits_for_worker()) else { continue };
+            let end = match !task.may_repeat && begun.contains(&wait.id) {
+                true => WorkerCallEnd::Lost,
+                false => WorkerCallEnd::TimedOut,
+            };
+            self.end_worker_call(graph, index, end, "the deadline of the call passed")?;
         }
         Ok(())
     }

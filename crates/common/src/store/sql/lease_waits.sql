@@ -7,6 +7,8 @@ free as (
     from wait
     join wanted on wanted.id = wait.id
     where lease_holder is null and answered_at is null and not withheld and lost_at is null
+      -- What no participant had by its deadline was never begun.
+      and (expires_at is null or expires_at > $4)
     -- Another service is leasing these rows.
     for update of wait skip locked
 )

@@ -138,7 +138,20 @@ fn a_lost_call_is_offered_again_only_where_it_may_be_repeated() {
 fn a_call_times_out_at_its_deadline_and_not_before() {
     for (deadline_s, state) in [(1, StepState::Waiting), (0, StepState::Ready)] {
         let mut world = waiting(true, 3, deadline_s);
-        world.change(|world, draft| draft.expire_worker_calls(&world.graph));
+        world.change(|world, draft| draft.expire_worker_calls(&world.graph, &[]));
         assert_eq!(world.execution.step(0).unwrap().state, state);
+    }
+}
+
+#[test]
+fn a_call_that_a_worker_had_is_unknown_at_its_deadline_unless_it_may_be_repeated() {
+    for (may_repeat, begun, expected) in [
+        (false, &[WAIT][..], WorkerCallEnd::Lost),
+        (true, &[WAIT], WorkerCallEnd::TimedOut),
+        (false, &[NEXT], WorkerCallEnd::TimedOut),
+    ] {
+        let mut world = waiting(may_repeat, 3, 0);
+        world.change(|world, draft| draft.expire_worker_calls(&world.graph, begun));
+        assert_eq!(end_of(&world), Some(expected));
     }
 }
