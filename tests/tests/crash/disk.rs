@@ -175,3 +175,46 @@ async fn a_workspace_without_room_fails_the_step_and_says_so() -> Result<()> {
     assert_eq!(left, 0, "half a file was left behind");
     deployment.finish_at_rest().await.map(drop)
 }
+
+/// Fills a disk to its last byte.
+fn fill(path: &Path) -> Result<()> {
+    use std::io::Write as _;
+    let mut file = std::fs::File::create(path)?;
+    for size in [64 << 10, 1 << 10, 1] {
+        let bytes = vec![1; size];
+        while file.write_all(&bytes).is_ok() {}
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_full_data_folder_decides_no_check_and_uses_no_repair() -> Result<()> {
+    let Some(disk) = small_disk(8 << 10, "a data folder that is full") else { return Ok(()) };
+    let mut deployment = Deployment::start_idle(Database::create().await?, &[]).await?;
+    let folder = disk.path().to_string_lossy().into_owned();
+    deployment.add_executor(&[("SURETY_EXECUTOR_DATA_DIR", &folder)]).await?;
+    let filler = disk.path().join("filler");
+    fill(&filler)?;
+    let workspace = tempfile::tempdir()?;
+    let steps = [step("only", &[], &[write("made.txt", "text")])];
+    let check = v1::AcceptCheck {
+        id: "made".to_owned(),
+        kind: "command_success".to_owned(),
+        target: "grep -q text made.txt".to_owned(),
+        ..v1::AcceptCheck::default()
+    };
+    let request = script::request(&plan(&steps), &workspace.path().to_string_lossy());
+    let request = v1::CreateRunRequest { verify: vec![check], ..request };
+    let run = deployment.create_run(request).await?;
+    let waits = |line: &str| {
+        line.contains("waiting for the executor's data folder")
+            && line.contains("--executor-data-dir")
+    };
+    deployment.first_executor()?.wait_for_line(waits).await?;
+    std::fs::remove_file(&filler)?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    ensure!(run.state() == v1::RunState::Done, "{run:#?}");
+    let counters = run.counters.clone().unwrap_or_default();
+    assert_eq!((counters.repairs, counters.replans), (0, 0), "{run:#?}");
+    deployment.finish_at_rest().await.map(drop)
+}

@@ -3,6 +3,7 @@
 use super::ended::Ended;
 use super::merge::mergeable;
 use super::opening::{Given, Merged, Opening, Put, line_with_originals};
+use super::recorded::Recorded;
 use super::{Originals, Round, Start};
 use crate::blocking::blocking;
 use crate::snapshot::{Reach, Written};
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::canary::may_be_loaded;
 use surety_common::domain::check_inputs::{
-    Assumed, Exam, StartInputs, added_dependencies, ecosystem_of, installs, is_installed, is_mixed,
+    Assumed, Exam, GitChange, StartInputs, added_dependencies, ecosystem_of, installs,
+    is_installed, is_mixed,
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::receipt::Fact;
@@ -25,6 +27,14 @@ const MAX_MANIFEST: u64 = 64 << 20;
 /// Paths that are named where the workspace changed during a round.
 const MAX_MOVED: usize = 5;
 
+/// What was read of the workspace at the start of a round.
+struct Found {
+    now: Arc<Manifest>,
+    git: Vec<GitChange>,
+    recorded: Vec<Recorded>,
+    asked: BTreeMap<String, Vec<String>>,
+}
+
 impl Round {
     /// Reads the workspace (V0), and compares it with the start where a probe runs a command. Call it before the
     /// first probe.
@@ -32,7 +42,7 @@ impl Round {
     ///
     /// # Errors
     /// As [`Round::snapshot`]. Every command of the round then fails with this error.
-    pub async fn open(&self, probes: &[Probe]) -> Result<bool, ToolError> {
+    pub async fn open(self: &Arc<Self>, probes: &[Probe]) -> Result<bool, ToolError> {
         let lines: Vec<_> = probes.iter().filter_map(line_with_originals).collect();
         let runs = probes.iter().any(super::runs_command);
         let opening = match self.start() {
@@ -54,23 +64,41 @@ impl Round {
                 || !opening.dependencies.is_empty()
                 || opening.exams.values().any(Exam::differs)
         });
-        // Without resources of the machine it is tried again.
-        if !answer.as_ref().is_err_and(|error| error.code == ErrorCode::MachineExhausted) {
+        // Without resources of the machine, or with a full data folder, it is tried again.
+        let passes = |error: &ToolError| {
+            error.code == ErrorCode::MachineExhausted || error.code.is_of_file()
+        };
+        if !answer.as_ref().is_err_and(passes) {
             drop(self.opening.set(opening));
         }
         answer
     }
 
-    async fn compare(&self, start: &Start, lines: &[&str]) -> Result<Opening, ToolError> {
+    async fn compare(
+        self: &Arc<Self>,
+        start: &Start,
+        lines: &[&str],
+    ) -> Result<Opening, ToolError> {
         let now = self.snapshot_of(start, Reach::Everything).await?;
         let root = self.setup.folder.workspace()?.root().to_owned();
         let state = self.git_state(start, (&root, &now)).await?;
         let git = self.git_changes(start, (&root, &now), &state).await?;
-        let mut recorded = self.recorded(start, &now, (&state, &git)).await?;
-        let (facts, root) = (&start.facts, root.as_os_str().as_bytes());
-        let asked = self.asked_commands(&facts.imports, lines).await?;
-        let inputs = StartInputs::new(&self.setup.rules, &facts.imports, &start.manifest, root)
-            .asking(asked);
+        let recorded = self.recorded(start, &now, (&state, &git)).await?;
+        let asked = self.asked_commands(&start.facts.imports, lines).await?;
+        let found = Found { now, git, recorded, asked };
+        let round = Arc::clone(self);
+        let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        blocking(move || round.examine(&root, &lines, found)).await?
+    }
+
+    /// Compares each line's check inputs with those of the start.
+    fn examine(&self, root: &Path, lines: &[String], found: Found) -> Result<Opening, ToolError> {
+        let Found { now, git, mut recorded, asked } = found;
+        let Some(start) = self.start()? else { return Ok(Opening::default()) };
+        let root = root.as_os_str().as_bytes();
+        let inputs =
+            StartInputs::new(&self.setup.rules, &start.facts.imports, &start.manifest, root)
+                .asking(asked);
         let exams = lines.iter().map(|line| {
             let mut exam = Exam::of(&inputs, line, &start.manifest, &now);
             exam.add_git(&git);
@@ -79,7 +107,7 @@ impl Round {
                 let shown = recorded.examine((line, &inputs), manifests, &exam);
                 exam.add_git(shown.as_slice());
             }
-            ((*line).to_owned(), exam)
+            (line.clone(), exam)
         });
         let exams = exams.collect();
         let known = &start.manifest.place;
@@ -310,12 +338,12 @@ fn rewritten<'m>(before: &'m Manifest, after: &'m Manifest) -> impl Iterator<Ite
 }
 
 /// The scripts of each line that are products because other files import them.
-fn imported(inputs: &StartInputs<'_>, lines: &[&str]) -> BTreeMap<String, Vec<String>> {
-    let of_line = |line: &&str| {
+fn imported(inputs: &StartInputs<'_>, lines: &[String]) -> BTreeMap<String, Vec<String>> {
+    let of_line = |line: &String| {
         let scripts = inputs.scripts(line).into_iter();
         let scripts = scripts.filter(|(_, (_, assumed))| *assumed == Assumed::ImportedProduct);
         let paths = scripts.map(|(path, _)| String::from_utf8_lossy(&path).into_owned());
-        ((*line).to_owned(), paths.collect())
+        (line.clone(), paths.collect())
     };
     lines.iter().map(of_line).collect()
 }

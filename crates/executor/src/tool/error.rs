@@ -90,6 +90,13 @@ codes! {
     InternalError = "internal_error", "A defect of the executor.";
 }
 
+impl ErrorCode {
+    /// Whether the operating system refused to read or write a file or a folder, which may be one of the executor's own.
+    pub(crate) const fn is_of_file(self) -> bool {
+        matches!(self, Self::AccessDenied | Self::IoFailed)
+    }
+}
+
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

@@ -312,6 +312,8 @@ fn not_started(why: &NotStarted) -> ToolError {
             match (ToolError::io("sandbox", &error).code, why.refusal) {
                 (ErrorCode::MachineExhausted, _) => ErrorCode::MachineExhausted,
                 (code, Refusal::ProgramUnusable) => code,
+                // The folder of the command's temporary files cannot be made.
+                (_, _) if is_of_storage(&error) => ErrorCode::IoFailed,
                 (_, _) => ErrorCode::SandboxFailed,
             }
         }
@@ -321,6 +323,12 @@ fn not_started(why: &NotStarted) -> ToolError {
         }
     };
     ToolError::new(code, why.message.clone())
+}
+
+/// Whether a disk is full, over its quota or read-only.
+fn is_of_storage(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
 }
 
 /// Reads to the end of both pipes, which closed with the last process of the command.

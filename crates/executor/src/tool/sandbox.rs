@@ -177,6 +177,14 @@ impl Sandbox {
         self.policy != SandboxPolicy::None && self.machine.keeps_views()
     }
 
+    /// Writes a file to the scratch folder and removes it. It blocks.
+    ///
+    /// # Errors
+    /// The folder is full, read-only, or closed to this account.
+    pub fn write_to_scratch(&self) -> std::io::Result<()> {
+        try_write(self.scratch())
+    }
+
     /// The folder on disk for what goes away.
     pub fn scratch(&self) -> &Path {
         &self.folders.scratch
