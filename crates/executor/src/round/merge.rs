@@ -4,7 +4,7 @@
 use super::opening::{Merged, Opening, Put};
 use super::{Originals, Round, Start};
 use crate::tool::{RelPath, ToolError, Workspace};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use surety_common::domain::check_inputs::{
@@ -14,7 +14,7 @@ use surety_common::domain::check_inputs::{
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::source_tests::{
-    Comparison, Moved, compare, compare_gone, may_have_tests, missing_documents, missing_examples,
+    Comparison, Moved, Remaining, compare, may_have_tests, missing_documents, missing_examples,
 };
 use surety_common::domain::suppressions::{Suppressions, may_suppress};
 use surety_common::domain::tests_seen::has_search_path;
@@ -213,24 +213,20 @@ impl Files<'_> {
             .filter(|change| change.is_of_content() && !change.is_ignored())
             .filter(|change| change.after.is_some_and(|it| it.kind == Kind::File))
             .filter(|change| may_have_tests(change.path()));
-        let texts: Vec<(&[u8], String, bool)> = sources
-            .take(MAX_ADDED)
-            .filter_map(|change| {
-                let is_free =
-                    change.before.is_none() && self.inputs.kind_of(change.path()).is_none();
-                Some((change.path(), self.text(change.path())?, is_free))
-            })
-            .collect();
+        let mut remaining = Remaining::default();
+        let mut added = BTreeSet::new();
+        for change in sources.take(MAX_ADDED) {
+            let Some(text) = self.text(change.path()) else { continue };
+            remaining.add(change.path(), &text);
+            if change.before.is_none() && self.inputs.kind_of(change.path()).is_none() {
+                added.insert(change.path());
+            }
+        }
         for path in gone {
             let Some(before) = self.originals.text(path) else { continue };
             let name = String::from_utf8_lossy(path);
-            let others: Vec<(&[u8], &str, bool)> = texts
-                .iter()
-                .map(|(other, text, is_free)| {
-                    (*other, text.as_str(), *is_free && !found.contains_key(*other))
-                })
-                .collect();
-            let Some(moved) = compare_gone(path, before, &others) else { continue };
+            let is_free = |other: &[u8]| added.contains(other) && !found.contains_key(other);
+            let Some(moved) = remaining.compare_gone(path, before, is_free) else { continue };
             let notes = vec![format!("removed {name} (tests)")];
             found.insert(path.clone(), Merged { put: Put::Nothing, notes });
             if let Some((other, text)) = moved.restored {

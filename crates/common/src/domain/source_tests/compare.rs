@@ -63,17 +63,17 @@ fn stands(item: &Item, now: &Items, moved: &Moved) -> bool {
     if found.is_none() && moved.parts.is_empty() {
         return false;
     }
-    let mut left: BTreeMap<&str, usize> =
-        moved.parts.iter().map(|(part, count)| (part.as_str(), *count)).collect();
+    let mut own: BTreeMap<&str, usize> = BTreeMap::new();
     for part in found.into_iter().flat_map(|other| &other.parts) {
-        *left.entry(part).or_default() += 1;
+        *own.entry(part).or_default() += 1;
     }
-    item.parts.iter().all(|part| match left.get_mut(part.as_str()) {
-        Some(count) if *count > 0 => {
-            *count -= 1;
-            true
-        }
-        Some(_) | None => false,
+    let mut used: BTreeMap<&str, usize> = BTreeMap::new();
+    item.parts.iter().all(|part| {
+        let part = part.as_str();
+        let used = used.entry(part).or_default();
+        *used += 1;
+        let of = |counts: Option<&usize>| counts.copied().unwrap_or_default();
+        *used <= of(own.get(part)) + of(moved.parts.get(part))
     })
 }
 

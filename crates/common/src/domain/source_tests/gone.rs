@@ -2,7 +2,7 @@
 
 use super::compare::restored;
 use super::item::{Item, Items};
-use super::language::{is_same_language, items, without_mark};
+use super::language::{Language, items, language, without_mark};
 use std::collections::BTreeMap;
 
 /// What became of the tests of a file that is gone.
@@ -14,45 +14,95 @@ pub struct Gone {
     pub restored: Option<(Vec<u8>, String)>,
 }
 
-/// Looks for the tests of a file in changed and added ones, each with its path, its text and whether it may get
-/// tests that are lost; none where the file had no tests.
-pub fn compare_gone(path: &[u8], before: &str, others: &[(&[u8], &str, bool)]) -> Option<Gone> {
-    let before = without_mark(before);
-    let old =
-        items(path, before).filter(|old| old.tests.iter().any(|test| !test.parts.is_empty()))?;
-    let read = |(other, text, is_free): &(&[u8], &str, bool)| {
-        let is_one = is_same_language(path, other);
+/// Changed and added sources, each read once: they may have the tests of sources that are gone.
+#[derive(Debug, Default)]
+pub struct Remaining {
+    sources: Vec<Source>,
+    of_language: BTreeMap<Language, Index>,
+}
+
+#[derive(Debug)]
+struct Source {
+    path: Vec<u8>,
+    text: String,
+    items: Items,
+}
+
+/// What the sources of one language have.
+#[derive(Debug, Default)]
+struct Index {
+    /// How often each part of a test stands in them.
+    parts: BTreeMap<String, usize>,
+    /// The sources that have each item that is no test.
+    keys: BTreeMap<String, Vec<usize>>,
+}
+
+impl Remaining {
+    /// Reads a source. One that does not read has no tests.
+    pub fn add(&mut self, path: &[u8], text: &str) {
         let text = without_mark(text).to_owned();
-        is_one
-            .then(|| items(other, &text))
-            .flatten()
-            .map(|found| (other.to_vec(), text, found, *is_free))
-    };
-    let found: Vec<(Vec<u8>, String, Items, bool)> = others.iter().filter_map(read).collect();
-    let mut parts: BTreeMap<&str, usize> = BTreeMap::new();
-    for part in found.iter().flat_map(|(_, _, now, _)| &now.tests).flat_map(|test| &test.parts) {
-        *parts.entry(part).or_default() += 1;
-    }
-    let mut stands = |item: &&Item| {
-        let mut all = true;
-        for part in &item.parts {
-            match parts.get_mut(part.as_str()) {
-                Some(count) if *count > 0 => *count -= 1,
-                Some(_) | None => all = false,
-            }
+        let Some(language) = language(path) else { return };
+        let Some(items) = items(path, &text) else { return };
+        let index = self.of_language.entry(language).or_default();
+        for part in items.tests.iter().flat_map(|test| &test.parts) {
+            *index.parts.entry(part.clone()).or_default() += 1;
         }
-        all
-    };
-    let lost: Vec<&Item> = old.tests.iter().filter(|item| !stands(item)).collect();
-    let names = keys(&old);
-    let shared = |now: &Items| keys(now).iter().filter(|key| names.contains(*key)).count();
-    let fit = found.iter().filter(|(_, _, now, is_free)| *is_free && shared(now) > 0);
-    let heir = fit.max_by_key(|(_, _, now, _)| shared(now));
-    let heir = heir.filter(|(_, _, now, _)| shared(now) * 2 >= names.len() && !lost.is_empty());
-    let text = heir.and_then(|(other, text, now, _)| {
-        Some((other.clone(), restored(other, before, text, &lost, now)?))
-    });
-    Some(Gone { lost: lost.iter().map(|item| item.name.clone()).collect(), restored: text })
+        for key in keys(&items) {
+            index.keys.entry(key.clone()).or_default().push(self.sources.len());
+        }
+        self.sources.push(Source { path: path.to_vec(), text, items });
+    }
+
+    /// Looks for the tests of a file that is gone; none where it had no tests. Those that are lost are put into a
+    /// source that `is_free`.
+    pub fn compare_gone(
+        &self,
+        path: &[u8],
+        before: &str,
+        is_free: impl Fn(&[u8]) -> bool,
+    ) -> Option<Gone> {
+        let before = without_mark(before);
+        let old = items(path, before)
+            .filter(|old| old.tests.iter().any(|test| !test.parts.is_empty()))?;
+        let none = Index::default();
+        let index = language(path).and_then(|it| self.of_language.get(&it)).unwrap_or(&none);
+        let lost = index.lost(&old.tests);
+        let names = keys(&old);
+        let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
+        for source in names.iter().filter_map(|name| index.keys.get(*name)).flatten() {
+            *shared.entry(*source).or_default() += 1;
+        }
+        let heir = shared
+            .iter()
+            .filter_map(|(source, count)| Some((self.sources.get(*source)?, *count)))
+            .filter(|(source, _)| is_free(&source.path))
+            .max_by_key(|(_, count)| *count)
+            .filter(|(_, count)| count * 2 >= names.len() && !lost.is_empty());
+        let text = heir.and_then(|(Source { path, text, items }, _)| {
+            Some((path.clone(), restored(path, before, text, &lost, items)?))
+        });
+        Some(Gone { lost: lost.iter().map(|item| item.name.clone()).collect(), restored: text })
+    }
+}
+
+impl Index {
+    /// The tests of which a part stands in no source.
+    fn lost<'t>(&self, tests: &'t [Item]) -> Vec<&'t Item> {
+        let mut used: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut lost = Vec::new();
+        for test in tests {
+            let mut stands = true;
+            for part in &test.parts {
+                let used = used.entry(part).or_default();
+                match self.parts.get(part) {
+                    Some(count) if *used < *count => *used += 1,
+                    Some(_) | None => stands = false,
+                }
+            }
+            lost.extend((!stands).then_some(test));
+        }
+        lost
+    }
 }
 
 /// The items that are no tests.
@@ -74,21 +124,23 @@ mod tests {
     #[test]
     fn tests_move_with_their_file_or_are_put_into_its_heir() {
         let before = format!("{PRODUCT}{TESTS}");
-        let look =
-            |others: &[(&[u8], &str, bool)]| compare_gone(b"src/a.rs", &before, others).unwrap();
-        let moved = look(&[(b"src/a/mod.rs", &before, true)]);
+        let look = |others: &[(&[u8], &str)]| {
+            let mut remaining = Remaining::default();
+            others.iter().for_each(|(path, text)| remaining.add(path, text));
+            remaining.compare_gone(b"src/a.rs", &before, |_| true).unwrap()
+        };
+        let moved = look(&[(b"src/a/mod.rs", &before)]);
         assert_eq!(moved, Gone::default());
         // The tests may go elsewhere than the rest.
-        let apart = look(&[(b"src/b.rs", PRODUCT, true), (b"src/c.rs", TESTS, true)]);
+        let apart = look(&[(b"src/b.rs", PRODUCT), (b"src/c.rs", TESTS)]);
         assert_eq!(apart, Gone::default());
-        let without =
-            look(&[(b"src/z.rs", "fn other() {}", true), (b"src/a/mod.rs", PRODUCT, true)]);
+        let without = look(&[(b"src/z.rs", "fn other() {}"), (b"src/a/mod.rs", PRODUCT)]);
         assert_eq!(without.lost, ["tests"]);
         let (path, text) = without.restored.unwrap();
         assert_eq!(path, b"src/a/mod.rs");
         assert!(text.contains("fn adds()"), "{text}");
-        let deleted = look(&[(b"src/z.rs", "fn other() {}", true), (b"lib.py", PRODUCT, true)]);
+        let deleted = look(&[(b"src/z.rs", "fn other() {}"), (b"lib.py", PRODUCT)]);
         assert_eq!((deleted.lost.len(), deleted.restored), (1, None));
-        assert_eq!(compare_gone(b"src/a.rs", PRODUCT, &[]), None);
+        assert_eq!(Remaining::default().compare_gone(b"src/a.rs", PRODUCT, |_| true), None);
     }
 }

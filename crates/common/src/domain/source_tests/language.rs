@@ -40,20 +40,15 @@ pub fn has_documents(path: &[u8], text: &[u8]) -> bool {
     path.ends_with(b".rs") && text.len() <= MAX_BYTES && has(b"include_str!") && has(b"doc")
 }
 
-/// Whether two files are of one language.
-pub(super) fn is_same_language(one: &[u8], other: &[u8]) -> bool {
-    language(one).is_some() && language(one) == language(other)
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Language {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Language {
     Rust,
     Python,
     Zig,
     D,
 }
 
-fn language(path: &[u8]) -> Option<Language> {
+pub(super) fn language(path: &[u8]) -> Option<Language> {
     let name = path.rsplit(|byte| *byte == b'/').next()?;
     match name.rsplit(|byte| *byte == b'.').next()? {
         b"rs" => Some(Language::Rust),

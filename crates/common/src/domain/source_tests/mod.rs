@@ -21,7 +21,7 @@ mod rust;
 
 pub use compare::{Comparison, compare};
 pub use document::{missing_documents, missing_examples};
-pub use gone::{Gone, compare_gone};
+pub use gone::{Gone, Remaining};
 pub use language::{MAX_BYTES, has_documents, has_tests, may_have_tests};
 pub use moved::Moved;
 

@@ -1,6 +1,6 @@
 //! Tests that a run moved into a source that it added, with the code that they test.
 
-use super::language::{is_same_language, items, without_mark};
+use super::language::{Language, items, language, without_mark};
 use std::collections::BTreeMap;
 
 /// What the tests of added sources say.
@@ -16,7 +16,7 @@ impl Moved {
     pub fn of(added: &[(&[u8], &str)], sources: &[&str]) -> Self {
         let mut parts: BTreeMap<String, usize> = BTreeMap::new();
         for (path, text) in added {
-            let is_one = is_same_language(path, b".rs") && is_built(path, sources);
+            let is_one = language(path) == Some(Language::Rust) && is_built(path, sources);
             let found = is_one.then(|| items(path, without_mark(text))).flatten();
             for part in found.into_iter().flat_map(|it| it.tests).flat_map(|test| test.parts) {
                 *parts.entry(part).or_default() += 1;
