@@ -58,6 +58,14 @@ pub(crate) struct Shard {
     size: PoolSize,
 }
 
+/// A page of a list of runs.
+pub(crate) struct RunList {
+    pub(crate) runs: Vec<ListedRun>,
+    /// Those whose rows cannot be decoded.
+    pub(crate) unreadable: Vec<Uuid>,
+    pub(crate) next: Option<Uuid>,
+}
+
 /// A run of a list.
 pub(crate) struct ListedRun {
     pub(crate) record: RunRecord,
@@ -266,25 +274,29 @@ impl Shards {
     ///
     /// # Errors
     /// `database_unavailable`, naming the database, when one of the queried ones is unavailable.
-    pub(crate) async fn list_runs(
-        &self,
-        filter: &RunFilter,
-    ) -> Result<(Vec<ListedRun>, Option<Uuid>), Fault> {
+    pub(crate) async fn list_runs(&self, filter: &RunFilter) -> Result<RunList, Fault> {
         let list = |planner: Arc<Planner>| async move {
-            let RunPage { runs, next } = store::list_runs(&planner.pool, filter).await?;
+            let RunPage { runs, unreadable, next } =
+                store::list_runs(&planner.pool, filter).await?;
             let mut blocked = blocked_by_absent_hosts(&planner, &runs).await?;
             let listed = runs.into_iter().map(|record| {
                 let absent = blocked.remove(&record.spec.id);
                 ListedRun { record, absent }
             });
-            Ok((listed.collect(), next.map(Reverse)))
+            Ok(((listed.collect(), next.map(Reverse)), unreadable))
         };
         let pages =
             self.ask_for_pages(self.listed(&filter.namespace, &filter.reached), list).await?;
+        let (pages, unreadable): (Vec<_>, Vec<_>) = pages.into_iter().unzip();
         let of = |listed: &ListedRun| store::listed_bytes(&listed.record);
         let bounds = PageBounds { rows: filter.limit, bytes: store::LIST_BYTES, of };
         let (runs, next) = merge(pages, |listed| Reverse(listed.record.spec.id), &bounds);
-        Ok((runs, next.map(|Reverse(id)| id)))
+        let next = next.map(|Reverse(id)| id);
+        // Those behind the end of this page are on the next one.
+        let is_here = |id: &Uuid| next.is_none_or(|next| *id >= next);
+        let mut unreadable: Vec<Uuid> = unreadable.into_iter().flatten().filter(is_here).collect();
+        unreadable.sort_by_key(|id| Reverse(*id));
+        Ok(RunList { runs, unreadable, next })
     }
 
     /// A page of waiting runs: of one run, of a namespace, or of all.

@@ -76,6 +76,7 @@ async fn a_row_that_does_not_read_is_named_by_every_reader_and_the_rest_is_shown
     }
     let keys = files.text("trusted.json");
     let whole = full(&deployment, &run_id).await?;
+    let mut named = 0;
     for (statement, words) in REWRITTEN {
         execute(&pool, &[statement.to_owned()], id).await?;
         let report = signatures(&deployment, &run_id).await?;
@@ -89,6 +90,10 @@ async fn a_row_that_does_not_read_is_named_by_every_reader_and_the_rest_is_shown
         );
         let shown = deployment.command_line(&["show", &run_id]).await?;
         ensure!(shown.contains("broken: ") && shown.contains(words), "{statement}: {shown}");
+        let listed = deployment.runs()?.list_runs(v1::ListRunsRequest::default()).await?;
+        let v1::ListRunsResponse { runs, unreadable_run_ids, .. } = listed.into_inner();
+        ensure!(runs.len() + unreadable_run_ids.len() == 1, "{statement}: {runs:#?}");
+        named += unreadable_run_ids.iter().filter(|id| **id == run_id).count();
         let lines = deployment.command_line(&["receipts", "export", &run_id]).await?;
         let file = files.path("run.ndjson");
         std::fs::write(&file, lines)?;
@@ -101,6 +106,7 @@ async fn a_row_that_does_not_read_is_named_by_every_reader_and_the_rest_is_shown
         }));
         execute(&pool, &restoring, id).await?;
     }
+    ensure!(named >= 5, "the list of runs named {named} rows that do not read");
     let report = signatures(&deployment, &run_id).await?;
     ensure!(report.state() == v1::SignatureState::Signed, "{report:#?}");
     deployment.finish().await

@@ -105,6 +105,11 @@ impl Runs {
             let answer = connection.runs().list_runs(bounded(request.clone())).await;
             let page = answer.map_err(|status| connection.failure(&status))?.into_inner();
             runs.extend(page.runs);
+            for id in &page.unreadable_run_ids {
+                note(&format!(
+                    "The run {id} is not listed: its row in the database cannot be read. The planner's log names the column."
+                ));
+            }
             let more = !page.next_page_token.is_empty();
             if runs.len() >= wanted || !more {
                 let cut = runs.len() > wanted;

@@ -122,11 +122,13 @@ const fn state_after(reason: StopReason) -> RunState {
 /// The most bytes of text in a page, not counting its last run: a page is one message.
 pub const LIST_BYTES: i64 = 2 << 20;
 
-/// A page of runs, without those whose rows cannot be decoded.
+/// A page of runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPage {
     /// The runs.
     pub runs: Vec<RunRecord>,
+    /// Those whose rows cannot be decoded.
+    pub unreadable: Vec<Uuid>,
     /// Where the next page begins; none at the end.
     pub next: Option<Uuid>,
 }
@@ -177,7 +179,8 @@ pub(super) fn page(mut rows: Vec<PgRow>, limit: i64) -> Result<RunPage, StoreErr
     let more = usize::try_from(found).is_ok_and(|found| found > rows.len());
     let last = rows.last().filter(|_| more);
     let next = last.map(|row| row.try_get("run_id")).transpose()?;
-    Ok(RunPage { runs: readable(&rows)?, next })
+    let (runs, unreadable) = readable(&rows)?;
+    Ok(RunPage { runs, unreadable, next })
 }
 
 /// The run that waits with this id; none when no run does.

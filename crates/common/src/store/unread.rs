@@ -35,13 +35,14 @@ pub(super) fn sort(rows: &[PgRow]) -> Result<(Vec<RunRecord>, Vec<Unread>), Stor
     Ok((read, unread))
 }
 
-/// The rows that decode, for a list of runs; the others are logged.
-pub(super) fn readable(rows: &[PgRow]) -> Result<Vec<RunRecord>, StoreError> {
+/// The rows that decode, for a list of runs, and the runs of the others, which are logged.
+pub(super) fn readable(rows: &[PgRow]) -> Result<(Vec<RunRecord>, Vec<Uuid>), StoreError> {
     let (read, unread) = sort(rows)?;
-    for Unread { run_id, why } in unread {
-        tracing::error!(%run_id, error = %why, "store: a run's row cannot be read; the run is not listed");
-    }
-    Ok(read)
+    let logged = unread.into_iter().map(|Unread { run_id, why }| {
+        tracing::error!(%run_id, error = %why, "store: a run's row cannot be read; the run is listed by its id alone");
+        run_id
+    });
+    Ok((read, logged.collect()))
 }
 
 fn record(row: &PgRow) -> Result<RunRecord, StoreError> {

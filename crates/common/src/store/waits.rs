@@ -81,7 +81,8 @@ pub async fn list_waits(pool: &PgPool, filter: &WaitFilter) -> Result<WaitPage, 
         .bind(LIST_BYTES)
         .bind(reached);
     let rows = within(async { Ok(listed.fetch_all(pool).await?) }).await?;
-    let RunPage { runs, next } = page(rows, *limit)?;
+    // A run that cannot be decoded is named by the list of runs.
+    let RunPage { runs, next, .. } = page(rows, *limit)?;
     let mut waiting: Vec<Waiting> = runs
         .into_iter()
         .map(|run| Waiting { run, step_ids: BTreeMap::new(), progress: BTreeMap::new() })

@@ -110,6 +110,9 @@ async fn a_row_that_does_not_read_is_left_out_of_its_page_and_ends_no_list(pool:
     assert_eq!(ids(&first), (vec![4], Some(3)));
     let second = store::list_runs(&pool, &newest(first.next)).await.unwrap();
     assert_eq!(ids(&second), (vec![1], None));
+    let unreadable = [first.unreadable, second.unreadable]
+        .map(|all| all.iter().map(|id| id.as_u128()).collect::<Vec<_>>());
+    assert_eq!(unreadable, [[3], [2]]);
     let waiting = |page: &store::WaitPage| {
         let runs = page.waiting.iter().map(|waiting| waiting.run.spec.id.as_u128());
         (runs.collect::<Vec<_>>(), page.next.map(|id| id.as_u128()))

@@ -8,7 +8,7 @@ use crate::call::Call;
 use crate::intake::{self, Accepted, RunRequest};
 use crate::planner::Planner;
 use crate::runs::{Watch, Watched, not_found};
-use crate::shards::ListedRun;
+use crate::shards::{ListedRun, RunList};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use surety_common::domain::fault::{Fault, FaultClass, FaultCode};
@@ -151,7 +151,8 @@ impl RunService for Service {
         let mut request = request.into_inner();
         let page = Page::of(&mut request).map_err(status)?;
         let filter = filter(request, reached, &page).map_err(status)?;
-        let (runs, next) = self.shards.list_runs(&filter).await.map_err(status)?;
+        let RunList { runs, unreadable, next } =
+            self.shards.list_runs(&filter).await.map_err(status)?;
         let shown = |ListedRun { record, absent }| {
             let run = run(record, None);
             v1::Run { blocked: run.blocked.or(absent), ..run }
@@ -159,6 +160,7 @@ impl RunService for Service {
         Ok(Response::new(v1::ListRunsResponse {
             runs: runs.into_iter().map(shown).collect(),
             next_page_token: page.token(next),
+            unreadable_run_ids: unreadable.iter().map(Uuid::to_string).collect(),
         }))
     }
 
