@@ -160,7 +160,7 @@ impl fmt::Display for Accepts {
                  info,surety::transition=warn",
             ),
             Self::Path => f.write_str("a path"),
-            Self::Paths => f.write_str("absolute paths, separated by colons"),
+            Self::Paths => f.write_str("absolute paths, separated by colons, and not `/`"),
             Self::Switch => f.write_str("true or false"),
         }
     }

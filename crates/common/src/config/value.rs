@@ -203,7 +203,8 @@ impl Accepts {
                 (1..=255).contains(&text.chars().count()) && !text.contains(char::is_whitespace)
             }
             Self::Path => !text.is_empty(),
-            Self::Paths => text.split(':').all(|path| path.starts_with('/')),
+            // Everything on the machine is below `/`.
+            Self::Paths => text.split(':').all(|path| path.starts_with('/') && !is_root(path)),
             Self::Switch => matches!(text, "true" | "false"),
         }
     }
@@ -246,6 +247,19 @@ fn is_log_filter(text: &str) -> bool {
         let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
         LEVELS.contains(&level.trim().to_ascii_lowercase().as_str())
     })
+}
+
+/// Whether an absolute path is that of the root folder, as it is written.
+fn is_root(path: &str) -> bool {
+    let mut depth = 0_usize;
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => depth = depth.saturating_sub(1),
+            _ => depth += 1,
+        }
+    }
+    depth == 0
 }
 
 #[cfg(test)]
@@ -292,6 +306,8 @@ mod tests {
             (Accepts::Path, "", false),
             (Accepts::Paths, "/srv/tools:/data/models", true),
             (Accepts::Paths, "/srv/tools:models", false),
+            (Accepts::Paths, "/srv/tools:/", false),
+            (Accepts::Paths, "/./srv/..", false),
         ];
         for (accepts, text, expected) in cases {
             assert_eq!(accepts.allows(text), expected, "{accepts}: {text:?}");
