@@ -1,10 +1,12 @@
 //! The acceptgate's process.
 
 use clap::Parser;
+use std::error::Error;
+use std::process::ExitCode;
 use surety_common::config::{CommonConfig, GateConfig};
 use surety_common::telemetry;
 use surety_common::wire::client::Transport;
-use surety_common::wire::server::{bind, block_on, on_signal};
+use surety_common::wire::server::{bind, on_signal, run_service};
 use surety_common::wire::token::FileTokens;
 
 /// Runs allocate and free many small texts concurrently on many threads.
@@ -21,13 +23,13 @@ struct Args {
     gate: GateConfig,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     surety_sandbox::run_if_invoked();
     let args = Args::parse();
-    block_on(args.common.worker_threads, run(args))?
+    run_service(args.common.worker_threads, run(args))
 }
 
-async fn run(Args { common, gate }: Args) -> anyhow::Result<()> {
+async fn run(Args { common, gate }: Args) -> Result<(), Box<dyn Error + Send + Sync>> {
     let transport = Transport::of(&common.tls)?;
     let guard = telemetry::init("acceptgate", &common.telemetry, &transport)?;
     let shutdown = on_signal()?;

@@ -1,6 +1,5 @@
 //! Why a command failed, and what to do.
 
-use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -323,20 +322,6 @@ impl Said {
             field => format!("{message} (at {field})"),
         }
     }
-}
-
-/// The text of an error, with those of its causes that it does not say itself.
-pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// Whether no service was reached: a running service's error has a reason.

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::geteuid;
 use surety_common::config::{DataDirConfig, Secret};
 use surety_common::domain::signature::Service;
+use surety_executor::scratch;
 
 use crate::failure::{Code, Failure};
 
@@ -59,12 +60,11 @@ impl DataFolder {
     pub fn make(&self) -> Result<(), Failure> {
         // For root the database runs as another user, which must be able to enter the folder;
         // private data is in folders of its own.
-        let mode = if geteuid().is_root() { 0o711 } else { 0o700 };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(mode)
-            .create(&self.path)
-            .map_err(Failure::file(&self.path))
+        let made = match geteuid().is_root() {
+            true => scratch::make(&self.path),
+            false => DirBuilder::new().recursive(true).mode(0o700).create(&self.path),
+        };
+        made.map_err(Failure::file(&self.path))
     }
 
     /// The folder itself.

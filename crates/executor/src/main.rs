@@ -1,10 +1,12 @@
 //! The executor's process.
 
 use clap::Parser;
+use std::error::Error;
+use std::process::ExitCode;
 use surety_common::config::{CommonConfig, ConfigError, ExecutorConfig, ModelDriverConfig};
 use surety_common::telemetry;
 use surety_common::wire::client::Transport;
-use surety_common::wire::server::{bind, block_on, on_signal};
+use surety_common::wire::server::{bind, on_signal, run_service};
 use surety_common::wire::token::FileTokens;
 
 /// Runs allocate and free many small texts concurrently on many threads.
@@ -23,13 +25,13 @@ struct Args {
     models: ModelDriverConfig,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     surety_sandbox::run_if_invoked_with(surety_symbols::serve);
     let args = Args::parse();
-    block_on(args.common.worker_threads, run(args))?
+    run_service(args.common.worker_threads, run(args))
 }
 
-async fn run(Args { common, executor, models }: Args) -> anyhow::Result<()> {
+async fn run(Args { common, executor, models }: Args) -> Result<(), Box<dyn Error + Send + Sync>> {
     executor.check()?;
     let transport = Transport::of(&common.tls)?;
     let guard = telemetry::init("executor", &common.telemetry, &transport)?;

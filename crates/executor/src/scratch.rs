@@ -1,13 +1,15 @@
 //! Folders that go away with what made them, and those that a killed process left.
 
-use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The file in a folder that its maker keeps locked for as long as it lives.
 const LOCK: &str = ".lock";
+/// The mode of a folder that every account can pass, and only its owner can list.
+const PASSABLE: u32 = 0o711;
 /// A folder without that file is being made, unless it is older than this.
 const BEING_MADE: Duration = Duration::from_secs(60);
 
@@ -34,7 +36,8 @@ impl ScratchFolder {
     pub fn at(path: PathBuf) -> io::Result<Self> {
         path.parent().map_or(Ok(()), make)?;
         // Not recursive: a folder of this name that is there already is none of this process.
-        DirBuilder::new().mode(0o711).create(&path)?;
+        fs::create_dir(&path)?;
+        fs::set_permissions(&path, Permissions::from_mode(PASSABLE))?;
         let lock = File::create(path.join(LOCK))?;
         lock.try_lock()?;
         Ok(Self { path, _lock: lock })
@@ -105,9 +108,21 @@ pub(crate) fn try_write(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder, with those above it, that every account can pass.
-pub(crate) fn make(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o711).create(path)
+/// Makes a folder that every account can pass, whatever the umask, with those above it that are missing. One that is
+/// there stays as it is. It blocks.
+///
+/// # Errors
+/// What the operating system says.
+pub fn make(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    path.parent().filter(|above| !above.as_os_str().is_empty()).map_or(Ok(()), make)?;
+    match fs::create_dir(path) {
+        // Another process made it in the meantime.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => made.and_then(|()| fs::set_permissions(path, Permissions::from_mode(PASSABLE))),
+    }
 }
 
 /// Removes a folder even where folders in it are closed to their owner, as overlays leave them.

@@ -15,10 +15,11 @@ use surety_common::wire::token::FileTokens;
 use surety_sandbox::{Missing, Wanted, machine};
 
 use crate::exit::Exit;
-use crate::failure::{Code, Failure, with_causes};
+use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::text::{columns, harmless};
 use crate::wire_json::{object, text};
+use surety_common::wire::server::with_causes;
 
 /// Checks the settings without a service.
 #[derive(Debug, Args)]

@@ -13,6 +13,7 @@ use super::account::Account;
 use super::binaries::Binaries;
 use super::durability::Durability;
 use super::error::PostgresError;
+use surety_executor::scratch;
 
 /// The role that owns everything; the permissions of the socket's folder decide who may use it.
 pub(super) const ROLE: &str = "surety";
@@ -49,7 +50,8 @@ pub(super) struct Layout {
 impl Layout {
     /// Creates the folder unless it exists, and locks it.
     pub(super) fn open(data_dir: &Path) -> Result<Self, PostgresError> {
-        fs::create_dir_all(data_dir).map_err(PostgresError::folder(data_dir))?;
+        // Of the cluster's own folder only Postgres' account is the owner.
+        scratch::make(data_dir).map_err(PostgresError::folder(data_dir))?;
         let data_dir = fs::canonicalize(data_dir).map_err(PostgresError::folder(data_dir))?;
         let lock = take_lock(&data_dir)?;
         let cluster = data_dir.join("cluster");

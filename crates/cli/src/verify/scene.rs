@@ -2,9 +2,7 @@
 //! it.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::DirBuilder;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -412,8 +410,7 @@ fn refuse(workspace: &Workspace, data: Option<&DataFolder>) -> Result<(), Failur
 fn scratch_folder(data: Option<&DataFolder>) -> Result<ScratchFolder, Failure> {
     let kept = data.map(|data| data.path().join(KEPT));
     // A command may run under another account, which has to get through.
-    let made =
-        kept.filter(|kept| DirBuilder::new().recursive(true).mode(0o711).create(kept).is_ok());
+    let made = kept.filter(|kept| scratch::make(kept).is_ok());
     let inside = made.and_then(|kept| {
         scratch::sweep(&kept, PREFIX);
         ScratchFolder::make(&kept, PREFIX).ok()

@@ -1,13 +1,14 @@
 //! The check inputs as they were at the start of a run: their content, kept so that a view gets it back.
 
 use super::threads::read_by_threads;
+use crate::scratch;
 use crate::snapshot::Check;
 use crate::tool::{RelPath, ToolError, Workspace, if_readable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use surety_common::domain::check_inputs::{
     InputKind, StartInputs, ecosystem_of, is_merged, language_of, replaced_package,
@@ -362,7 +363,7 @@ fn write_original(
         return Ok(Some(to));
     }
     if let Some(above) = to.parent() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o711).create(above)?;
+        scratch::make(above)?;
     }
     match original {
         Original::File(mode, text) => {

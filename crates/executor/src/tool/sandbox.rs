@@ -1,13 +1,12 @@
 //! How this executor confines the commands of a run.
 
-use crate::scratch::try_write;
+use crate::scratch::{self, try_write};
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::process::CommandRequest;
 use crate::tool::{Environment, ToolContext, Workspace};
 use nix::unistd::geteuid;
 use std::ffi::OsString;
-use std::fs::DirBuilder;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,8 +142,7 @@ impl Sandbox {
         let data_dir = std::path::absolute(data_dir).map_err(failed(data_dir))?;
         let scratch = data_dir.join(SCRATCH);
         // A command may run under another account, which has to get through.
-        let made = DirBuilder::new().recursive(true).mode(0o711).create(&scratch);
-        made.map_err(failed(&scratch))?;
+        scratch::make(&scratch).map_err(failed(&scratch))?;
         let scratch = scratch.canonicalize().map_err(failed(&scratch))?;
         try_write(&scratch).map_err(failed(&scratch))?;
         let wanted = Wanted::from_text(&config.sandbox).unwrap_or_default();

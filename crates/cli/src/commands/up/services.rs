@@ -19,9 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::signals::Signals;
 use crate::exit::Exit;
-use crate::failure::{Code, Failure, with_causes};
+use crate::failure::{Code, Failure};
 use crate::health::serving;
 use crate::output::note;
+use surety_common::wire::server::with_causes;
 
 /// How often a starting service is asked whether it is serving.
 const ASK_INTERVAL: Duration = Duration::from_millis(50);

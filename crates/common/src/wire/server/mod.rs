@@ -37,7 +37,9 @@ pub use open_files::open_files;
 #[cfg(all(feature = "store", feature = "telemetry"))]
 pub use operations::operations;
 pub use port::Peer;
-pub use runtime::block_on;
+#[cfg(feature = "config")]
+pub use runtime::run_service;
+pub use runtime::{block_on, with_causes};
 pub use stop::on_signal;
 
 use super::{FILE_DESCRIPTOR_SET, v1};

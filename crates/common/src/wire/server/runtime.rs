@@ -1,7 +1,15 @@
 //! The threads of a process, and its limit of open files.
 
 use super::open_files::raise_open_files;
-use std::io;
+#[cfg(feature = "config")]
+use crate::config::ConfigError;
+#[cfg(feature = "config")]
+use crate::tls::TlsError;
+#[cfg(feature = "config")]
+use crate::wire::token::TokenError;
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
 use std::thread::available_parallelism;
 use std::time::Duration;
 use tokio::runtime::Builder;
@@ -27,6 +35,47 @@ pub fn block_on<T>(threads: Option<u32>, work: impl Future<Output = T>) -> io::R
     let ended = runtime.block_on(work);
     runtime.shutdown_timeout(BLOCKING_END);
     Ok(ended)
+}
+
+/// Carries out the work of a service's process, as [`block_on`]. A failure is one line on standard error, in the form of
+/// the command line: `setting_invalid` for a setting, a certificate or a token, else `service_ended`.
+#[cfg(feature = "config")]
+pub fn run_service(
+    threads: Option<u32>,
+    work: impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>>,
+) -> ExitCode {
+    let Err(error) = block_on(threads, work).map_err(Into::into).flatten() else {
+        return ExitCode::SUCCESS;
+    };
+    let code = match is_of_setting(error.as_ref()) {
+        true => "setting_invalid",
+        false => "service_ended",
+    };
+    // Where standard error is closed, the exit code is all that can be said.
+    writeln!(io::stderr(), "error[{code}]: {}", with_causes(error.as_ref())).ok();
+    ExitCode::FAILURE
+}
+
+#[cfg(feature = "config")]
+fn is_of_setting(error: &(dyn Error + 'static)) -> bool {
+    error.is::<ConfigError>()
+        || error.is::<TlsError>()
+        || error.is::<TokenError>()
+        || error.source().is_some_and(is_of_setting)
+}
+
+/// The text of an error, with those of its causes that it does not say itself.
+pub fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 #[cfg(test)]
