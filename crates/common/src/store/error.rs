@@ -2,6 +2,7 @@
 
 use crate::domain::fault::{Fault, FaultCode};
 use crate::domain::problem::{Code, Problem};
+use std::io::ErrorKind;
 
 /// The pause that a caller is advised to make while the database is unavailable, in milliseconds.
 const RETRY_AFTER_MS: u64 = 500;
@@ -11,10 +12,10 @@ const RETRY_AFTER_MS: u64 = 500;
 pub enum StoreError {
     /// The database is unreachable. The same call may succeed later; it is unknown whether this one
     /// took effect.
-    #[error("the database cannot be reached: {source}")]
+    #[error("the database cannot be reached: {}", said(.client))]
     Unavailable {
         /// The error of the database client.
-        source: sqlx::Error,
+        client: sqlx::Error,
     },
     /// A change breaks a constraint that the database checks. This is a defect of the caller.
     #[error("the constraint {constraint} refused the change")]
@@ -37,10 +38,10 @@ pub enum StoreError {
         place: String,
     },
     /// The database's schema differs from what this program expects, or it refuses the statement.
-    #[error("the database refused the statement: {source}")]
+    #[error("the database refused the statement: {}", said(.client))]
     Refused {
         /// The error of the database client.
-        source: sqlx::Error,
+        client: sqlx::Error,
     },
     /// A text contains U+0000, which the database cannot store.
     #[error("a text holds U+0000, which cannot be stored")]
@@ -94,15 +95,28 @@ impl StoreError {
     /// Whether the database role of this process lacks the right to the statement (SQLSTATE 42501,
     /// `insufficient_privilege`).
     pub(crate) fn is_denied(&self) -> bool {
-        let Self::Refused { source: sqlx::Error::Database(error) } = self else { return false };
+        let Self::Refused { client: sqlx::Error::Database(error) } = self else { return false };
         error.code().is_some_and(|code| code == "42501")
     }
 
     /// Whether the server, its database or its role has no connection to give (SQLSTATE 53300,
     /// `too_many_connections`).
     pub(super) fn is_out_of_connections(&self) -> bool {
-        let Self::Unavailable { source: sqlx::Error::Database(error) } = self else { return false };
+        let Self::Unavailable { client: sqlx::Error::Database(error) } = self else { return false };
         error.code().is_some_and(|code| code == "53300")
+    }
+
+    /// This error of the first connection to an address. A role or database that is refused there is a wrong address; later
+    /// it is one that an operator changed.
+    pub(super) fn at_start(self) -> Self {
+        match self {
+            Self::Unavailable { client: sqlx::Error::Database(error) }
+                if error.code().is_some_and(|code| is_of_address(&code)) =>
+            {
+                Self::Refused { client: sqlx::Error::Database(error) }
+            }
+            other => other,
+        }
     }
 
     /// Whether the same call may succeed later.
@@ -123,28 +137,57 @@ impl StoreError {
     }
 }
 
+/// Whether a SQLSTATE refuses the role or the database of an address: `invalid_authorization_specification`,
+/// `invalid_password`, `invalid_catalog_name`.
+fn is_of_address(code: &str) -> bool {
+    matches!(code, "28000" | "28P01" | "3D000")
+}
+
+/// What the database or its client says, without the client's own words around it.
+fn said(client: &sqlx::Error) -> String {
+    match client {
+        sqlx::Error::Database(error) => match error.code() {
+            Some(code) => format!("{} (SQLSTATE {code})", error.message()),
+            None => error.message().to_owned(),
+        },
+        sqlx::Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
+            "the connection was closed".to_owned()
+        }
+        sqlx::Error::Io(error) => error.to_string(),
+        sqlx::Error::PoolTimedOut => {
+            "no connection was free, or none could be opened or answered, in time".to_owned()
+        }
+        sqlx::Error::PoolClosed => "the process closed its connections".to_owned(),
+        sqlx::Error::WorkerCrashed => "the work on the answer ended early".to_owned(),
+        other => other.to_string(),
+    }
+}
+
 impl From<sqlx::Error> for StoreError {
-    fn from(source: sqlx::Error) -> Self {
-        if let sqlx::Error::Database(error) = &source {
+    fn from(client: sqlx::Error) -> Self {
+        if let sqlx::Error::Database(error) = &client {
             if let Some(constraint) = error.constraint() {
                 return Self::Constraint { constraint: constraint.to_owned() };
             }
             let code = error.code().unwrap_or_default();
             return match (&*code, code.get(..2)) {
                 ("22021" | "22P05", _) => Self::Unstorable,
-                // Read only: the server is a standby, or was one until a failover.
-                ("25006", _)
+                // Read only: the server is a standby, or was one until a failover. A transaction that was idle or took
+                // too long, a lock that was not free in time, an object in use, a database that takes no connections.
+                ("25006" | "25P03" | "25P04" | "55P03" | "55006" | "55000", _)
                 // Classes: connection, rollback, resources, operator, system.
-                | (_, Some("08" | "40" | "53" | "57" | "58")) => Self::Unavailable { source },
-                (_, _) => Self::Refused { source },
+                | (_, Some("08" | "40" | "53" | "57" | "58")) => Self::Unavailable { client },
+                // A role or database that is refused while a connection is opened: no statement was judged.
+                (code, _) if is_of_address(code) => Self::Unavailable { client },
+                (_, _) => Self::Refused { client },
             };
         }
-        if let sqlx::Error::ColumnDecode { index, source } = &source {
+        if let sqlx::Error::ColumnDecode { index, source } = &client {
             return Self::corrupt(format!("column {}", index.trim_matches('"')), source);
         }
         // The client's errors for a connection that cannot be opened or was lost.
         let away = matches!(
-            source,
+            client,
             sqlx::Error::Io(_)
                 | sqlx::Error::Tls(_)
                 | sqlx::Error::Protocol(_)
@@ -152,7 +195,7 @@ impl From<sqlx::Error> for StoreError {
                 | sqlx::Error::PoolClosed
                 | sqlx::Error::WorkerCrashed
         );
-        if away { Self::Unavailable { source } } else { Self::Refused { source } }
+        if away { Self::Unavailable { client } } else { Self::Refused { client } }
     }
 }
 

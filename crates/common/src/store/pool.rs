@@ -72,7 +72,7 @@ pub(super) async fn connect_at(
     size: PoolSize,
 ) -> Result<PgPool, StoreError> {
     let hosts = Hosts::read(url, shard_index)?;
-    let primary = hosts.primary().await?;
+    let primary = hosts.primary().await.map_err(StoreError::at_start)?;
     let mut options = PgPoolOptions::new()
         .max_connections(size.connections)
         .min_connections(1)
@@ -100,7 +100,7 @@ pub(super) async fn connect_at(
     }
     let pool = match options.connect_with(primary.clone()).await {
         Err(sqlx::Error::PoolTimedOut) => return Err(unreached(&primary).await.into()),
-        opened => opened?,
+        opened => opened.map_err(|error| StoreError::from(error).at_start())?,
     };
     hosts.follow(&pool);
     tokio::spawn(keep_one(pool.clone()));

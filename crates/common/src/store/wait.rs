@@ -378,7 +378,7 @@ impl WaitHeartbeats {
         let (reply, answer) = oneshot::channel();
         let job = Heartbeat { leases, now, reply };
         self.jobs.send(job).await.map_err(|_| StoreError::ShuttingDown)?;
-        answer.await.map_err(|_| StoreError::Unavailable { source: sqlx::Error::WorkerCrashed })
+        answer.await.map_err(|_| StoreError::Unavailable { client: sqlx::Error::WorkerCrashed })
     }
 }
 

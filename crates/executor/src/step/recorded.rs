@@ -30,7 +30,7 @@ pub(super) async fn is_approved(
     let is_it = |event: &Event| approves(event, id, digest);
     let turn = |event: &Event| matches!(&event.entry, Entry::Turn(turn) if turn.step_id == id);
     // Read backwards: the latest comes first.
-    let events = store::latest_events(&run.engine.pool, run.spec.id, |events| {
+    let events = read_back(run, |events| {
         let at = events.iter().position(is_it);
         at.is_some_and(|at| events.iter().skip(at).any(turn))
     })
@@ -64,9 +64,7 @@ pub(super) async fn is_open(
     let id = run.graph.id(index);
     let begins =
         |event: &Event| intent_of(event, id).is_some_and(|intent| intent.call_id == open.call_id);
-    let events =
-        store::latest_events(&run.engine.pool, run.spec.id, |events| events.iter().any(begins))
-            .await?;
+    let events = read_back(run, |events| events.iter().any(begins)).await?;
     let at = events.iter().rposition(begins);
     let intent = at.and_then(|at| intent_of(events.get(at)?, id));
     let is_it = |tool: &str, arguments: &str| tool == open.tool && arguments == open.arguments_json;
@@ -105,6 +103,15 @@ pub(super) async fn is_open(
         .await;
     }
     is_signed(run).await
+}
+
+/// The latest events of the run, back to where there are `enough`.
+async fn read_back(
+    run: &LeasedRun,
+    enough: impl Fn(&[Event]) -> bool + Send + Sync,
+) -> Result<Vec<Event>, Ended> {
+    let read = || store::latest_events(&run.engine.pool, run.spec.id, &enough);
+    Ok(store::patiently(read).await?)
 }
 
 /// Whether the journal goes further back than it was read: what is not found may be there.
@@ -146,11 +153,15 @@ fn intent_of<'e>(event: &'e Event, step_id: &str) -> Option<&'e Intent> {
 /// Whether the run's rows are what was signed, where keys are trusted.
 async fn is_signed(run: &LeasedRun) -> Result<bool, Ended> {
     let Some(trust) = &run.engine.trust else { return Ok(true) };
-    let Some(signed) = SignedRun::find(&run.engine.pool, run.spec.id).await? else {
-        return Err(Ended::NotHeld);
+    let check = || async {
+        let Some(signed) = SignedRun::find(&run.engine.pool, run.spec.id).await? else {
+            return Ok(None);
+        };
+        // The keys come behind the rows: each was trusted before it signed.
+        signed.check(Some(&trust.trusted()), |_| ()).await.map(Some)
     };
-    // The keys come behind the rows: each was trusted before it signed.
-    match signed.check(Some(&trust.trusted()), |_| ()).await?.status {
+    let Some(checked) = store::patiently(check).await? else { return Err(Ended::NotHeld) };
+    match checked.status {
         SignatureStatus::Broken(place) => {
             leave(run, &format!("its rows are not what was signed: {place}")).await
         }

@@ -157,7 +157,8 @@ async fn read_output(run: &LeasedRun, call: &Call) -> Result<ToolOutcome, ToolEr
     };
     // What this run has not stored yet is stored first.
     run.settle().await.map_err(|_| ToolError::called_off())?;
-    let output = store::output_of_step(pool, run.spec.id, call_id).await.map_err(failed)?;
+    let find = || store::output_of_step(pool, run.spec.id, call_id);
+    let output = store::patiently(find).await.map_err(failed)?;
     let output = output.ok_or_else(|| unknown(&call_id.to_string()))?;
     let bytes = output.bytes;
     let mut picker = Picker::new(range);

@@ -66,6 +66,11 @@ async fn drive(
             Ok(Going::On) => {}
             Ok(Going::Over) => return Ok(()),
             Err(Ended::Overtaken) => started = run.catch_up().await?,
+            // The plan is not at fault, and the row is read again as soon as the database answers.
+            Err(Ended::Store(error)) if error.is_transient() => {
+                tracing::warn!(run_id = %run.spec.id, %error, "work: the database was unavailable; the work continues from the row");
+                started = run.catch_up().await?;
+            }
             Err(ended) => return Err(ended),
         }
     }
