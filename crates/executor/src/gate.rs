@@ -1,11 +1,12 @@
 //! The executor's client of the acceptgate.
 
 use crate::pauses::Pauses;
-use surety_common::domain::fault::{Fault, FaultClass};
+use surety_common::domain::fault::{Fault, FaultClass, FaultCode, Reason};
 use surety_common::wire::client::ServiceChannel;
-use surety_common::wire::status::from_status;
+use surety_common::wire::status::{from_status, has_reason};
 use surety_common::wire::v1;
 use surety_common::wire::v1::internal_service_client::InternalServiceClient;
+use tonic::{Code, Status};
 use uuid::Uuid;
 
 /// How many internal errors of the gate for one run are retried. With the pauses that is at least
@@ -57,10 +58,13 @@ impl Gate {
                         response.into_inner().verdict.is_some_and(|verdict| verdict.accepted);
                     return Ok(if accepted { Moved::Done } else { Moved::Elsewhere });
                 }
-                Err(status) => from_status(&status),
+                Err(status) if has_reason(&status) || status.code() == Code::Unavailable => {
+                    from_status(&status)
+                }
+                Err(status) => no_gate(&status),
             };
             defects += u32::from(fault.class == FaultClass::Internal);
-            if !worth_a_retry(fault.class) || defects >= MAX_DEFECTS {
+            if !worth_a_retry(&fault) || defects >= MAX_DEFECTS {
                 return Err(fault);
             }
             let pause = pauses.next();
@@ -70,22 +74,34 @@ impl Gate {
     }
 }
 
-/// Whether the same call may succeed later. An unauthenticated caller may be one whose token file
-/// is being replaced, so that is retried and logged too.
-fn worth_a_retry(class: FaultClass) -> bool {
-    match class {
+/// What a transport, or a server that is no acceptgate, says of the call: nothing about the run.
+fn no_gate(status: &Status) -> Fault {
+    let (code, said) = (status.code().description(), status.message());
+    let message = format!(
+        "what answers at --gate-url (SURETY_GATE_URL) does not answer as an acceptgate does: {code}: {said}"
+    );
+    Fault::new(FaultCode::ServiceUnavailable, message)
+}
+
+/// Whether the same call may succeed later. A caller that is refused may be one whose token file or role is being
+/// replaced, and a gate without a database is set up wrongly, so that is retried and logged too.
+fn worth_a_retry(fault: &Fault) -> bool {
+    if fault.reason == Reason::Service(FaultCode::DatabaseNotConfigured) {
+        return true;
+    }
+    match fault.class {
         FaultClass::Unavailable
         | FaultClass::DeadlineExceeded
         | FaultClass::Cancelled
         | FaultClass::ResourceExhausted
         | FaultClass::Internal
+        | FaultClass::PermissionDenied
+        | FaultClass::Unimplemented
         | FaultClass::Unauthenticated => true,
         FaultClass::InvalidArgument
         | FaultClass::NotFound
         | FaultClass::AlreadyExists
         | FaultClass::FailedPrecondition
-        | FaultClass::Aborted
-        | FaultClass::PermissionDenied
-        | FaultClass::Unimplemented => false,
+        | FaultClass::Aborted => false,
     }
 }

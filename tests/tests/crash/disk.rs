@@ -218,3 +218,19 @@ async fn a_full_data_folder_decides_no_check_and_uses_no_repair() -> Result<()> 
     assert_eq!((counters.repairs, counters.replans), (0, 0), "{run:#?}");
     deployment.finish_at_rest().await.map(drop)
 }
+
+#[tokio::test]
+async fn a_data_folder_that_was_removed_is_made_again() -> Result<()> {
+    let mut deployment = Deployment::start_idle(Database::create().await?, &[]).await?;
+    let parent = tempfile::tempdir()?;
+    let folder = parent.path().join("data");
+    let named = folder.to_string_lossy().into_owned();
+    deployment.add_executor(&[("SURETY_EXECUTOR_DATA_DIR", &named)]).await?;
+    std::fs::remove_dir_all(&folder)?;
+    let workspace = tempfile::tempdir()?;
+    let steps = [step("only", &[], &[script::shell("echo text > made.txt")])];
+    let run = deployment.create(&plan(&steps), &workspace.path().to_string_lossy()).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    ensure!(run.state() == v1::RunState::Done, "{run:#?}");
+    deployment.finish_at_rest().await.map(drop)
+}

@@ -20,6 +20,7 @@ mod leases;
 mod open_files;
 mod panicked;
 mod participants;
+mod passing;
 mod points;
 mod points_of_answers;
 mod points_of_leases;

@@ -118,7 +118,7 @@ pub(super) async fn patiently<T, F: Future<Output = Result<T, GitFailure>>>(
             Err(GitFailure::Tool(error)) if error.code == ErrorCode::Cancelled => {
                 return Err(Stop::Ended(run.called_off()));
             }
-            Err(GitFailure::Tool(error)) if error.code != ErrorCode::MachineExhausted => {
+            Err(GitFailure::Tool(error)) if !is_of_machine(error.code) => {
                 return Err(error.into());
             }
             Err(GitFailure::Tool(error)) => error.to_string(),
@@ -134,6 +134,11 @@ pub(super) async fn patiently<T, F: Future<Output = Result<T, GitFailure>>>(
             () = run.lease.calls.cancelled() => return Err(Stop::Ended(run.called_off())),
         }
     }
+}
+
+/// Whether git was not started because of the executor's machine: that says nothing about the repository.
+fn is_of_machine(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::MachineExhausted | ErrorCode::SandboxFailed) || code.is_of_file()
 }
 
 /// Makes the folder of a clone, with what git is told.

@@ -248,6 +248,7 @@ impl Sandbox {
     /// `sandbox_unavailable`, `sandbox_required` for a policy that cannot be kept here, and what the
     /// workspace says when it cannot be opened.
     pub fn spec(&self, ctx: &ToolContext, request: &CommandRequest) -> Result<Spec, ToolError> {
+        self.keep_scratch()?;
         let workspace = ctx.workspace()?;
         let root = workspace.root();
         let confinement = self.confinement(root)?;
@@ -290,6 +291,7 @@ impl Sandbox {
     /// `sandbox_unavailable` for a policy that cannot be kept here, and what the workspace says when it cannot be
     /// opened.
     pub fn parser_spec(&self, ctx: &ToolContext, input: String) -> Result<Spec, ToolError> {
+        self.keep_scratch()?;
         let workspace = ctx.workspace()?;
         let root = workspace.root();
         let confinement = match self.policy {
@@ -334,6 +336,7 @@ impl Sandbox {
         place: &ServerPlace,
         server: ServerCommand,
     ) -> Result<Spec, ToolError> {
+        self.keep_scratch()?;
         let confinement = self.confinement(&place.root)?;
         let mut folders = Folders::clone(&self.folders);
         folders.read_only.extend(server.read_only);
@@ -400,6 +403,15 @@ impl Sandbox {
         };
         let absent = host.absent().iter().filter(|path| !path.starts_with(root));
         Attached { spec, is_confined, absent: absent.cloned().collect() }
+    }
+
+    /// Makes the scratch folder again where it was removed under the running executor.
+    fn keep_scratch(&self) -> Result<(), ToolError> {
+        let path = self.scratch();
+        scratch::make(path).map_err(|error| {
+            let message = format!("the executor's folder {}: {error}", path.display());
+            ToolError::new(ErrorCode::IoFailed, message)
+        })
     }
 
     fn confinement(&self, workspace: &Path) -> Result<Confinement, ToolError> {
