@@ -36,11 +36,10 @@ async fn run(Args { common, gate }: Args) -> Result<(), Box<dyn Error + Send + S
     let tokens = FileTokens::of(&common.tokens()?)?;
     let authenticated = !tokens.known.is_empty() || common.tls.tls_require_client_certificate;
     let listener = bind(gate.gate_listen, authenticated).await?;
-    let drain = common.drain_timeout();
     let metrics = Some(guard.metrics());
     let database_url = common.service_database()?;
     let setup = surety_acceptgate::Setup { common, gate, database_url, tokens, transport, metrics };
     surety_acceptgate::serve(setup, listener, shutdown).await?;
-    guard.shutdown(drain).await?;
+    guard.end().await;
     Ok(())
 }

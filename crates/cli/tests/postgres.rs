@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sqlx::{Connection, PgConnection};
 use surety_cli::postgres::{Durability, EmbeddedPostgres, PostgresError};
 
@@ -205,6 +207,17 @@ async fn process_of(postgres: &EmbeddedPostgres) -> u32 {
     let folder = setting(&postgres.url(), "data_directory").await;
     let text = fs::read_to_string(Path::new(&folder).join("postmaster.pid")).expect("its file");
     text.lines().next().and_then(|line| line.parse().ok()).expect("the server's process")
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_is_noticed_by_its_owner() {
+    let postgres =
+        EmbeddedPostgres::start_temporary(Durability::Fast, &[]).await.expect("a server");
+    let pid = process_of(&postgres).await.try_into().expect("a process");
+    kill(Pid::from_raw(pid), Signal::SIGKILL).expect("the server is killed");
+    let ended = tokio::time::timeout(Duration::from_secs(30), postgres.ended()).await;
+    let said = ended.expect("its end").to_string();
+    assert!(said.contains("ended by itself (signal: 9"), "{said}");
 }
 
 fn program_of(pid: u32) -> PathBuf {

@@ -43,7 +43,6 @@ async fn run(Args { common, executor, models }: Args) -> Result<(), Box<dyn Erro
     if database_url.is_some() && tokens.own.is_none() && common.tls.client.tls_cert_file.is_none() {
         return Err(ConfigError::ServiceTokenMissing.into());
     }
-    let drain = common.drain_timeout();
     let metrics = Some(guard.metrics());
     let drivers = surety_executor::driver::Drivers::default();
     let setup = surety_executor::Setup {
@@ -58,6 +57,6 @@ async fn run(Args { common, executor, models }: Args) -> Result<(), Box<dyn Erro
         metrics,
     };
     surety_executor::serve(setup, listener, shutdown).await?;
-    guard.shutdown(drain).await?;
+    guard.end().await;
     Ok(())
 }

@@ -40,7 +40,6 @@ async fn run(Args { common, planner, models }: Args) -> Result<(), Box<dyn Error
     let tokens = FileTokens::of(&common.tokens()?)?;
     let authenticated = !tokens.known.is_empty() || common.tls.tls_require_client_certificate;
     let listener = bind(planner.planner_listen, authenticated).await?;
-    let drain = common.drain_timeout();
     let setup = surety_planner::Setup {
         database_url: common.home_database(&databases)?,
         databases,
@@ -53,6 +52,6 @@ async fn run(Args { common, planner, models }: Args) -> Result<(), Box<dyn Error
         transport,
     };
     surety_planner::serve(setup, listener, shutdown).await?;
-    guard.shutdown(drain).await?;
+    guard.end().await;
     Ok(())
 }

@@ -16,7 +16,6 @@ use std::iter::once;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
@@ -41,9 +40,6 @@ use crate::folder::DataFolder;
 use crate::output::{Output, note};
 use crate::postgres::EmbeddedPostgres;
 use crate::wire_json::{object, text};
-
-/// The time limit to send the last spans.
-const TELEMETRY_BOUND: Duration = Duration::from_secs(3);
 
 /// Starts planner, executor and acceptgate in one process, with a private Postgres.
 #[derive(Debug, Args)]
@@ -99,9 +95,7 @@ impl Up {
         let started =
             Started { folder, token_file, tokens, transport, databases, webhooks, ports, output };
         let ended = self.serve(started, signals, &guard).await;
-        if let Err(error) = guard.shutdown(TELEMETRY_BOUND).await {
-            note(&format!("surety: {error}"));
-        }
+        guard.end().await;
         ended
     }
 
@@ -199,7 +193,7 @@ impl Up {
                 None => return Ok(Exit::Done),
             },
         };
-        let ended = self.serve_on(&database.url(), started, signals, guard).await;
+        let ended = self.serve_on(&database, started, signals, guard).await;
         if let Database::Ours(postgres) = database {
             postgres.stop().await?;
         }
@@ -208,7 +202,7 @@ impl Up {
 
     async fn serve_on(
         self,
-        database_url: &str,
+        database: &Database,
         started: Started,
         mut signals: Signals,
         guard: &Guard,
@@ -222,7 +216,7 @@ impl Up {
             executor: self.executor,
             gate: self.gate,
             models: self.models,
-            database_url: database_url.to_owned(),
+            database_url: database.url(),
             databases,
             webhooks,
             tokens,
@@ -235,6 +229,7 @@ impl Up {
         let address = services.planner_url().to_owned();
         let ready = tokio::select! {
             ready = services.ready() => ready,
+            lost = database.lost() => Err(lost),
             () = signals.first() => return services.stop(&mut signals).await,
         };
         if let Err(failure) = ready.and_then(|()| folder.note_endpoint(&address)) {
@@ -245,6 +240,7 @@ impl Up {
         let ended = match said {
             Ok(()) => tokio::select! {
                 ended = services.any_ended() => Err(ended),
+                lost = database.lost() => Err(lost),
                 () = signals.first() => Ok(()),
             },
             Err(failure) => Err(failure),
@@ -277,6 +273,14 @@ impl Database {
         match self {
             Self::Named(url) => url.clone(),
             Self::Ours(postgres) => postgres.url(),
+        }
+    }
+
+    /// Completes when the private database ends by itself: no service can work without it, and a supervisor starts all again.
+    async fn lost(&self) -> Failure {
+        match self {
+            Self::Named(_) => std::future::pending().await,
+            Self::Ours(postgres) => postgres.ended().await.into(),
         }
     }
 }

@@ -103,8 +103,8 @@ pub enum PostgresError {
         /// The output.
         output: String,
     },
-    /// The server ended while it started.
-    #[error("Postgres ended at its start ({status}). The end of its log:\n{log}")]
+    /// The server ended, and was not asked to.
+    #[error("Postgres ended by itself ({status}). The end of its log:\n{log}")]
     Ended {
         /// The exit status.
         status: String,

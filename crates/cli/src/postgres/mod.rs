@@ -91,6 +91,12 @@ impl EmbeddedPostgres {
         self.server.stop(STOP_DEADLINE).await
     }
 
+    /// Completes when the server has ended, and says how.
+    pub async fn ended(&self) -> PostgresError {
+        let status = self.server.end().await;
+        PostgresError::Ended { status, log: self.layout.log_tail() }
+    }
+
     async fn launch(
         data_dir: &Path,
         durability: Durability,

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use tokio::sync::Notify;
 
 use super::account::Account;
 use super::binaries::Binaries;
@@ -30,6 +31,7 @@ pub(super) struct Server {
 struct End {
     status: Mutex<Option<String>>,
     reached: Condvar,
+    told: Notify,
 }
 
 impl Server {
@@ -58,6 +60,17 @@ impl Server {
     /// How it ended, once it has.
     pub(super) fn ended(&self) -> Option<String> {
         self.end.status().clone()
+    }
+
+    /// Completes when it has ended, and says how.
+    pub(super) async fn end(&self) -> String {
+        loop {
+            let told = self.end.told.notified();
+            if let Some(status) = self.ended() {
+                return status;
+            }
+            told.await;
+        }
     }
 
     pub(super) async fn stop(self, deadline: Duration) -> Result<(), PostgresError> {
@@ -131,6 +144,7 @@ impl End {
         let text = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         *self.status() = Some(text);
         self.reached.notify_all();
+        self.told.notify_waiters();
     }
 
     /// Whether the server ended within `deadline`.

@@ -38,6 +38,8 @@ const QUIET_LOGS: &str =
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long dropping a guard that was not shut down may block its thread.
 const DROP_BOUND: Duration = Duration::from_secs(1);
+/// How long the end of a process waits for the last spans: a part of the grace that an orchestrator gives it.
+const END_BOUND: Duration = Duration::from_secs(3);
 /// How often histogram samples are drained, which otherwise accumulate until a scrape.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// A gauge that is no longer set is outdated: after this time it is removed from the scrape.
@@ -125,6 +127,14 @@ impl Guard {
     #[must_use]
     pub fn metrics(&self) -> PrometheusHandle {
         self.metrics.clone()
+    }
+
+    /// As [`Guard::shutdown`], within three seconds at the end of a process: lost spans are no failure of its work, so a
+    /// warning says so.
+    pub async fn end(self) {
+        if let Err(error) = self.shutdown(END_BOUND).await {
+            tracing::warn!(%error, "telemetry: the last spans are lost");
+        }
     }
 
     /// Sends the remaining spans and ends, within `bound` whether or not the receiver answers.
