@@ -133,7 +133,9 @@ impl<'a> Attempts<'a> {
                 Ok(received) => return self.conclude(received),
                 Err(failed) => failed,
             };
-            telemetry::count_model_failure(self.client.labels(), failed.error.code());
+            if failed.error.was_sent() {
+                telemetry::count_model_failure(self.client.labels(), failed.error.code());
+            }
             if let (ChatError::CircuitOpen { .. }, Some(last)) = (&failed.error, last.take()) {
                 // What opened the breaker says more.
                 return Err(last);

@@ -210,6 +210,26 @@ impl ChatError {
         }
     }
 
+    /// Whether the endpoint was asked: a circuit breaker, or a queue that did not move, keeps a request back.
+    #[must_use]
+    pub const fn was_sent(&self) -> bool {
+        match self {
+            Self::CircuitOpen { .. } => false,
+            Self::Timeout { phase, .. } => !matches!(phase, Phase::Queue),
+            Self::Unauthorized { .. }
+            | Self::ModelUnknown { .. }
+            | Self::ReplyCut { .. }
+            | Self::Refused { .. }
+            | Self::RateLimited { .. }
+            | Self::Unreachable { .. }
+            | Self::Overloaded { .. }
+            | Self::BadReply { .. }
+            | Self::ContextTooLong { .. }
+            | Self::BadRequest { .. }
+            | Self::Cancelled { .. } => true,
+        }
+    }
+
     /// Who can do something about it.
     #[must_use]
     pub const fn blame(&self) -> Blame {

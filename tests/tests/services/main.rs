@@ -56,6 +56,7 @@ mod stateless;
 mod step_checks;
 mod stop_reasons;
 mod task_commands;
+mod telemetry_of_runs;
 mod tls;
 mod tool_workers;
 mod toolchain;

@@ -13,7 +13,10 @@ pub(super) fn describe() {
         Unit::Seconds,
         "One call of a model, all its tries included, by profile, model and outcome."
     );
-    describe_counter!(names::MODEL_FAILURES_TOTAL, "Requests to models that failed, by code.");
+    describe_counter!(
+        names::MODEL_FAILURES_TOTAL,
+        "Requests to models that were sent and failed, by code."
+    );
     describe_counter!(names::MODEL_TOKENS_TOTAL, "Tokens of the replies of models, by kind.");
     describe_counter!(names::MODEL_COST_MICROS_TOTAL, "Cost of models by the price table.");
     describe_gauge!(names::MODEL_BREAKER_OPEN, "Whether an endpoint is not asked for a moment.");
@@ -77,7 +80,7 @@ pub fn count_model_usage(labels: ModelLabels<'_>, usage: ModelUsage) {
         .increment(cost_micros);
 }
 
-/// Counts one request to a model that failed, whether it is sent again or not.
+/// Counts one request to a model that was sent and failed, whether it is sent again or not.
 pub fn count_model_failure(labels: ModelLabels<'_>, code: &'static str) {
     let ModelLabels { profile, model } = labels;
     let (profile, model) = (profile.to_owned(), model.to_owned());

@@ -21,9 +21,13 @@ pub(super) fn describe() {
     describe_histogram!(
         names::STEP_DURATION_SECONDS,
         Unit::Seconds,
-        "A step's time from its lease to its end."
+        "The time of an attempt of a step, from its first lease to its end, by outcome."
     );
-    describe_histogram!(names::TURN_DURATION_SECONDS, Unit::Seconds, "One turn's time.");
+    describe_histogram!(
+        names::TURN_DURATION_SECONDS,
+        Unit::Seconds,
+        "One turn's time in the executor, from the reply to what it led to."
+    );
     describe_gauge!(names::QUEUE_DEPTH, "Runs that are ready and not claimed.");
     describe_gauge!(names::WORKERS, "Connected tool workers.");
     describe_gauge!(names::WORKER_CALLS, "Calls that connected tool workers have.");
@@ -133,13 +137,13 @@ static STEPS: Handles<Histogram, 1> = Handles::new();
 static TURNS: Handles<Histogram, 1> = Handles::new();
 static TRANSITIONS: Handles<Counter, 3> = Handles::new();
 
-/// Records the duration of a step, from its lease to its end, with its final state.
+/// Records the time of an attempt of a step, from its first lease to its end, with its final state.
 pub fn record_step_duration(outcome: &'static str, duration: Duration) {
     let register = || histogram!(names::STEP_DURATION_SECONDS, "outcome" => outcome);
     STEPS.with(is_installed(), [outcome], register, |steps| steps.record(duration));
 }
 
-/// Records the duration of one turn; `driver` is script, model or remote.
+/// Records the duration of one turn that was taken; `driver` is script, model or remote.
 pub fn record_turn_duration(driver: &'static str, duration: Duration) {
     let register = || histogram!(names::TURN_DURATION_SECONDS, "driver" => driver);
     TURNS.with(is_installed(), [driver], register, |turns| turns.record(duration));

@@ -40,9 +40,9 @@ pub const TRANSITIONS_TOTAL: &str = "surety_transitions_total";
 pub const VERDICTS_TOTAL: &str = "surety_verdicts_total";
 /// Verdicts that a time-stamp authority anchored, and failures; label `result`: stored, failed.
 pub const ANCHORED_TOTAL: &str = "surety_anchored_total";
-/// Histogram of a step's time from its lease to its end, label `outcome`.
+/// Histogram of the time of an attempt of a step from its first lease to its end, label `outcome`.
 pub const STEP_DURATION_SECONDS: &str = "surety_step_duration_seconds";
-/// Histogram of one turn's time, label `driver` (script, model, remote).
+/// Histogram of one turn's time from the driver's reply to what it led to, label `driver` (script, model, remote).
 pub const TURN_DURATION_SECONDS: &str = "surety_turn_duration_seconds";
 /// Gauge of runs that are ready and not claimed, label `namespace`.
 pub const QUEUE_DEPTH: &str = "surety_queue_depth";
@@ -69,7 +69,7 @@ pub const WORKER_RESULTS_TOTAL: &str = "surety_worker_results_total";
 /// Histogram of one call of a model, labels `profile`, `model`, `outcome` (ok, or the error's code). It is
 /// `gen_ai.client.operation.duration` of OpenTelemetry's conventions.
 pub const MODEL_CALL_DURATION_SECONDS: &str = "surety_model_call_duration_seconds";
-/// Counter of requests to models that failed, labels `profile`, `model`, `code`.
+/// Counter of requests to models that were sent and failed, labels `profile`, `model`, `code`.
 pub const MODEL_FAILURES_TOTAL: &str = "surety_model_failures_total";
 /// Counter of tokens, labels `profile`, `model`, `kind` (input, cached_input, output). It is
 /// `gen_ai.client.token.usage` of OpenTelemetry's conventions.

@@ -1,16 +1,19 @@
 //! Logs, traces and counts an applied change.
 
 use super::transition::{EvaluationRecord, Subject, TransitionRecord};
-use super::{record_evaluation, record_transition};
+use super::{record_evaluation, record_step_duration, record_transition};
 use crate::domain::execution::draft::Write;
 use crate::domain::journal::{self, Entry, VerdictRecord};
 use crate::domain::stop::StopReason;
 use tracing::Span;
 
-/// Records each transition and each verdict of a stored change once, in the span of the work that
+/// Records each transition, each verdict and each end of a step of a stored change once, in the span of the work that
 /// led to it. Call it after the commit.
 pub fn observe(write: &Write, span: &Span) {
     let run_id = write.execution.run_id.to_string();
+    for ended in &write.ended_attempts {
+        record_step_duration(ended.state.as_str(), ended.time);
+    }
     let first = write.first_sequence();
     for (sequence, entry) in (first..).zip(&write.entries) {
         match entry {

@@ -272,12 +272,6 @@ impl LeasedRun {
             && execution.steps.get(index).is_some_and(|step| step.state == StepState::Running)
     }
 
-    /// The state of one step.
-    pub async fn step_state(&self, index: usize) -> StepState {
-        let execution = self.execution().await;
-        execution.steps.get(index).map(|step| step.state).unwrap_or_default()
-    }
-
     /// The span of the work on one step under this lease.
     pub fn step_span(&self, index: usize) -> tracing::Span {
         let step = telemetry::StepSpan {

@@ -48,11 +48,22 @@ pub(super) async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize
             }
             Vec::new()
         } else {
-            take_turn(run, index, step, &progress).await?
+            let led_to = take_turn(run, index, step, &progress).await?;
+            if has_taken_turn(run, index, progress.rounds).await {
+                telemetry::record_turn_duration(run.spec.driver.as_str(), begun.elapsed());
+            }
+            led_to
         };
-        telemetry::record_turn_duration(run.spec.driver.as_str(), begun.elapsed());
     }
     Ok(started)
+}
+
+/// Whether the step took a turn since it had taken so many: a pass may also only ask the driver, or end the step for a
+/// limit. A step that is done has forgotten its turns, and only a turn makes it done.
+async fn has_taken_turn(run: &LeasedRun, index: usize, before: u32) -> bool {
+    let execution = run.execution().await;
+    let step = execution.steps.get(index);
+    step.is_some_and(|step| step.rounds > before || step.state == StepState::Done)
 }
 
 /// The limit that forbids another turn.

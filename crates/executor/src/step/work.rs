@@ -20,8 +20,6 @@ use surety_common::domain::planning::{Planning, ReplanCause};
 use surety_common::domain::run::DriverKind;
 use surety_common::domain::stop::{StopReason, WaitingOn};
 use surety_common::store::Topic;
-use surety_common::telemetry;
-use tokio::time::Instant;
 use tracing::Instrument;
 use uuid::Uuid;
 
@@ -225,11 +223,8 @@ const fn may_go_on(ended: &Result<(), Ended>) -> bool {
 
 /// Works on one step. Returns the steps that its end started.
 async fn work_step(run: &LeasedRun, index: usize) -> Result<Vec<usize>, Ended> {
-    let begun = Instant::now();
     let working = caught(run, turn::work_step(run, index)).instrument(run.step_span(index));
-    let worked = working.await.and_then(|worked| worked);
-    telemetry::record_step_duration(run.step_state(index).await.as_str(), begun.elapsed());
-    worked
+    working.await.and_then(|worked| worked)
 }
 
 /// Converts a panic into an error: the run stops instead of waiting for ever under a lease without

@@ -39,6 +39,17 @@ fn errors() -> Vec<ChatError> {
 }
 
 #[test]
+fn a_request_that_was_kept_back_is_no_request_that_failed() {
+    let kept_back: Vec<_> = errors().into_iter().filter(|error| !error.was_sent()).collect();
+    assert!(matches!(kept_back[..], [ChatError::CircuitOpen { .. }]), "{kept_back:?}");
+    let waited = |phase| {
+        let endpoint = String::new();
+        ChatError::Timeout { endpoint, phase, limit: std::time::Duration::ZERO }.was_sent()
+    };
+    assert_eq!([waited(Phase::Queue), waited(Phase::Connect)], [false, true]);
+}
+
+#[test]
 fn the_page_names_every_code_and_who_is_to_act() -> Result<()> {
     let page = page()?;
     let rows: Vec<Vec<&str>> = page

@@ -11,6 +11,7 @@ use crate::domain::step::StepState;
 use crate::domain::stop::{StopReason, Terminal};
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// A change before it is committed: the row as it was read, the new row, and the journal entries.
@@ -28,6 +29,7 @@ pub struct Draft {
     pub(super) open_turns: Vec<String>,
     pub(super) execution: Execution,
     entries: Vec<Entry>,
+    ended_attempts: Vec<EndedAttempt>,
     pub(super) actor: Actor,
     pub(super) now: DateTime<Utc>,
 }
@@ -44,6 +46,15 @@ pub struct Fence {
     pub lease_epoch: i64,
 }
 
+/// An attempt of a step that began and has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndedAttempt {
+    /// How it ended.
+    pub state: StepState,
+    /// Its time that counts for the step's deadline.
+    pub time: Duration,
+}
+
 /// One finished change, stored as a whole or not at all.
 #[derive(Debug, Clone)]
 pub struct Write {
@@ -56,6 +67,8 @@ pub struct Write {
     pub execution: Arc<Execution>,
     /// The events in order; the last one has the number `execution.sequence`.
     pub entries: Vec<Entry>,
+    /// The attempts that the change ends.
+    pub ended_attempts: Vec<EndedAttempt>,
     /// What the change means for the rows of waits.
     pub waits: WaitChanges,
     /// The actor of the change.
@@ -89,6 +102,7 @@ impl Draft {
             open_turns,
             execution,
             entries,
+            ended_attempts: Vec::new(),
             actor,
             now,
         }
@@ -150,6 +164,10 @@ impl Draft {
         let cause = cause.into();
         progress.state = to;
         progress.finished_at = to.is_settled().then_some(self.now);
+        if let Some(began) = progress.started_at.filter(|_| to.is_settled()) {
+            let time = (self.now - began).to_std().unwrap_or_default();
+            self.ended_attempts.push(EndedAttempt { state: to, time });
+        }
         progress.reason = match to {
             StepState::Failed | StepState::Blocked => shortened(&cause),
             StepState::Pending
@@ -345,6 +363,7 @@ impl Draft {
             read: self.read,
             execution: Arc::new(self.execution),
             entries: self.entries,
+            ended_attempts: self.ended_attempts,
             actor: self.actor,
         }
     }

@@ -2,6 +2,7 @@
 
 mod confirmation;
 mod doubt;
+mod ended;
 mod grants;
 mod model;
 mod model_budget;
