@@ -172,10 +172,10 @@ fn recorder() -> Result<PrometheusRecorder, TelemetryError> {
     let refused = |error: metrics_exporter_prometheus::BuildError| TelemetryError::Metrics {
         reason: error.to_string(),
     };
-    let durations = Matcher::Suffix("_duration_seconds".to_owned());
     let reports = Matcher::Full(names::TASK_REPORT_SECONDS.to_owned());
     let builder = PrometheusBuilder::new()
-        .set_buckets_for_metric(durations, &names::DURATION_BUCKETS_SECONDS)
+        // Of every histogram without buckets of its own: without any it would be exported as a summary.
+        .set_buckets(&names::DURATION_BUCKETS_SECONDS)
         .map_err(refused)?
         .set_buckets_for_metric(reports, &names::REPORT_BUCKETS_SECONDS)
         .map_err(refused)?

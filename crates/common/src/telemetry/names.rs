@@ -102,7 +102,7 @@ pub const FORGE_CALLS_TOTAL: &str = "surety_forge_calls_total";
 pub const FORGE_RATE_LIMIT_LEFT: &str = "surety_forge_rate_limit_left";
 pub use crate::tls::{CERTIFICATE_EXPIRY, RELOADS_TOTAL};
 
-/// Buckets of the duration histograms in seconds: a scripted turn takes under a millisecond, a
+/// Buckets of each histogram without buckets of its own, in seconds: a scripted turn takes under a millisecond, a
 /// model's minutes.
 pub const DURATION_BUCKETS_SECONDS: [f64; 14] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
