@@ -86,6 +86,7 @@ impl Tree {
             additions: Additions::default(),
             time_limit: Duration::from_secs(300),
             copies: false,
+            span: tracing::Span::none(),
             cancel: CancellationToken::new(),
             kill: CancellationToken::new(),
         })

@@ -134,8 +134,12 @@ async fn each_probe_and_each_snapshot_is_a_span_in_the_trace_of_its_run() -> Res
     let spans = receiver.wait_for(|spans| probes(spans) >= 3, PATIENCE).await;
     let spans = spans.unwrap_or_else(|partial| partial);
     let of_run = |span: &&ReceivedSpan| span.trace_id == run.trace_id;
-    let snapshots = spans.iter().filter(of_run).filter(|span| span.name == "snapshot").count();
-    ensure!(snapshots >= 2, "{spans:#?}");
+    let snapshots = || spans.iter().filter(|span| span.name == "snapshot");
+    ensure!(snapshots().count() >= 2, "{spans:#?}");
+    let of_round = |span: &&ReceivedSpan| span.attribute("surety.snapshot") == Some("round");
+    ensure!(snapshots().filter(of_round).count() >= 1, "{spans:#?}");
+    let outside: Vec<_> = snapshots().filter(|span| !of_run(span)).collect();
+    ensure!(outside.is_empty(), "snapshots outside of the run's trace: {outside:#?}");
     let probes = spans.iter().filter(of_run).filter(|span| span.name == "probe");
     let found: BTreeSet<_> = probes
         .map(|span| {

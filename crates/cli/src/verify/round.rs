@@ -100,6 +100,7 @@ pub async fn judge(
             additions: additions.clone(),
             time_limit: Duration::from_secs(plan.limits.step_deadline_s),
             copies,
+            span: tracing::Span::none(),
             cancel: scene.cancel.clone(),
             kill: scene.cancel.clone(),
         })

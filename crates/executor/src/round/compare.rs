@@ -74,7 +74,9 @@ impl Round {
         start: &Start,
         reach: Reach,
     ) -> Result<Arc<Manifest>, ToolError> {
-        let span = telemetry::snapshot_span(&tracing::Span::current(), "round");
+        let probe = tracing::Span::current();
+        let parent = if probe.is_none() { &self.setup.span } else { &probe };
+        let span = telemetry::snapshot_span(parent, "round");
         let (snapshots, previous) = (Arc::clone(&start.snapshots), self.latest());
         let (folder, cancel) = (Arc::clone(&self.setup.folder), self.setup.cancel.clone());
         let taken = blocking(move || {

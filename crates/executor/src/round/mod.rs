@@ -105,6 +105,8 @@ pub struct Setup {
     pub time_limit: Duration,
     /// Whether views are copies, because the workspace may be written while they are in use.
     pub copies: bool,
+    /// The parent of the round's own spans, outside of a probe's; none where nothing is traced.
+    pub span: tracing::Span,
     /// Cancels the probe.
     pub cancel: CancellationToken,
     /// Ends a cancelled command at once, without a grace period.

@@ -127,6 +127,7 @@ impl Case {
             additions: Additions::default(),
             time_limit: Duration::from_secs(300),
             copies: false,
+            span: tracing::Span::none(),
             cancel: CancellationToken::new(),
             kill: CancellationToken::new(),
         })

@@ -76,6 +76,7 @@ pub(super) async fn begin(
         latest: run.known.history.latest(),
         time_limit: about.patience,
         copies: about.copies,
+        span: run.present_span(),
         cancel: run.lease.calls.clone(),
         kill: run.lease.kill.clone(),
     });
