@@ -11,6 +11,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 };
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -38,6 +39,10 @@ pub struct ReceivedSpan {
     pub parent_span_id: String,
     /// Its name.
     pub name: String,
+    /// Its kind, such as `SPAN_KIND_SERVER`.
+    pub kind: &'static str,
+    /// Whether its status is Error.
+    pub failed: bool,
     /// Its attributes, each value as text.
     pub attributes: Vec<(String, String)>,
     /// Its events, in order.
@@ -125,6 +130,8 @@ impl ReceivedSpan {
             trace_id: hex(&span.trace_id),
             span_id: hex(&span.span_id),
             parent_span_id: hex(&span.parent_span_id),
+            kind: span.kind().as_str_name(),
+            failed: span.status.as_ref().is_some_and(|status| status.code() == StatusCode::Error),
             name: span.name,
             attributes: texts(span.attributes),
             links: span.links.iter().map(|link| hex(&link.span_id)).collect(),

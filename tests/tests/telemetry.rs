@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use surety_common::config::{LogFormat, TelemetryConfig};
 use surety_common::telemetry::{
     EvaluationRecord, StepSpan, Subject, Telemetry, TelemetryError, TransitionRecord,
-    evaluation_span, init, record_evaluation, record_transition, start_run, step_span, tool_span,
+    evaluation_span, fail, init, record_evaluation, record_transition, start_run, step_span,
+    tool_span,
 };
 use surety_common::wire::client::Transport;
 use surety_e2e::otlp::{OtlpReceiver, ReceivedSpan};
@@ -157,6 +158,25 @@ async fn a_process_ends_in_time_when_the_receiver_is_gone_or_silent() {
         let ended = built.guard.shutdown(Duration::from_secs(1)).await;
         assert!(begun.elapsed() < Duration::from_secs(10), "{ended:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_span_that_failed_has_the_status_of_an_error_and_its_code() {
+    let receiver = OtlpReceiver::start().await.expect("a receiver");
+    let built = build("surety", &config(Some(receiver.endpoint()))).expect("telemetry");
+    with_default(&built.dispatch, || {
+        let step = step_span(&step(1), CONTEXT);
+        fail(&tool_span(&step, "run_command", "c1"), "timeout");
+        drop(tool_span(&step, "read_file", "c2"));
+    });
+    built.guard.shutdown(DEADLINE).await.expect("all is sent");
+    let spans = receiver.wait_for(|spans| spans.len() == 3, DEADLINE).await.expect("three spans");
+    let told = |name: &str| {
+        let span = named(&spans, name);
+        (span.failed, span.attribute("error.type"))
+    };
+    assert_eq!(told("execute_tool run_command"), (true, Some("timeout")));
+    assert_eq!(told("execute_tool read_file"), (false, None));
 }
 
 #[tokio::test]

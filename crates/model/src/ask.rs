@@ -160,7 +160,7 @@ pub async fn ask(
     };
     let span = telemetry::chat_span(service, &chat, &spec.trace_parent);
     let too_long = |why: String, used: Usage| {
-        span.record("error.type", TOO_LONG);
+        telemetry::fail(&span, TOO_LONG);
         Answer::TooLong(TooLong { profile: profile.name.clone(), why, used })
     };
     let mut fitting = Fitting::of(profile, model.length());
@@ -327,7 +327,7 @@ fn said(reply: ChatReply, (made, in_vain): (ModelReply, Usage), span: &Span) -> 
 }
 
 fn of_error(error: ChatError, (made, in_vain): (ModelReply, Usage), span: &Span) -> Answer {
-    span.record("error.type", error.code());
+    telemetry::fail(span, error.code());
     let trace_parent = telemetry::trace_parent(span);
     match error {
         ChatError::ReplyCut { text, usage, cost_micros, .. } => {

@@ -21,6 +21,7 @@ mod resumed;
 pub mod trace;
 mod transition;
 
+pub use crate::wire::trace::fail;
 pub use asked::{
     ModelLabels, ModelUsage, count_mcp_start, count_model_failure, count_model_usage,
     count_model_wait, count_normalized, record_mcp_call, record_model_call, set_model_breaker,

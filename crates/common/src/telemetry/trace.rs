@@ -241,8 +241,8 @@ pub fn turn_span(step: &Span, run_id: &str, turn: u32, agent: &str) -> Span {
     span
 }
 
-/// Opens the span of one call of a model for a run. Record the usage, the model that answered, and `error.type` when
-/// it fails. Prompts and replies are no part of it.
+/// Opens the span of one call of a model for a run. Record the usage and the model that answered, and call
+/// [`fail`](super::fail) when it fails. Prompts and replies are no part of it.
 #[must_use]
 pub fn chat_span(service: &'static str, chat: &ChatSpan<'_>, traceparent: &str) -> Span {
     let span = tracing::info_span!(
@@ -263,6 +263,7 @@ pub fn chat_span(service: &'static str, chat: &ChatSpan<'_>, traceparent: &str) 
         surety.model.profile = chat.profile,
         surety.prompt = chat.prompt,
         error.type = Empty,
+        otel.status_code = Empty,
         trace_id = Empty,
     );
     join(span, traceparent)
@@ -295,7 +296,7 @@ pub fn evaluation_span(
     join(span, traceparent)
 }
 
-/// Opens the span of one tool call inside `parent`. Record `error.type` on it when it fails.
+/// Opens the span of one tool call inside `parent`. Call [`fail`](super::fail) when it fails.
 #[must_use]
 pub fn tool_span(parent: &Span, tool: &str, call_id: &str) -> Span {
     tracing::info_span!(
@@ -307,6 +308,7 @@ pub fn tool_span(parent: &Span, tool: &str, call_id: &str) -> Span {
         gen_ai.tool.name = tool,
         gen_ai.tool.call.id = call_id,
         error.type = Empty,
+        otel.status_code = Empty,
     )
 }
 
@@ -328,7 +330,7 @@ pub fn below_call(span: &CallSpan) -> Option<String> {
     Some(TraceParent { span_id, ..parent }.to_string())
 }
 
-/// Opens the span of a call that began at `since`, as it ends. Record `error.type` on it when it failed.
+/// Opens the span of a call that began at `since`, as it ends. Call [`fail`](super::fail) when it failed.
 #[must_use]
 pub fn end_call_span(span: &CallSpan, since: DateTime<Utc>, tool: &str, call_id: &str) -> Span {
     let CallSpan { id, parent } = span;
@@ -344,13 +346,14 @@ pub fn end_call_span(span: &CallSpan, since: DateTime<Utc>, tool: &str, call_id:
         surety.resumed.span_id = id.as_str(),
         surety.resumed.since_us = since.timestamp_micros(),
         error.type = Empty,
+        otel.status_code = Empty,
         trace_id = Empty,
     );
     join(span, parent)
 }
 
 /// Opens the span of one probe of a verification inside `parent`. Record `surety.exit_code` and
-/// `surety.sandbox` on it when it ran a command, and `error.type` when it fails.
+/// `surety.sandbox` on it when it ran a command, and call [`fail`](super::fail) when it fails.
 #[must_use]
 pub fn probe_span(parent: &Span, check_id: &str, call_id: &str) -> Span {
     tracing::info_span!(
@@ -362,6 +365,7 @@ pub fn probe_span(parent: &Span, check_id: &str, call_id: &str) -> Span {
         surety.exit_code = Empty,
         surety.sandbox = Empty,
         error.type = Empty,
+        otel.status_code = Empty,
     )
 }
 

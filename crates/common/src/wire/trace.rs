@@ -1,8 +1,15 @@
-//! The caller's trace context, as W3C Trace Context writes it.
+//! The caller's trace context, as W3C Trace Context writes it, and how a span says that it failed.
 
 use http::HeaderMap;
+use tracing::Span;
 
 const TRACEPARENT: &str = "traceparent";
+
+/// Marks a span as failed, with the stable code of the failure. The span declares `error.type` and `otel.status_code`.
+pub fn fail(span: &Span, code: &str) {
+    span.record("error.type", code);
+    span.record("otel.status_code", "ERROR");
+}
 
 /// The trace and span of a call. Handlers find it in the request's extensions when the caller sent
 /// a valid one.

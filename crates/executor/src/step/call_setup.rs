@@ -207,7 +207,7 @@ impl CallSetup {
             None => (outcome, String::new()),
         };
         if let Some(code) = outcome.error_code {
-            span.record("error.type", code.as_str());
+            telemetry::fail(&span, code.as_str());
         }
         let end = if outcome.timed_out { CallEnd::DeadlinePassed } else { CallEnd::Returned };
         run.timeouts().record(&self.timing, end);

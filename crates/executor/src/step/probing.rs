@@ -183,7 +183,7 @@ fn describe(span: &Span, outcome: &ToolOutcome) {
         span.record("surety.sandbox", outcome.sandbox.as_str());
     }
     if let Some(code) = outcome.error_code {
-        span.record("error.type", code.as_str());
+        telemetry::fail(span, code.as_str());
     }
 }
 

@@ -20,6 +20,7 @@ use surety_common::domain::stop::WaitingOn;
 use surety_common::domain::todo::TodoChange;
 use surety_common::store::{self, OutputParts};
 use surety_common::telemetry;
+use tracing::Span;
 
 /// The bytes of a stored output that are read at a time.
 const PART_BYTES: u32 = 4 << 20;
@@ -35,16 +36,24 @@ pub(super) async fn carry_out(
     let span =
         telemetry::tool_span(&tracing::Span::current(), &call.tool_call.name, &call.id.to_string());
     let ended = match tool {
-        RunTool::Todo => change_todos(run, index, passed, call).await,
+        RunTool::Todo => change_todos(run, index, passed, (call, &span)).await,
         RunTool::ReadOutput => {
             let outcome = read_output(run, &call).await.unwrap_or_else(ToolOutcome::from);
+            mark(&span, &outcome);
             conclude(run, index, Done::now(run, call, outcome), Stored::Nothing(passed)).await
         }
-        RunTool::Sleep => begin_sleep(run, index, passed, call).await,
+        RunTool::Sleep => begin_sleep(run, index, passed, (call, &span)).await,
     };
     // The span lasts as long as the call.
     drop(span);
     ended
+}
+
+/// Marks the span of a call that failed.
+fn mark(span: &Span, outcome: &ToolOutcome) {
+    if let Some(code) = outcome.error_code {
+        telemetry::fail(span, code.as_str());
+    }
 }
 
 /// Changes the todos and records the turn, the change and its outcome together. Steps beside this one change the
@@ -53,7 +62,7 @@ async fn change_todos(
     run: &LeasedRun,
     index: usize,
     passed: &Passed,
-    call: Call,
+    (call, span): (Call, &Span),
 ) -> Result<Vec<usize>, Ended> {
     let driver = run.driver()?;
     let change = todo::read_change(&call.tool_call.arguments);
@@ -65,6 +74,7 @@ async fn change_todos(
             Ok(change) => changed(draft, run, &change),
             Err(error) => error.into(),
         };
+        mark(span, &outcome);
         let done = Done::now(run, call, outcome);
         let record = evidence::record(run, index, &done);
         end_call(draft, driver, (run, index), &done, &record)
@@ -85,14 +95,16 @@ async fn begin_sleep(
     run: &LeasedRun,
     index: usize,
     passed: &Passed,
-    call: Call,
+    (call, span): (Call, &Span),
 ) -> Result<Vec<usize>, Ended> {
     let now = run.engine.now();
     let deadline_at = run.execution().await.deadline_at;
     let until = match sleep::end_of(&call.tool_call.arguments, now, deadline_at) {
         Ok(until) => until,
         Err(error) => {
-            let done = Done::now(run, call, error.into());
+            let outcome = error.into();
+            mark(span, &outcome);
+            let done = Done::now(run, call, outcome);
             return conclude(run, index, done, Stored::Nothing(passed)).await;
         }
     };

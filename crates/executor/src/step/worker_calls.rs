@@ -132,7 +132,7 @@ pub(super) async fn settle(
         Some(WorkerCallEnd::Lost) | None => return Ok(None),
     };
     if let Some(code) = done.outcome.error_code {
-        span.record("error.type", code.as_str());
+        telemetry::fail(&span, code.as_str());
     }
     conclude(run, index, done, Stored::Turn).await.map(Some)
 }

@@ -5,6 +5,7 @@
 //!   client certificate ---------names------> identities file ----^
 //! ```
 
+use super::answer::with_status;
 use super::layer::refuse;
 use super::port::Peer;
 use crate::domain::fault::{Fault, FaultCode};
@@ -22,6 +23,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use tracing::Instrument;
+use tracing::field::Empty;
 
 /// Probes of a load balancer carry no token, and health tells nothing else.
 const HEALTH_PATH: &str = "/grpc.health.v1.Health/";
@@ -174,12 +176,18 @@ pub(super) async fn authenticate(
     }
     let span = tracing::info_span!(
         "rpc",
+        otel.kind = "server",
+        rpc.system = "grpc",
         rpc.service = rule.service,
         rpc.method = rule.method,
+        rpc.grpc.status_code = Empty,
+        error.type = Empty,
+        otel.status_code = Empty,
         surety.identity = caller.name(),
     );
     request.extensions_mut().insert(caller);
-    next.run(request).instrument(span).await
+    let response = next.run(request).instrument(span.clone()).await;
+    with_status(span, response)
 }
 
 /// The token in an `authorization` header; the scheme's case does not matter.

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tonic::{Code, Status};
 
-const GRPC_STATUS: &str = "grpc-status";
+pub(super) const GRPC_STATUS: &str = "grpc-status";
 const GRPC_TIMEOUT: &str = "grpc-timeout";
 
 /// Passes the caller's trace context to the handler.

@@ -10,6 +10,7 @@
 //! Authentication guards gRPC only; an HTTP router guards its own paths.
 
 mod absent;
+mod answer;
 mod authenticate;
 mod bounds;
 #[cfg(feature = "store")]
