@@ -69,12 +69,13 @@ pub(crate) fn git_host(config: &ExecutorConfig) -> workspace_git::GitHost {
     }
 }
 
-/// Removes the views and the clones of processes that were killed on this machine.
+/// Removes the views, the clones and the folders of commands that killed processes left on this machine.
 pub(crate) async fn sweep(sandbox: &tool::Sandbox, clones: PathBuf) {
     let scratch = sandbox.scratch().to_owned();
     let sweeping = move || {
         let left = round::sweep_views(&scratch) + workspace_git::sweep_clones(&clones);
-        left + scratch::sweep(&scratch, tool::mcp::SCRATCH_PREFIX)
+        let prefixes = [tool::mcp::SCRATCH_PREFIX, surety_sandbox::SCRATCH_PREFIX];
+        left + prefixes.map(|prefix| scratch::sweep(&scratch, prefix)).iter().sum::<usize>()
     };
     match blocking::blocking(sweeping).await {
         Ok(0) | Err(_) => {}

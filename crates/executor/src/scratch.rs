@@ -1,13 +1,12 @@
 //! Folders that go away with what made them, and those that a killed process left.
 
-use std::fs::{self, File, Permissions, TryLockError};
+use std::fs::{self, DirEntry, File, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use surety_sandbox::{SCRATCH_LOCK as LOCK, remove_tree};
 
-/// The file in a folder that its maker keeps locked for as long as it lives.
-const LOCK: &str = ".lock";
 /// The mode of a folder that every account can pass, and only its owner can list.
 const PASSABLE: u32 = 0o711;
 /// A folder without that file is being made, unless it is older than this.
@@ -51,7 +50,7 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        if let Err(error) = remove(&self.path) {
+        if let Err(error) = remove_tree(&self.path) {
             let path = self.path.display();
             tracing::warn!(%path, %error, "scratch: a folder could not be removed; remove it");
         }
@@ -67,7 +66,7 @@ pub fn sweep(parent: &Path, prefix: &str) -> usize {
         if !entry.file_name().to_string_lossy().starts_with(prefix) || !is_left(&path) {
             continue;
         }
-        match remove(&path) {
+        match remove_tree(&path) {
             Ok(()) => removed += 1,
             Err(error) => {
                 let path = path.display();
@@ -90,6 +89,15 @@ fn is_left(path: &Path) -> bool {
         }
         Err(_) => false,
     }
+}
+
+/// What lies in a folder. The folder is closed again, because a caller that goes down a deep tree would have all of it
+/// open. It blocks.
+///
+/// # Errors
+/// What the operating system says.
+pub(crate) fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
+    fs::read_dir(folder)?.collect()
 }
 
 /// The bytes that a folder must have room for.
@@ -123,29 +131,6 @@ pub fn make(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         made => made.and_then(|()| fs::set_permissions(path, Permissions::from_mode(PASSABLE))),
     }
-}
-
-/// Removes a folder even where folders in it are closed to their owner, as overlays leave them.
-pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            unlock(path)?;
-            fs::remove_dir_all(path)
-        }
-        ended => ended,
-    }
-}
-
-fn unlock(folder: &Path) -> io::Result<()> {
-    fs::set_permissions(folder, Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            unlock(&entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -17,6 +17,12 @@ pub(crate) const HELPER_NAME: &str = "surety-sandbox";
 /// The first stage of the helper.
 pub(crate) const SUPERVISE: &str = "supervise";
 
+/// What the names of the folders begin with that helpers make in the scratch folder.
+pub const SCRATCH_PREFIX: &str = "call-";
+
+/// The file in such a folder that its maker keeps locked for as long as it lives.
+pub const SCRATCH_LOCK: &str = ".lock";
+
 /// The stage that is the service's parser.
 pub(crate) const PARSE: &str = "parse";
 

@@ -17,6 +17,7 @@
 //! holds; nothing secret is in an argument or an environment variable.
 
 mod address;
+mod deep;
 mod git;
 #[cfg(target_os = "linux")]
 mod helper;
@@ -32,8 +33,9 @@ mod times;
 mod tree;
 
 pub use address::is_public;
+pub use deep::remove_tree;
 pub use git::folders_of_git;
-pub use launch::{Launch, LaunchError, prepare, run};
+pub use launch::{Launch, LaunchError, SCRATCH_LOCK, SCRATCH_PREFIX, prepare, run};
 pub use level::{InForce, Level, Missing, Wanted};
 pub use message::REPORT_LIMIT;
 pub use probe::{Machine, Unavailable, machine};

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use surety_common::clock;
 use surety_common::domain::json::sha256_hex;
 use surety_common::domain::manifest::{Manifest, decode, encode};
+use surety_sandbox::remove_tree;
 use tempfile::TempDir;
 
 use super::file::{Contract, FORM, What};
@@ -214,9 +215,7 @@ impl Store {
             fs::remove_file(&round).map_err(Failure::file(&round))?;
         }
         let place = self.copy();
-        if place.exists() {
-            fs::remove_dir_all(&place).map_err(Failure::file(&place))?;
-        }
+        remove_tree(&place).map_err(Failure::file(&place))?;
         if let Some(copy) = copy {
             fs::rename(copy.keep(), &place).map_err(Failure::file(&place))?;
         }

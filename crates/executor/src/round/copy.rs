@@ -1,13 +1,13 @@
 //! Views as copies of the workspace, where the sandbox makes no overlays.
 
 use super::view_changes::{Changes, same_content};
-use crate::scratch::remove;
+use crate::scratch::entries;
 use std::fs::{self, File, FileTimes, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use surety_sandbox::set_modified;
+use surety_sandbox::{remove_tree, set_modified};
 
 /// Copies the workspace with these changes, and with what earlier commands wrote to ignored paths. Files that
 /// are not changed keep their times, so that what was built stays valid. What this account cannot read stands in the copy
@@ -18,7 +18,7 @@ pub(super) fn workspace(
     changes: &Changes,
     kept: &[PathBuf],
 ) -> io::Result<()> {
-    remove(to)?;
+    remove_tree(to)?;
     let mut folders = Vec::new();
     Copying { from, to, changes, folders: &mut folders }.folder(Path::new(""))?;
     let nothing = Changes::default();
@@ -70,15 +70,14 @@ impl Copying<'_> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made?,
         }
-        let entries = match fs::read_dir(&from) {
+        let listing = match entries(&from) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 self.folders.push((to, from));
                 return Ok(());
             }
             read => read?,
         };
-        for entry in entries {
-            let entry = entry?;
+        for entry in listing {
             let path = folder.join(entry.file_name());
             if self.changes.remove.contains(&path) {
                 continue;
@@ -113,6 +112,11 @@ fn file(from: &Path, to: &Path) -> io::Result<()> {
     // Times can be set on a file without the right to write it.
     File::open(to)?.set_times(times)?;
     own_as(to, from)
+}
+
+/// Whether a folder is closed to this account, or too deep for a path.
+pub(super) fn is_out_of_reach(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidFilename)
 }
 
 /// The time of the last write, in nanoseconds since 1970.
@@ -166,13 +170,12 @@ struct Finding<'f> {
 
 impl Finding<'_> {
     fn folder(&self, folder: &Path) -> io::Result<()> {
-        let entries = match fs::read_dir(self.copy.join(folder)) {
-            // A command wrote nothing there, or took the right to look away.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        let listing = match entries(&self.copy.join(folder)) {
+            // A command wrote nothing there, took the right to look away, or made it too deep for a path.
+            Err(error) if is_out_of_reach(&error) => return Ok(()),
             read => read?,
         };
-        for entry in entries {
-            let entry = entry?;
+        for entry in listing {
             let path = folder.join(entry.file_name());
             let kind = entry.file_type()?;
             if kind.is_dir() {
@@ -255,8 +258,8 @@ mod tests {
             assert_eq!(fs::metadata(to.join("open")).unwrap().mtime(), 1);
             written(&to, &from, &changes, &path.join("written")).unwrap();
             assert!(!path.join("written").exists());
-            remove(&to).unwrap();
-            remove(&from).unwrap();
+            remove_tree(&to).unwrap();
+            remove_tree(&from).unwrap();
         });
         ran.join().unwrap();
     }

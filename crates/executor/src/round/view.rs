@@ -20,7 +20,7 @@ use super::view_layers::{
     PLACED, Sorting, read_placed, remove_at, settle, undo_placed, write_placed,
 };
 use super::{Round, owner_rank};
-use crate::scratch::{make, remove};
+use crate::scratch::{entries, make};
 use crate::tool::{Folder, ToolContext, ToolError};
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::check::Owner;
 use surety_common::domain::receipt::Inputs;
+use surety_sandbox::remove_tree;
 
 /// The folder of a command whose writes no other one may find.
 const SINGLE: &str = "single";
@@ -54,9 +55,9 @@ impl Made {
         let found = fs::symlink_metadata(at)?;
         if found.is_dir() {
             let mut is_empty = true;
-            for entry in fs::read_dir(at)? {
+            for entry in entries(at)? {
                 is_empty = false;
-                let name = entry?.file_name();
+                let name = entry.file_name();
                 if self.writes(&path.join(&name), &at.join(&name))? {
                     return Ok(true);
                 }
@@ -130,7 +131,7 @@ impl Round {
         let class = if order.is_kept() { own } else { views.join(SINGLE) };
         let failed = |error: io::Error| ToolError::io(class.display(), &error);
         if !order.is_kept() {
-            remove(&class).map_err(failed)?;
+            remove_tree(&class).map_err(failed)?;
         }
         let upper = class.join("upper");
         if !upper.is_dir() {
@@ -183,12 +184,12 @@ impl Round {
         let failed = |error: io::Error| ToolError::io(class.display(), &error);
         if let Some(copied) = copied {
             copy::written(copied, workspace.root(), changes, sorting.upper).map_err(failed)?;
-            remove(copied).map_err(failed)?;
+            remove_tree(copied).map_err(failed)?;
         }
         let mut written = Vec::new();
         sorting.whole(&mut written).map_err(failed)?;
         if prepared.dropped {
-            remove(class).map_err(failed)?;
+            remove_tree(class).map_err(failed)?;
         }
         Ok(written)
     }

@@ -1,8 +1,8 @@
 //! The layers below the overlay of a view: what the view placed there itself, and what a command left in them.
 
-use super::copy::own_as;
+use super::copy::{is_out_of_reach, own_as};
 use super::view_changes::{Changes, same_content, same_text};
-use crate::scratch::{make, remove};
+use crate::scratch::{entries, make};
 use crate::snapshot::Snapshots;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use surety_common::domain::check_inputs::{is_ignored_input, source_of_byte_code, vendored};
-use surety_sandbox::View;
+use surety_sandbox::{View, remove_tree};
 
 /// The file with the paths that a view changed itself.
 pub(super) const PLACED: &str = "placed";
@@ -87,7 +87,7 @@ pub(super) fn read_placed(file: &Path) -> io::Result<BTreeSet<PathBuf>> {
 
 pub(super) fn remove_at(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => remove(path),
+        Ok(found) if found.is_dir() => remove_tree(path),
         Ok(_) => fs::remove_file(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(()),
@@ -128,15 +128,12 @@ impl Sorting<'_> {
     /// The same of one folder, which is ignored or not.
     fn folder(&self, folder: &Path, ignored: bool, written: &mut Vec<PathBuf>) -> io::Result<bool> {
         let mut empty = true;
-        let listing = match fs::read_dir(self.upper.join(folder)) {
-            // A command closed its own folder, which stays as it is.
-            Err(error) if ignored && error.kind() == io::ErrorKind::PermissionDenied => {
-                return Ok(false);
-            }
+        let listing = match entries(&self.upper.join(folder)) {
+            // A command closed its own folder, or made one too deep for a path: it stays as it is.
+            Err(error) if ignored && is_out_of_reach(&error) => return Ok(false),
             listing => listing?,
         };
         for entry in listing {
-            let entry = entry?;
             let path = folder.join(entry.file_name());
             let kind = entry.file_type()?;
             let stays = if kind.is_dir() {

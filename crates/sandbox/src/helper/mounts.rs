@@ -13,6 +13,7 @@ mod plan;
 mod system;
 
 use super::stage::Order;
+use crate::deep::remove_tree;
 use crate::spec::{NotStarted, Overlay, Refusal, Spec, View};
 use crate::times::set_modified;
 use calls::{ALWAYS, HOST, at, bind, host, make_folder, parents, remount, setup, tmpfs};
@@ -198,13 +199,7 @@ impl Overlays<'_> {
         let workspace = &self.spec().tree.workspace;
         for path in remove {
             let path = workspace.join(path);
-            match fs::symlink_metadata(&path) {
-                Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
-                Ok(_) => fs::remove_file(&path),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                Err(error) => Err(error),
-            }
-            .map_err(|error| setup("take out of the view", &path, &error))?;
+            remove_tree(&path).map_err(|error| setup("take out of the view", &path, &error))?;
         }
         // A new time, so that no build answers for an older text. It is the same for all, so that none of them looks made before
         // another one that it is made of.

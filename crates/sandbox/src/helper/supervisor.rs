@@ -206,7 +206,7 @@ impl Call {
     fn clean_up(&self) {
         self.groups.remove();
         if let Some(scratch) = &self.scratch {
-            // The next command whose helper has this number removes what could not be removed now.
+            // The next start of the service removes what could not be removed now.
             drop(scratch.remove());
         }
     }

@@ -426,6 +426,31 @@ fn a_level_that_is_missing_is_an_error_with_its_reason() {
     }
 }
 
+#[test]
+fn what_a_command_leaves_behind_is_removed_however_deep_and_closed_it_is() {
+    let script = "import os,sys\n\
+                  for top in os.environ['TOPS'].split(':'):\n  \
+                  try: os.chdir(top)\n  \
+                  except OSError: continue\n  \
+                  os.makedirs('closed/below')\n  os.chmod('closed/below',0)\n  os.chmod('closed',0o500)\n  \
+                  for _ in range(3000): os.mkdir('d'); os.chdir('d')";
+    for (level, machine) in levels() {
+        let mut sandbox = Sandbox::with_home(&machine);
+        let tops = match machine.makes_views() {
+            true => sandbox.root.join("home/.cargo/registry").display().to_string(),
+            false => "tmp".to_owned(),
+        };
+        sandbox.set("TOPS", &tops);
+        let ran = match machine.makes_views() {
+            true => sandbox.python(script),
+            false => sandbox.sh(&format!("cd \"$TMPDIR\" && mkdir tmp && python3 -c \"{script}\"")),
+        };
+        assert!(ran.succeeded(), "{level}: {ran:?}");
+        let scratch = sandbox.root.join("data/scratch");
+        assert_eq!(fs::read_dir(scratch).unwrap().count(), 0, "{level}");
+    }
+}
+
 /// Waits until something holds; a deadline says when it never will.
 fn eventually(what: &str, holds: impl Fn() -> bool) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);

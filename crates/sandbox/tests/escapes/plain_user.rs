@@ -18,7 +18,7 @@ const ACCOUNT: u32 = 64_123;
 const WITHOUT: &str = "the level full of an account that is not root";
 
 /// What is played again.
-const PLAYED: [&str; 16] = [
+const PLAYED: [&str; 17] = [
     "attempts::files::files_of_the_person_and_of_other_runs_are_not_reached",
     "attempts::files::the_machines_files_are_not_reached",
     "attempts::files::the_services_own_files_are_not_reached",
@@ -32,6 +32,7 @@ const PLAYED: [&str; 16] = [
     "behaviour::memory_is_bounded",
     "behaviour::names_that_are_asked_for_are_known_and_answered_at_once",
     "behaviour::processes_are_bounded",
+    "behaviour::what_a_command_leaves_behind_is_removed_however_deep_and_closed_it_is",
     "capabilities::a_command_has_no_capability_and_no_program_gives_it_any",
     "neighbours::commands_of_different_runs_do_not_look_into_each_other",
     "plain_user::an_account_that_is_not_root_has_the_level_full",

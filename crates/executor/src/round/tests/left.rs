@@ -144,3 +144,20 @@ async fn a_protected_file_is_put_back_although_it_is_ignored() {
     let (reason, _) = case.check(line).await;
     assert_eq!(reason, "check_inputs_changed: changed check.sh (script)");
 }
+
+/// Makes folders in each other, deeper than any path is long.
+const DEEP: &str = "python3 -c \"import os;os.makedirs('build',exist_ok=True);os.chdir('build');\
+                    [(os.mkdir('d'),os.chdir('d')) for _ in range(3000)]\"";
+
+#[tokio::test]
+async fn a_check_that_makes_a_tree_too_deep_for_a_path_leaves_the_later_ones_and_nothing_behind() {
+    let case = tests();
+    let probes = [command(DEEP, Owner::User), command(LINE, Owner::User)];
+    let round = case.round(&probes).await;
+    for probe in &probes {
+        let runs = runs_of(&round, probe).await;
+        assert!(runs.iter().all(|(_, run)| run.success), "{runs:#?}");
+    }
+    drop(round);
+    assert_eq!(fs::read_dir(case.sandbox.scratch()).unwrap().count(), 0);
+}
