@@ -38,6 +38,7 @@ missing! {
     IpcNamespace = "ipc_namespace", "System V shared memory, semaphores and POSIX message queues of other processes can be reached.";
     NetworkNamespace = "network_namespace", "There is no loopback of its own: IPv4 and IPv6 sockets are refused, or reach the host when the policy accepts the network.";
     Landlock = "landlock", "Every file that the account may use can be read and written.";
+    FileAttributes = "file_attributes", "Modes, owners, times and extended attributes of files outside the workspace that belong to the command's account can be changed, because Landlock does not govern them.";
     LandlockTruncate = "landlock_truncate", "Files outside the workspace that the account may write can be cut to no bytes (Linux before 6.2).";
     LandlockIoctl = "landlock_ioctl", "Devices that can be opened take any ioctl (Linux before 6.10).";
     LandlockScope = "landlock_scope", "Processes of the same account can be sent signals (Linux before 6.12).";

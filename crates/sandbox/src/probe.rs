@@ -188,6 +188,7 @@ fn weaker(scratch: &Path) -> Result<Machine, String> {
         Missing::PidNamespace,
         Missing::IpcNamespace,
         Missing::NetworkNamespace,
+        Missing::FileAttributes,
     ]);
     if !confinement.cgroups.iter().any(|group| group.memory) {
         missing.push(Missing::MemoryLimit);

@@ -306,6 +306,10 @@ fn restrict(entries: &[Entry]) -> Result<(), NotStarted> {
         let (Some(point), Some(options)) = (fields.next(), fields.next()) else { continue };
         let point = PathBuf::from(OsString::from_vec(unescaped(point)));
         let (line, options) = (String::from_utf8_lossy(line), String::from_utf8_lossy(options));
+        if system::shows_device(&point) {
+            remount(&point, kept(&options) | system::OF_DEVICE)?;
+            continue;
+        }
         let above = entries.iter().filter(|entry| point.starts_with(&entry.path));
         let Some(entry) = above.max_by_key(|entry| entry.path.components().count()) else {
             continue;

@@ -57,6 +57,17 @@ pub(super) fn devices(keeps_terminal: bool) -> Result<(), NotStarted> {
         .map_err(|error| at("devpts", terminals, error))
 }
 
+/// Whether a device of the host is shown here. What it is remounted with leaves it open for reading and writing, and its
+/// mode, owner and times as they are on the host.
+pub(super) fn shows_device(point: &Path) -> bool {
+    let shown = DEVICES.iter().chain(&COVERED).chain([&TERMINAL]);
+    { shown }.any(|path| point == Path::new(path))
+}
+
+/// The flags of such a mount.
+pub(super) const OF_DEVICE: MsFlags =
+    MsFlags::MS_NOSUID.union(MsFlags::MS_NOEXEC).union(MsFlags::MS_RDONLY);
+
 pub(super) fn folders() -> Result<(), NotStarted> {
     for folder in ["/var", "/run"] {
         make_folder(Path::new(folder))?;

@@ -1,6 +1,7 @@
 //! Files outside the workspace.
 
 use super::{expect_refused, python, sh};
+use crate::support::{Sandbox, levels};
 use surety_sandbox::Missing;
 
 #[test]
@@ -94,6 +95,30 @@ fn the_machines_files_are_not_reached() {
         sh("a file of the host's /dev/shm", "echo x > /dev/shm/surety-$$ && ln /dev/shm/surety-$$ /dev/shm/x && [ \"$(ls /dev/shm | wc -l)\" -gt 2 ] && echo ESCAPED").uncontrolled(),
         sh("a FIFO in the host's /tmp", "mkfifo @ROOT@/trace"),
     ]);
+}
+
+#[test]
+fn attributes_of_the_machines_devices_are_not_changed() {
+    // The mode and the times that they have: nothing is changed where it succeeds.
+    let paths = "import os\nfor p in '/dev/null','/dev/full','/dev/urandom','/proc/kcore','/proc/keys','/proc/key-users':\n  if not os.path.exists(p): continue\n  s=os.stat(p)\n";
+    let change = |call: &str| {
+        format!("{paths}  try: {call}; print('ESCAPED',p)\n  except OSError as e: print(e)")
+    };
+    for (level, machine) in levels() {
+        let sandbox = Sandbox::new(&machine);
+        if machine.in_force().missing().contains(&Missing::FileAttributes) {
+            println!("{level}: attributes are not guarded");
+            continue;
+        }
+        for call in ["os.chmod(p,s.st_mode&0o7777)", "os.utime(p,ns=(s.st_atime_ns,s.st_mtime_ns))"]
+        {
+            let ran = sandbox.python(&change(call));
+            assert!(ran.succeeded() && !ran.stdout.contains("ESCAPED"), "{level}: {call}: {ran:?}");
+        }
+        let ran =
+            sandbox.sh("echo x > /dev/null && head -c 9 /dev/zero | wc -c && ! echo x > /dev/full");
+        assert!(ran.succeeded() && ran.stdout.trim() == "9", "{level}: they still work: {ran:?}");
+    }
 }
 
 #[test]
