@@ -68,7 +68,15 @@ impl OtlpReceiver {
     /// # Errors
     /// No port can be had.
     pub async fn start() -> std::io::Result<Self> {
-        let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
+        Self::start_at((std::net::Ipv4Addr::LOCALHOST, 0).into()).await
+    }
+
+    /// Listens at this address.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    pub async fn start_at(address: SocketAddr) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         let (sender, spans) = watch::channel(Vec::new());
         let service = TraceServiceServer::new(Collector(sender));

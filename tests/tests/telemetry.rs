@@ -4,6 +4,8 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use surety_common::config::{LogFormat, TelemetryConfig};
@@ -14,6 +16,7 @@ use surety_common::telemetry::{
 };
 use surety_common::wire::client::Transport;
 use surety_e2e::otlp::{OtlpReceiver, ReceivedSpan};
+use tokio::net::TcpListener;
 use tracing::dispatcher::with_default;
 
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -222,7 +225,7 @@ fn a_transition_is_one_log_line_and_a_quiet_log_has_none() {
 /// The lines on standard error of a process of its own that installs telemetry and records one
 /// transition of a step.
 fn lines_of_a_process(log: &str) -> Vec<String> {
-    let output = std::process::Command::new(std::env::current_exe().expect("this binary"))
+    let output = Command::new(std::env::current_exe().expect("this binary"))
         .args(["--exact", "a_process_of_its_own_records_a_transition", "--nocapture"])
         .env("SURETY_TEST_LOG", log)
         .output()
@@ -246,6 +249,67 @@ fn a_process_of_its_own_records_a_transition() {
         assert!(guard.render().contains("# HELP surety_transitions_total"), "{}", guard.render());
         guard.shutdown(DEADLINE).await.expect("an end");
     });
+}
+
+/// Where the process below sends its spans.
+const ENDPOINT: &str = "SURETY_TEST_ENDPOINT";
+
+#[test]
+fn a_process_of_its_own_sends_a_span_for_each_line() {
+    let Ok(endpoint) = std::env::var(ENDPOINT) else {
+        return;
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let config = TelemetryConfig { log: "info".to_owned(), ..config(Some(endpoint)) };
+        let guard = init("executor", &config, &Transport::default()).expect("telemetry");
+        for _ in std::io::stdin().lines() {
+            drop(step_span(&step(1), CONTEXT));
+        }
+        guard.shutdown(DEADLINE).await.expect("an end");
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_is_away_is_one_warning_and_one_line_when_it_is_back() {
+    // Takes connections and ends them at once.
+    let away = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = away.local_addr().expect("an address");
+    let mut process = Command::new(std::env::current_exe().expect("this binary"))
+        .args(["--exact", "a_process_of_its_own_sends_a_span_for_each_line", "--nocapture"])
+        .env(ENDPOINT, format!("http://user:hunter2@{address}"))
+        .env("OTEL_BSP_SCHEDULE_DELAY", "20")
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a process");
+    let mut spans = process.stdin.take().expect("its input");
+    let mut send = || writeln!(spans, "one").expect("a line");
+    // Several batches fail: the exporter connects at most once for each of four attempts.
+    for _ in 0..12 {
+        send();
+        let connected = tokio::time::timeout(DEADLINE, away.accept()).await;
+        drop(connected.expect("an attempt in time").expect("a connection"));
+    }
+    drop(away);
+    let receiver = OtlpReceiver::start_at(address).await.expect("a receiver");
+    send();
+    receiver.wait_for(|spans| !spans.is_empty(), DEADLINE).await.expect("a span");
+    drop(spans);
+    let output = process.wait_with_output().expect("its end");
+    let lines = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("a JSON object")).collect();
+    let [gone, back] = lines.as_slice() else { panic!("not two lines: {lines:#?}") };
+    assert_eq!((&gone["level"], &back["level"]), (&"WARN".into(), &"INFO".into()));
+    for line in [gone, back] {
+        let endpoint = line["endpoint"].as_str().unwrap_or_default();
+        assert!(endpoint.contains(&address.to_string()), "{line}");
+        assert!(!endpoint.contains("hunter2"), "{line}");
+    }
+    assert!(gone["message"].to_string().contains("OTEL_EXPORTER_OTLP_ENDPOINT"), "{gone}");
+    assert!(back["lost"].as_u64().is_some_and(|lost| lost > 0), "{back}");
 }
 
 fn metrics_of(built: &Telemetry, record: impl FnOnce()) {

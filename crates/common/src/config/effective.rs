@@ -78,7 +78,7 @@ fn in_force(matches: &ArgMatches, setting: &'static Setting) -> Option<Effective
 }
 
 /// The URL with every password in it replaced, in the user part and in the query.
-fn without_password(url: &str) -> String {
+pub(crate) fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return "***".to_owned();
     };

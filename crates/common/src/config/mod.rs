@@ -36,6 +36,8 @@ pub use anchor::{AnchorAuthority, GateAnchorConfig};
 pub use client::{AddressConfig, ClientConfig, DataDirConfig, McpSessionsConfig};
 pub use common::{CommonConfig, ConnectionsConfig, TelemetryConfig};
 pub use document::document;
+#[cfg(feature = "telemetry")]
+pub(crate) use effective::without_password;
 pub use effective::{Effective, Source, effective};
 pub use error::ConfigError;
 pub use forges::{ForgeCredential, ForgeSettings, ForgesFile};

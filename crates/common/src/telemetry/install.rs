@@ -15,12 +15,13 @@ use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tracing::level_filters::LevelFilter;
 use tracing::{Dispatch, Subscriber};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use super::error::TelemetryError;
+use super::exported::{Reporting, is_reported};
 use super::names;
 use super::redacted::RedactedStderr;
 use super::resumed::{Ids, ResumingTracer};
@@ -206,7 +207,7 @@ fn provider(
         .map_err(|error| refused(error.to_string()))?;
     let resource = Resource::builder().with_service_name(service_name).build();
     Ok(SdkTracerProvider::builder()
-        .with_batch_exporter(exporter)
+        .with_batch_exporter(Reporting::new(exporter, endpoint))
         .with_resource(resource)
         .with_id_generator(Ids::default())
         .with_max_events_per_span(MAX_EVENTS_PER_SPAN)
@@ -250,5 +251,5 @@ where
         LogFormat::Text => layer.boxed(),
         LogFormat::Json => layer.json().flatten_event(true).with_span_list(false).boxed(),
     };
-    Ok(layer.with_filter(filter))
+    Ok(layer.with_filter(filter.and(filter_fn(|line| !is_reported(line)))))
 }

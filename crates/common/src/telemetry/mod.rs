@@ -11,6 +11,7 @@
 
 mod asked;
 mod error;
+mod exported;
 mod handles;
 mod install;
 mod metric;

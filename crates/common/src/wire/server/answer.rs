@@ -101,6 +101,12 @@ mod tests {
     #[derive(Clone, Default)]
     struct Recorded(Arc<Mutex<Vec<String>>>);
 
+    impl Recorded {
+        fn lines(&self) -> Vec<String> {
+            self.0.lock().unwrap().clone()
+        }
+    }
+
     impl<S: tracing::Subscriber> Layer<S> for Recorded {
         fn on_record(&self, _: &Id, values: &Record<'_>, _: Layered<'_, S>) {
             values.record(&mut self.clone());
@@ -129,8 +135,7 @@ mod tests {
             otel.status_code = Empty
         );
         to_bytes(with_status(span, response).into_body(), 100).await.unwrap();
-        let found = recorded.0.lock().unwrap().clone();
-        found
+        recorded.lines()
     }
 
     #[tokio::test]
