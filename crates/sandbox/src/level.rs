@@ -34,8 +34,8 @@ macro_rules! missing {
 missing! {
     UserNamespace = "user_namespace", "A command may create user namespaces unless seccomp refuses them, and the process limit counts every process of the account.";
     MountNamespace = "mount_namespace", "Names, sizes and times of files outside the workspace can be seen; /tmp and /dev/shm are not private and refuse writes; caches are read-only; views are copies; a step's write scope does not bind its commands.";
-    PidNamespace = "pid_namespace", "Names and arguments of other processes of the machine can be seen in /proc; left processes are found by their parents instead of being ended by the kernel.";
-    IpcNamespace = "ipc_namespace", "System V shared memory, semaphores and POSIX message queues of other processes can be reached.";
+    PidNamespace = "pid_namespace", "Names and arguments of other processes of the machine can be seen in /proc; left processes are found by their parents instead of being ended by the kernel; limits, priorities and processors can be set only by processes for themselves.";
+    IpcNamespace = "ipc_namespace", "System V shared memory, semaphores and message queues, and POSIX message queues, are refused by seccomp; without it those of other processes can be reached.";
     NetworkNamespace = "network_namespace", "There is no loopback of its own: IPv4 and IPv6 sockets are refused, or reach the host when the policy accepts the network.";
     Landlock = "landlock", "Every file that the account may use can be read and written.";
     FileAttributes = "file_attributes", "Modes, owners, times and extended attributes of files outside the workspace that belong to the command's account can be changed, because Landlock does not govern them.";

@@ -1,5 +1,8 @@
 //! The system calls that a build or a test never needs, refused by seccomp.
 
+mod neighbours;
+mod set_id;
+
 use crate::spec::{Network, NotStarted};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition,
@@ -94,6 +97,10 @@ const REFUSED: &[i64] = &[
     libc::SYS_sysfs,
 ];
 
+/// Calls whose flags or modes lie in memory, which a filter cannot read. Programs then use `clone` and `openat`, as on a
+/// kernel without these.
+const ABSENT: &[i64] = &[libc::SYS_clone3, libc::SYS_openat2];
+
 /// What `socket` may open besides what every level allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sockets {
@@ -137,23 +144,22 @@ pub(super) fn apply(sockets: Sockets) -> Result<(), NotStarted> {
 
 fn programs(sockets: Sockets) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
     let mut refused: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-    let flag = |argument, bit| rule(vec![(argument, Op::MaskedEq(bit), bit)]);
+    let flag = |argument, bit| rule(vec![(argument, Len::Dword, Op::MaskedEq(bit), bit)]);
     let namespaces = NEW_NAMESPACES.iter().map(|bit| flag(0, *bit));
     // CLONE_NEWTIME shares its bit with the signal that `clone` sends at the end.
     let clone = namespaces.skip(1).collect::<Result<_, _>>()?;
     refused.insert(libc::SYS_clone, clone);
-    let input = TERMINAL_INPUT.iter().map(|call| rule(vec![(1, Op::Eq, *call)]));
+    let input = TERMINAL_INPUT.iter().map(|call| rule(vec![(1, Len::Dword, Op::Eq, *call)]));
     refused.insert(libc::SYS_ioctl, input.collect::<Result<_, _>>()?);
     let (socket, pair) = socket_rules(sockets)?;
     refused.insert(libc::SYS_socket, socket);
     refused.insert(libc::SYS_socketpair, pair);
-    #[cfg(target_arch = "x86_64")]
-    let refused: Rules = {
-        let x32: Vec<_> = refused.iter().map(|(call, rules)| (call | X32, rules.clone())).collect();
-        refused.into_iter().chain(x32).collect()
-    };
-    // Its flags lie in memory, which a filter cannot read; C libraries then use `clone`.
-    let absent: Rules = [(libc::SYS_clone3, Vec::new())].into();
+    set_id::add(&mut refused)?;
+    let mut absent: Rules = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
+    if sockets != Sockets::Namespaced {
+        neighbours::add(&mut refused)?;
+        absent.extend(neighbours::OBJECTS.iter().map(|call| (*call, Vec::new())));
+    }
     Ok([program(refused, libc::EPERM)?, program(absent, libc::ENOSYS)?])
 }
 
@@ -161,25 +167,32 @@ fn socket_rules(
     sockets: Sockets,
 ) -> Result<(Vec<SeccompRule>, Vec<SeccompRule>), seccompiler::BackendError> {
     let number = |family: i32| u64::from(family.unsigned_abs());
-    let other = sockets.families().iter().map(|family| (0, Op::Ne, number(*family))).collect();
+    let of = |argument: u8, op: Op, value: u64| (argument, Len::Dword, op, value);
+    let other = sockets.families().iter().map(|family| of(0, Op::Ne, number(*family))).collect();
     let netlink = number(libc::AF_NETLINK);
     // Of netlink only the routing family, which programs ask for the machine's interfaces.
-    let not_routing = vec![(0, Op::Eq, netlink), (2, Op::Ne, 0)];
+    let not_routing = vec![of(0, Op::Eq, netlink), of(2, Op::Ne, 0)];
     // Landlock's rules for ports are about TCP alone. Programs that try this first fall back to TCP.
-    let multipath = vec![(2, Op::Eq, number(libc::IPPROTO_MPTCP))];
-    let pair = vec![(0, Op::Ne, number(libc::AF_UNIX))];
+    let multipath = vec![of(2, Op::Eq, number(libc::IPPROTO_MPTCP))];
+    let pair = vec![of(0, Op::Ne, number(libc::AF_UNIX))];
     Ok((vec![rule(other)?, rule(not_routing)?, rule(multipath)?], vec![rule(pair)?]))
 }
 
-fn rule(conditions: Vec<(u8, Op, u64)>) -> Result<SeccompRule, seccompiler::BackendError> {
+/// A rule that holds where all of these do: an argument, how much of it counts, and what it is compared with.
+fn rule(conditions: Vec<(u8, Len, Op, u64)>) -> Result<SeccompRule, seccompiler::BackendError> {
     let conditions = conditions
         .into_iter()
-        .map(|(argument, op, value)| SeccompCondition::new(argument, Len::Dword, op, value))
+        .map(|(argument, length, op, value)| SeccompCondition::new(argument, length, op, value))
         .collect::<Result<_, _>>()?;
     SeccompRule::new(conditions)
 }
 
 fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {
+    #[cfg(target_arch = "x86_64")]
+    let rules: Rules = {
+        let x32: Vec<_> = rules.iter().map(|(call, rules)| (call | X32, rules.clone())).collect();
+        rules.into_iter().chain(x32).collect()
+    };
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let refuse = SeccompAction::Errno(errno.unsigned_abs());
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()

@@ -121,6 +121,53 @@ fn attributes_of_the_machines_devices_are_not_changed() {
     }
 }
 
+/// Each makes a file `s` with a bit that starts it under the account, or group, of its owner.
+const SETS_ID: [(&str, &str); 11] = [
+    ("chmod", "w();os.chmod('s',0o4755)"),
+    ("fchmod", "os.fchmod(w().fileno(),0o6711)"),
+    ("fchmodat", "w();os.chmod('s',0o4755,dir_fd=os.open('.',0))"),
+    ("fchmodat2", "w();c.syscall(452,-100,b's',0o4755,0)"),
+    ("the shell's chmod", "w();os.system('chmod u+s s')"),
+    ("open", "os.open('s',os.O_CREAT|os.O_WRONLY,0o4755)"),
+    ("open for a group", "os.open('s',os.O_CREAT|os.O_WRONLY,0o2755)"),
+    ("the older open", "c.syscall(2,b's',0o101,0o4755)"),
+    ("creat", "c.creat(b's',0o4755)"),
+    ("mknod", "os.mknod('s',0o104755)"),
+    (
+        "openat2",
+        "h=struct.pack('QQQ',os.O_CREAT|os.O_WRONLY,0o4755,0);c.syscall(437,-100,b's',h,len(h))",
+    ),
+];
+
+#[test]
+fn no_file_with_a_set_id_bit_is_left() {
+    for (level, machine) in levels() {
+        for (name, call) in SETS_ID {
+            let sandbox = Sandbox::new(&machine);
+            let script = format!(
+                "import ctypes,os,struct\nc=ctypes.CDLL(None)\nos.umask(0)\nw=lambda: open('s','w')\n\
+                 try: {call}\nexcept PermissionError as e: print(e)"
+            );
+            let ran = sandbox.python(&script);
+            assert!(ran.succeeded(), "{level}: {name}: {ran:?}");
+            let found = std::fs::metadata(sandbox.workspace.join("s"));
+            let mode = found.map_or(0, |found| std::os::unix::fs::MetadataExt::mode(&found));
+            assert_eq!(mode & 0o6000, 0, "{level}: {name} left a file of mode {mode:o}");
+        }
+    }
+}
+
+#[test]
+fn folders_may_pass_their_group_on_and_files_are_made_with_common_modes() {
+    let script = "mkdir d && chmod 2775 d && [ -g d ] && git init -q --shared repo && [ -g repo/.git ] && \
+                  printf 'x' > f && chmod 755 f && cp -p f g && install -m 644 f d/f && \
+                  tar -cf a.tar f d && mkdir t && tar -xf a.tar -C t && [ -x t/f ] && chmod +t d";
+    for (level, machine) in levels() {
+        let ran = Sandbox::new(&machine).sh(script);
+        assert!(ran.succeeded(), "{level}: {ran:?}");
+    }
+}
+
 #[test]
 fn what_starts_programs_starts_them_inside() {
     let hook = "git init -q . && printf '#!/bin/sh\\ngrep -q token-secret @DATA@/token && echo ESCAPED\\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit && echo a > a && git add a && git -c user.name=a -c user.email=a@b commit -m a 2>&1";

@@ -22,6 +22,11 @@ fn other_processes_are_not_touched() {
         python("a higher priority", "import os\nos.nice(-5)\nprint('ESCAPED')").for_root(),
         python("a wider limit", "import resource as r\ns,h=r.getrlimit(r.RLIMIT_NOFILE)\nr.setrlimit(r.RLIMIT_NOFILE,(s,h+1))\nprint('ESCAPED')").uncontrolled(),
         sh("to be spared when memory ends", "echo -900 > /proc/self/oom_score_adj && echo ESCAPED").uncontrolled(),
+        python("another process's limits", "import resource as r\nl=r.prlimit(@PID@,r.RLIMIT_CORE)\nr.prlimit(@PID@,r.RLIMIT_CORE,l)\nprint('ESCAPED')"),
+        python("another process's priority", "import os\nos.setpriority(os.PRIO_PROCESS,@PID@,os.getpriority(os.PRIO_PROCESS,@PID@))\nprint('ESCAPED')"),
+        python("another process's processors", "import os\nos.sched_setaffinity(@PID@,os.sched_getaffinity(@PID@))\nprint('ESCAPED')"),
+        python("another process's scheduler", "import os\nos.sched_setscheduler(@PID@,os.sched_getscheduler(@PID@),os.sched_param(0))\nprint('ESCAPED')"),
+        sh("another process's use of the disk", "command -v ionice > /dev/null || exit 0; ionice -c 2 -n 4 -p @PID@ && echo ESCAPED").uncontrolled(),
         sh("shared memory of others", "command -v ipcmk > /dev/null || exit 0; ipcs -m | grep -q 0x && echo ESCAPED").uncontrolled().open_without(Missing::IpcNamespace),
     ]);
 }
@@ -36,6 +41,43 @@ fn a_command_that_kills_what_it_can_ends_itself_alone() {
         let sandbox = Sandbox::new(&machine);
         let ran = sandbox.sh("kill -KILL -1; kill -KILL 1; kill -KILL $PPID; exit 7");
         assert_eq!(ran.report.exit, Exit::Code(7), "{level}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_command_schedules_and_limits_itself() {
+    let script = "import os,resource as r\n\
+                  os.nice(1)\nos.setpriority(os.PRIO_PROCESS,0,2)\n\
+                  os.sched_setaffinity(0,os.sched_getaffinity(0))\n\
+                  r.setrlimit(r.RLIMIT_CORE,(0,0))\nr.prlimit(os.getpid(),r.RLIMIT_CORE)\n\
+                  try: os.setpriority(os.PRIO_USER,0,3); print('account')\n\
+                  except PermissionError: print('refused')";
+    for (level, machine) in levels() {
+        let ran = Sandbox::new(&machine).python(script);
+        assert!(ran.succeeded(), "{level}: {ran:?}");
+        let is_shared = machine.in_force().missing().contains(&Missing::PidNamespace);
+        let expected = if is_shared { "refused\n" } else { "account\n" };
+        assert_eq!(ran.stdout, expected, "{level}: {ran:?}");
+    }
+}
+
+#[test]
+fn shared_objects_do_not_outlive_their_call() {
+    let script = "import ctypes\nc=ctypes.CDLL(None,use_errno=True)\n\
+                  k=0x53000000+%d\nprint(c.shmget(k,4096,0o1600),c.semget(k,1,0o1600),c.msgget(k,0o1600))";
+    let made = || {
+        let files = ["shm", "sem", "msg"].map(|kind| format!("/proc/sysvipc/{kind}"));
+        files.map(|file| std::fs::read_to_string(file).unwrap_or_default()).concat()
+    };
+    for (level, machine) in levels() {
+        let key = 0x5300_0000 + std::process::id();
+        let script = script.replace("%d", &std::process::id().to_string());
+        let ran = Sandbox::new(&machine).python(&script);
+        assert!(ran.succeeded(), "{level}: {ran:?}");
+        assert!(!made().contains(&key.to_string()), "{level}: {}", made());
+        if machine.in_force().missing().contains(&Missing::IpcNamespace) {
+            assert_eq!(ran.stdout, "-1 -1 -1\n", "{level}");
+        }
     }
 }
 
