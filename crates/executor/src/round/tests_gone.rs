@@ -66,7 +66,7 @@ impl Round {
             let spelled = self.spelled(probe, &runners).await?;
             lacks_tests = match is_elsewhere {
                 true => !spelled.is_empty(),
-                false => lacks(&spelled, &named, ran),
+                false => lacks(&spelled, &named, ran) || skipped_some(outcome, &spelled, &named),
             };
         }
         let original = (inputs == Inputs::AsLeft)
@@ -298,6 +298,12 @@ impl Round {
         })
         .await?
     }
+}
+
+/// Whether a runner that names no tests skipped some: more may have run beside these than files spell.
+fn skipped_some(outcome: &ToolOutcome, spelled: &Literals, named: &Names) -> bool {
+    let skips = |fact: &Fact| matches!(fact, Fact::Tests { counts, .. } if counts.skipped > 0);
+    !spelled.is_empty() && named.is_empty() && outcome.facts.iter().any(skips)
 }
 
 /// Whether fewer tests ran than files spell. What a runner does not say is no doubt.

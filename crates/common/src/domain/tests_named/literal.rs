@@ -1,6 +1,6 @@
 //! The tests that a file spells by their names.
 
-use crate::domain::check_inputs::{is_named, language_of};
+use crate::domain::check_inputs::language_of;
 use std::collections::BTreeMap;
 
 /// The largest file that is read, in bytes.
@@ -69,15 +69,19 @@ impl Literals {
     }
 }
 
-/// The files among these that a line names; all where it names none.
-pub fn selected<'f>(line: &str, files: &'f [(String, String)]) -> Vec<&'f (String, String)> {
-    let is_in_line = |file: &&(String, String)| {
-        let module = file.0.strip_suffix(".py").map(|stem| stem.replace('/', "."));
-        is_named(line, &file.0) || module.is_some_and(|module| line.contains(&module))
-    };
-    let named: Vec<_> = files.iter().filter(is_in_line).collect();
-    if named.is_empty() { files.iter().collect() } else { named }
-}
+/// Words of files in which one spelled test runs more than once, or is one of several that ran.
+const MADE: &[&str] = &[
+    "InlineData",
+    "TestCaseSource",
+    "dataProvider",
+    "load_tests",
+    "parameterized",
+    "parametrize",
+    "params=",
+    "rstest",
+    "subTest",
+    "test_case",
+];
 
 /// The language in which a file may spell tests.
 pub fn language_of_tests(path: &str) -> Option<&'static str> {
@@ -111,10 +115,22 @@ pub fn literals(path: &str, text: &str) -> Literals {
     for name in names {
         *found.times.entry(name).or_default() += 1;
     }
-    let made =
-        ["parametrize", "parameterized", "rstest", "test_case", "dataProvider", "InlineData"];
-    found.is_made = made.iter().any(|word| text.contains(word));
+    found.is_made = MADE.iter().any(|word| text.contains(word)) || has_heirs(path, text);
     found
+}
+
+/// Whether a class of Python has the tests of another one as well, by its words: each base but those of the runners.
+fn has_heirs(path: &str, text: &str) -> bool {
+    language_of(path) == Some("python")
+        && text.lines().filter_map(|line| line.trim_start().strip_prefix("class ")).any(|class| {
+            let bases = class.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+            let bases = bases.map_or("", |(bases, _)| bases).split(',').map(str::trim);
+            let is_plain = |base: &str| {
+                let name = base.rsplit('.').next().unwrap_or(base);
+                name.is_empty() || name == "object" || name.ends_with("TestCase")
+            };
+            !bases.into_iter().all(is_plain)
+        })
 }
 
 fn identifier(text: &str) -> Option<&str> {

@@ -12,11 +12,13 @@
 mod literal;
 mod names;
 mod ruling;
+mod selected;
 mod verbose;
 
-pub use literal::{Literals, language_of_tests, lists_tests, literals, selected};
+pub use literal::{Literals, language_of_tests, lists_tests, literals};
 pub use names::{Names, language_of_names, names};
 pub use ruling::{TESTS_MISSING, TestsGone, facts_of_gone, gone_in};
+pub use selected::selected;
 pub use verbose::{Naming, naming};
 
 #[cfg(test)]
