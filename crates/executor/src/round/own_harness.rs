@@ -16,8 +16,8 @@ use surety_common::domain::canary::{
     candidates, ends_as_it_says, is_host, is_own_program, mentions, product_may_end,
 };
 use surety_common::domain::check_inputs::{
-    Assumed, Role, Script, StartInputs, has_form, imported_files, language_of, scripts_in,
-    unseen_in,
+    Assumed, Role, Script, StartInputs, has_form, imported_files, imported_files_from,
+    imports_package, imports_unseen, language_of, scripts_in, search_folders, unseen_in,
 };
 use surety_common::domain::manifest::{Entry, Kind};
 use surety_common::domain::receipt::Inputs;
@@ -33,6 +33,16 @@ const START: &str = "start";
 
 /// The most such tests that are asked about.
 const MAX_TESTS: u32 = 6;
+
+/// The name by which the sources of a package of Node may import the package itself; empty where there is none.
+fn own_package(workspace: &Workspace) -> String {
+    let place = RelPath::root().join(OsStr::new("package.json"));
+    let manifest = workspace.read(&place, MAX_SCRIPT).ok();
+    let manifest: Option<serde_json::Value> =
+        manifest.and_then(|text| serde_json::from_slice(&text).ok());
+    let name = manifest.as_ref().and_then(|it| it.get("name")?.as_str());
+    name.unwrap_or_default().to_owned()
+}
 
 /// What a script is to a canary.
 enum Reads {
@@ -220,8 +230,12 @@ impl Round {
             let entry = opening.now.as_ref().and_then(|now| now.get(file.as_bytes()));
             is_hidden(file) || entry.is_some_and(|entry| entry.kind == Kind::File)
         };
-        let (mut open, mut seen) = (imported_files(path, &text), BTreeSet::from([path.to_owned()]));
+        let (roots, package) = (search_folders(line), own_package(&workspace));
+        let (mut open, mut seen) =
+            (imported_files_from(path, &text, &roots), BTreeSet::from([path.to_owned()]));
         let (mut loads, mut ends_as_it_says) = (false, ends_as_it_says(path, &text));
+        let mut unseen = imports_unseen(path, &text);
+        loads |= imports_package(&text, &package);
         while let Some(file) = open.pop() {
             if seen.len() > MAX_LOADED || !is_there(&file) || !seen.insert(file.clone()) {
                 continue;
@@ -234,11 +248,14 @@ impl Round {
                 return Ok(Reads::Unseen);
             };
             ends_as_it_says &= !product_may_end(&file, &text);
-            open.extend(imported_files(&file, &text));
+            unseen |= imports_unseen(&file, &text);
+            loads |= imports_package(&text, &package);
+            open.extend(imported_files_from(&file, &text, &roots));
         }
         Ok(match (loads, ends_as_it_says) {
             (true, true) => Reads::Harness,
             (true, false) => Reads::Unseen,
+            (false, _) if unseen => Reads::Unseen,
             (false, _) => Reads::Nothing,
         })
     }

@@ -50,6 +50,8 @@ const EXTENSIONS: &[&str] = &[
     "/index.js",
     "/index.ts",
     "/index.mjs",
+    // It names what stands for its folder.
+    "/package.json",
 ];
 /// Folders, beside that of a file, from which Python finds modules.
 const PYTHON_ROOTS: &[&str] = &["", "src", "lib", "python"];
@@ -288,18 +290,43 @@ fn is_compiled_test(path: &str) -> bool {
 
 /// The files of the workspace that a source may import, by their paths.
 pub fn imported_files(path: &str, text: &str) -> Vec<String> {
+    imported_files_from(path, text, &[])
+}
+
+/// As [`imported_files`], where modules are also found in the folders of `roots`.
+pub fn imported_files_from(path: &str, text: &str, roots: &[String]) -> Vec<String> {
+    let of_module = |module: &String| {
+        let mut files = files_of_module(path, module);
+        let name = module.replace('.', "/");
+        let of_root =
+            |root: &String| [format!("{root}/{name}.py"), format!("{root}/{name}/__init__.py")];
+        files.extend(roots.iter().filter(|_| !module.starts_with('.')).flat_map(of_root));
+        files
+    };
     let mut found: Vec<String> = match language_of(path) {
-        Some("python") => python(text).iter().flat_map(|it| files_of_module(path, it)).collect(),
+        Some("python") => python(text).iter().flat_map(of_module).collect(),
         Some("shell") => sourced(text).flat_map(|named| files_of_path(path, named)).collect(),
-        Some(_) | None => quoted(text).iter().flat_map(|it| files_of_path(path, it)).collect(),
+        Some(_) | None => {
+            let of_root = |named: &String| {
+                let roots = roots.iter().filter(|_| !named.starts_with('.'));
+                roots.flat_map(|root| files_of_path(&format!("{root}/"), named)).collect::<Vec<_>>()
+            };
+            let named = quoted(text);
+            let own = named.iter().flat_map(|it| files_of_path(path, it));
+            own.chain(named.iter().flat_map(of_root)).collect()
+        }
     };
     found.retain(|file| file != path);
     found
 }
 
+/// Calls of Python that import what their first argument names.
+pub(super) const CALLS: &[&str] =
+    &["import_module(", "__import__(", "run_module(", "run_path(", "spec_from_file_location("];
+
 /// The modules that a Python text imports, each with its dots. `from a import b` may mean `a.b`.
 fn python(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut found: Vec<String> = CALLS.iter().flat_map(|call| named_by(call, text)).collect();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let line = line.trim();
@@ -334,6 +361,17 @@ fn python(text: &str) -> Vec<String> {
     found
 }
 
+/// The literal first arguments of a call.
+fn named_by<'t>(call: &'t str, text: &'t str) -> impl Iterator<Item = String> + 't {
+    text.match_indices(call).filter_map(move |(at, _)| {
+        let rest = text.get(at + call.len()..)?.trim_start();
+        let quote = rest.chars().next().filter(|it| matches!(it, '"' | '\''))?;
+        let (named, _) = rest.get(1..)?.split_once(quote)?;
+        let is_module = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '.');
+        (!named.is_empty() && named.chars().all(is_module)).then(|| named.to_owned())
+    })
+}
+
 /// The longest list of names that is read, in lines.
 const MAX_LINES: usize = 200;
 
@@ -366,7 +404,7 @@ fn files_of_module(importer: &str, module: &str) -> Vec<String> {
 }
 
 /// The quoted texts behind a word that imports.
-fn quoted(text: &str) -> Vec<String> {
+pub(super) fn quoted(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in text.lines() {
         for at in memchr3_iter(b'\'', b'"', b'`', line.as_bytes()) {
@@ -449,7 +487,8 @@ fn files_of_path(importer: &str, named: &str) -> Vec<String> {
         let Some(path) = Workspace::new("").resolve(&whole).map(|path| path.into_owned()) else {
             continue;
         };
-        found.extend(EXTENSIONS.iter().map(|end| format!("{path}{end}")));
+        let whole = |end: &&str| format!("{path}{end}").trim_start_matches('/').to_owned();
+        found.extend(EXTENSIONS.iter().map(whole));
     }
     found
 }
@@ -474,6 +513,7 @@ mod tests {
             ("tool.py", "import tool\n", None),
             ("web/a.js", "const { x } = require('../lint');\n", Some("lint.js")),
             ("a.ts", "import x from './lint.js';\n", Some("lint.js")),
+            ("a.py", "t = importlib.import_module('tool')\n", Some("tool.py")),
             ("a.js", "spawn('./lint.js')\n", None),
             ("b.sh", "set -e; . ci/all.sh\n", Some("ci/all.sh")),
             ("ci/b.sh", "source \"${HERE}/all.sh\"\n", Some("ci/all.sh")),
@@ -493,6 +533,20 @@ mod tests {
             assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{path}: {text}");
             assert_eq!(Imports::decode(&imports.encode()), imports);
         }
+    }
+
+    #[test]
+    fn the_root_and_folders_of_modules_are_found() {
+        for text in ["require('./')", "require('.')", "require('..')", "require('../.')"] {
+            let path = if text.contains("..") { "tests/a.js" } else { "a.js" };
+            let found = imported_files(path, text);
+            for file in ["index.js", "package.json"] {
+                assert!(found.iter().any(|it| it == file), "{text}: {found:?}");
+            }
+        }
+        let roots = ["mod".to_owned()];
+        let found = imported_files_from("tests/run.py", "import calc\n", &roots);
+        assert!(found.iter().any(|it| it == "mod/calc.py"), "{found:?}");
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod keys_back;
 mod language;
 mod line;
 mod linked;
+mod loads;
 mod looped;
 mod makefile;
 mod named_path;
@@ -77,7 +78,7 @@ pub use git::{GitChange, GitState, Moved, effective_configuration, read_packed, 
 pub use git_names::short_names;
 pub use helpers::helpers_of_script;
 pub use ignored::{is_ignored_input, is_unmade_input};
-pub use imports::{Imports, Source, imported_files};
+pub use imports::{Imports, Source, imported_files, imported_files_from};
 pub use keys::{is_merged, merged, merged_added};
 pub use keys_back::{KeysBack, Now, Paths};
 pub use language::language_of;
@@ -85,6 +86,7 @@ pub use line::{
     Role, Script, asks_for_output_of, asks_recipes_only, is_product, names as is_named, scripts,
     scripts_in,
 };
+pub use loads::{imports_package, imports_unseen, search_folders};
 pub use looped::looped_scripts;
 pub use makefile::{StartFiles, is_compiled_by_make, is_copied_by_make, is_makefile, only_adds};
 pub use operands::{TestOperand, has_form, is_all_tests, options_and_operands, test_operands};
