@@ -23,6 +23,7 @@ mod relay;
 mod scratch;
 mod stage;
 mod supervisor;
+mod unnamed;
 mod watchdog;
 
 use stage::{BRIDGE, CONFINE, INIT};

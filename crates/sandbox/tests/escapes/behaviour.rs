@@ -294,6 +294,35 @@ fn files_and_the_disk_are_bounded() {
     }
 }
 
+/// Writes 400 MiB where a walk by path over the workspace does not find it.
+const OUT_OF_SIGHT: [(&str, &str); 4] = [
+    ("files without a name", "f=open('f','wb',0); os.unlink('f')"),
+    (
+        "files without a name that a process closed to others has",
+        "f=open('f','wb',0); os.unlink('f'); ctypes.CDLL(None).prctl(4,0)",
+    ),
+    (
+        "a path that is longer than any call takes",
+        "for i in range(30): n='d'*200; os.mkdir(n); os.chdir(n)\nf=open('f','wb',0)",
+    ),
+    ("a closed folder", "os.mkdir('d'); f=open('d/f','wb',0); os.chmod('d',0)"),
+];
+
+#[test]
+fn what_is_written_out_of_sight_counts_too() {
+    for (level, machine) in levels() {
+        for (what, script) in OUT_OF_SIGHT {
+            let mut sandbox = Sandbox::new(&machine);
+            sandbox.limits.disk_bytes = 64 << 20;
+            let writes = "b=os.urandom(1<<20)\nfor _ in range(400): f.write(b); time.sleep(0.02)";
+            let ran = sandbox.python(&format!("import ctypes,os,time\n{script}\n{writes}"));
+            assert_eq!(ran.report.limit, Some(LimitHit::Disk), "{level}: {what}: {ran:?}");
+            let closed = sandbox.workspace.join("d");
+            fs::set_permissions(closed, Permissions::from_mode(0o700)).ok();
+        }
+    }
+}
+
 #[test]
 fn the_temporary_folder_and_processor_time_are_bounded() {
     for (level, machine) in levels() {

@@ -18,7 +18,7 @@ const ACCOUNT: u32 = 64_123;
 const WITHOUT: &str = "the level full of an account that is not root";
 
 /// What is played again.
-const PLAYED: [&str; 18] = [
+const PLAYED: [&str; 20] = [
     "attempts::files::attributes_of_the_machines_devices_are_not_changed",
     "attempts::files::files_of_the_person_and_of_other_runs_are_not_reached",
     "attempts::files::the_machines_files_are_not_reached",
@@ -33,6 +33,8 @@ const PLAYED: [&str; 18] = [
     "behaviour::memory_is_bounded",
     "behaviour::names_that_are_asked_for_are_known_and_answered_at_once",
     "behaviour::processes_are_bounded",
+    "attempts::files::no_file_with_a_set_id_bit_is_left",
+    "behaviour::what_is_written_out_of_sight_counts_too",
     "behaviour::what_a_command_leaves_behind_is_removed_however_deep_and_closed_it_is",
     "capabilities::a_command_has_no_capability_and_no_program_gives_it_any",
     "neighbours::commands_of_different_runs_do_not_look_into_each_other",
