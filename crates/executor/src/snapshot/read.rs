@@ -1,5 +1,6 @@
 //! Reading a file that others may write meanwhile.
 
+use super::reach::Check;
 use nix::errno::Errno;
 use nix::fcntl::{self, AtFlags, OFlag};
 use nix::sys::stat::{self, FileStat, Mode, SFlag};
@@ -15,6 +16,8 @@ use surety_common::domain::manifest::{Content, FileDigest, Stamp};
 const ATTEMPTS: u32 = 5;
 /// Bytes that are read at once.
 const BUFFER: usize = 128 << 10;
+/// Bytes after which the reading asks whether it may go on.
+const CHECKED_EVERY: u64 = 4 << 20;
 /// Two ticks of the slowest kernel clock: a write this long after another one has another time.
 const TICK: Duration = Duration::from_millis(20);
 /// The same where a file system keeps whole seconds.
@@ -34,19 +37,20 @@ pub(super) struct Seen {
 }
 
 /// Reads files one after another.
-pub(super) struct Reader {
+pub(super) struct Reader<'a> {
     buffer: Vec<u8>,
+    check: Check<'a>,
 }
 
-impl Reader {
-    pub(super) fn new() -> Self {
-        Self { buffer: vec![0; BUFFER] }
+impl<'a> Reader<'a> {
+    pub(super) fn new(check: Check<'a>) -> Self {
+        Self { buffer: vec![0; BUFFER], check }
     }
 
     /// Reads a file until it did not change meanwhile. None when it is no regular file any more.
     ///
     /// # Errors
-    /// What the operating system says, but that the file may not be read.
+    /// What the operating system says, but that the file may not be read; `ECANCELED` where the check says no.
     pub(super) fn read(
         &mut self,
         folder: BorrowedFd<'_>,
@@ -93,7 +97,13 @@ impl Reader {
         let mut blake3 = blake3::Hasher::new();
         let mut sha256 = Sha256::new();
         let mut bytes = 0;
+        let mut next_check = 0;
         while bytes < size {
+            if bytes >= next_check {
+                // A file without content on disk has any size, and takes the processor's time to read.
+                (self.check)().map_err(|_| Errno::ECANCELED)?;
+                next_check = bytes + CHECKED_EVERY;
+            }
             let count = match file.read(&mut self.buffer) {
                 Ok(0) => break,
                 Ok(count) => count,

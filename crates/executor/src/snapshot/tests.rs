@@ -371,6 +371,22 @@ fn a_snapshot_ends_when_it_is_called_off() {
 }
 
 #[test]
+fn a_snapshot_that_is_called_off_reads_no_file_to_its_end() {
+    let folder = tree(&["a"]);
+    // Hours of reading, and nothing on disk.
+    let sparse = fs::File::create(folder.path().join("sparse")).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    let workspace = Workspace::open(folder.path()).unwrap();
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let called_off = || match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+        0..20 => Ok(()),
+        _ => Err(ToolError::new(crate::tool::ErrorCode::Cancelled, "called off")),
+    };
+    let error = Snapshots::begin(&workspace, &[], &called_off).unwrap_err();
+    assert_eq!(error.message, "called off");
+}
+
+#[test]
 fn a_large_tree_is_the_same_with_one_walker_or_many() {
     let folder = tempfile::tempdir().unwrap();
     for outer in 0..30 {

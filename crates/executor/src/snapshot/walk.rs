@@ -95,7 +95,7 @@ struct State {
 /// What one thread has found and has still to put on the pile.
 struct Worker<'a> {
     walk: &'a Walk<'a>,
-    reader: Reader,
+    reader: Reader<'a>,
     walked: Walked,
     jobs: Vec<Job>,
 }
@@ -185,7 +185,7 @@ impl Pile {
 
 impl<'a> Worker<'a> {
     fn new(walk: &'a Walk<'a>) -> Self {
-        Self { walk, reader: Reader::new(), walked: Walked::default(), jobs: Vec::new() }
+        Self { walk, reader: Reader::new(walk.check), walked: Walked::default(), jobs: Vec::new() }
     }
 
     fn work(mut self, pile: &Pile) -> Walked {
@@ -207,7 +207,13 @@ impl<'a> Worker<'a> {
         let folder = folder.map_err(failed)?;
         let rules = self.walk.judge.at_root();
         let opened = Opened { folder, path: Vec::new(), rules, ruled: false };
-        self.list(opened).map_err(|error| ToolError::errno(&root, error))
+        self.list(opened).map_err(|error| self.failed(&root, error))
+    }
+
+    /// What ended the walk there: the check's own answer where the check ended it.
+    fn failed(&self, place: impl std::fmt::Display, error: Errno) -> ToolError {
+        let stopped = if error == Errno::ECANCELED { (self.walk.check)().err() } else { None };
+        stopped.unwrap_or_else(|| ToolError::errno(place, error))
     }
 
     fn carry_out(&mut self, job: Job) -> Result<(), ToolError> {
@@ -222,7 +228,7 @@ impl<'a> Worker<'a> {
                 (folder.path.clone(), done)
             }
         };
-        done.map_err(|error| ToolError::errno(String::from_utf8_lossy(&path), error))
+        done.map_err(|error| self.failed(String::from_utf8_lossy(&path), error))
     }
 
     fn enter(
