@@ -1,10 +1,13 @@
-//! Takes secrets out of texts: as they are, in base64, in hexadecimal, percent-encoded and escaped.
+//! Takes secrets out of texts: as they are, in base64, in hexadecimal, percent-encoded, escaped and with the entities of XML.
 //!
 //! ```text
 //!   "Bearer hunter22secret"  -->  "Bearer [secret:npm]"
 //!   a stream: the end of a chunk that may begin a secret is held back until the next one
 //! ```
 
+mod notation;
+
+use notation::{Step, backslash, entity, meets, percent};
 use std::fmt;
 use std::sync::Arc;
 
@@ -63,7 +66,7 @@ impl Redactor {
         let mut starts: Vec<u8> =
             patterns.iter().filter_map(|pattern| pattern.bytes.first().copied()).collect();
         if !starts.is_empty() {
-            starts.extend(*b"%\\+");
+            starts.extend(*b"%\\+&");
         }
         starts.sort_unstable();
         starts.dedup();
@@ -203,17 +206,21 @@ fn base64(text: &[u8], before: usize, letters: &[u8; 64]) -> Vec<u8> {
     (first..end).map(letter).collect()
 }
 
-/// Whether a pattern is at a place; with `decodes` in a text with percent-encoding or escapes.
+/// Whether a pattern is at a place; with `decodes` in a text with percent-encoding, escapes or entities.
 fn matched(pattern: &[u8], data: &[u8], at: usize, decodes: bool) -> Found {
     let mut at = at;
-    for (place, wanted) in pattern.iter().enumerate() {
-        if place > 0 {
+    let mut left = pattern;
+    while let Some(wanted) = left.first() {
+        if left.len() < pattern.len() {
             for _ in 0..MOST_BREAKS {
                 at += line_break(data.get(at..).unwrap_or_default(), *wanted, decodes);
             }
         }
-        match step(data.get(at..).unwrap_or_default(), *wanted, decodes) {
-            Step::Over(length) => at += length,
+        match step(data.get(at..).unwrap_or_default(), left, decodes) {
+            Step::Over { read, met } => {
+                at += read;
+                left = left.get(met..).unwrap_or_default();
+            }
             Step::End => return Found::Part,
             Step::Other => return Found::Nothing,
         }
@@ -221,41 +228,20 @@ fn matched(pattern: &[u8], data: &[u8], at: usize, decodes: bool) -> Found {
     Found::Whole(at)
 }
 
-/// What the next bytes are to a pattern.
-enum Step {
-    /// So many bytes are the wanted one.
-    Over(usize),
-    /// The data ends.
-    End,
-    Other,
-}
-
-fn step(rest: &[u8], wanted: u8, decodes: bool) -> Step {
-    let literal = |byte: u8| if byte == wanted { Step::Over(1) } else { Step::Other };
-    match rest {
-        [] => Step::End,
-        [b'%' | b'\\'] if decodes => Step::End,
-        [b'%', _] if decodes => Step::End,
-        [b'%', high, low, ..] if decodes => match hex_byte(*high, *low) {
-            Some(byte) if byte == wanted => Step::Over(3),
-            Some(_) | None => literal(b'%'),
-        },
-        [b'\\', b'u', code @ ..] if decodes && code.len() < 4 => Step::End,
-        [b'\\', b'u', b'0', b'0', high, low, ..] if decodes => match hex_byte(*high, *low) {
-            Some(byte) if byte == wanted => Step::Over(6),
-            Some(_) | None => literal(b'\\'),
-        },
-        [b'\\', escaped, ..] if decodes => {
-            let meant = match escaped {
-                b'n' => b'\n',
-                b'r' => b'\r',
-                b't' => b'\t',
-                other => *other,
-            };
-            if meant == wanted { Step::Over(2) } else { literal(b'\\') }
-        }
-        [b'+', ..] if decodes && wanted == b' ' => Step::Over(1),
-        [byte, ..] => literal(*byte),
+/// What the next bytes are to the rest of a pattern, with what stands for its bytes in other notations.
+fn step(rest: &[u8], wanted: &[u8], decodes: bool) -> Step {
+    let escaped = match rest {
+        _ if !decodes => Step::Other,
+        [b'%', ..] => percent(rest, wanted),
+        [b'\\', ..] => backslash(rest, wanted),
+        [b'&', ..] => entity(rest, wanted),
+        [b'+', ..] => meets(1, b" ", wanted),
+        [..] => Step::Other,
+    };
+    match (escaped, rest) {
+        (Step::Other, [byte, ..]) => meets(1, &[*byte], wanted),
+        (Step::Other, []) => Step::End,
+        (found @ (Step::Over { .. } | Step::End), _) => found,
     }
 }
 
@@ -271,11 +257,6 @@ fn line_break(rest: &[u8], wanted: u8, decodes: bool) -> usize {
         }
         _ => 0,
     }
-}
-
-fn hex_byte(high: u8, low: u8) -> Option<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    Some((digit(high)? << 4) | digit(low)?)
 }
 
 #[cfg(test)]
@@ -325,6 +306,10 @@ mod tests {
             r#"c4nary \"9/Qz+key="#.to_owned(),
             r"c4nary\ \u00229/Qz+key=".to_owned(),
             r"c4nary \u00229\/Qz+key=".to_owned(),
+            r"c4nary\x20\x229/Qz\u{2b}key=".to_owned(),
+            r"c4nary\40\0429/Qz+key=".to_owned(),
+            "c4nary &quot;9/Qz+key=".to_owned(),
+            "c4nary&#32;&#x22;9/Qz+key&#61;".to_owned(),
         ] {
             assert_eq!(cleaned(&format!("<{form}>")), "<[secret:npm]>", "{form}");
         }
@@ -340,6 +325,39 @@ mod tests {
             assert_eq!(cleaned(same), same);
         }
         assert!(!format!("{:?}", redactor()).contains("c4nary"));
+    }
+
+    #[test]
+    fn letters_outside_of_ascii_are_known_in_each_notation() {
+        let secret = "p\u{e4}ss<&>'\u{1f511}key";
+        let redactor = Redactor::new([("key", secret)]);
+        for form in [
+            secret,
+            // JSON, Python's repr of a text and of bytes, git's names, Rust and JavaScript, XML.
+            r"p\u00e4ss<&>'\ud83d\udd11key",
+            r"p\xe4ss<&>\'\U0001f511key",
+            r"p\xc3\xa4ss<&>'\xf0\x9f\x94\x91key",
+            r"p\303\244ss<&>'\360\237\224\221key",
+            r"p\u{e4}ss<&>'\u{1F511}key",
+            "p\u{e4}ss&lt;&amp;&gt;&apos;\u{1f511}key",
+            "p&#228;ss&lt;&amp;&gt;&#39;&#x1F511;key",
+            "p%C3%A4ss%3C%26%3E'%F0%9F%94%91key",
+        ] {
+            let mut text = format!("\"{form}\"");
+            redactor.redact(&mut text);
+            assert_eq!(text, "\"[secret:key]\"", "{form}");
+            let mut stream = RedactedStream::new(Arc::new(redactor.clone()));
+            let mut found: Vec<u8> =
+                form.as_bytes().iter().flat_map(|byte| stream.push(&[*byte])).collect();
+            found.extend(stream.finish());
+            assert_eq!(String::from_utf8_lossy(&found), "[secret:key]", "{form}");
+        }
+        for same in ["p&amp", "&#", r"p\u00", r"p\ud83d", "p&nbsp;&", r"\u{110000}", "&#99999999;"]
+        {
+            let mut text = same.to_owned();
+            redactor.redact(&mut text);
+            assert_eq!(text, same);
+        }
     }
 
     #[test]
@@ -360,7 +378,8 @@ mod tests {
                     Just(encoded(SECRET)),
                     Just("c4nary%20%22".to_owned()),
                     Just("c4na".to_owned()),
-                    "[a-z%\\\\\n]{0,6}",
+                    Just("c4nary &quot;9".to_owned()),
+                    "[a-z%&;#x0-9u\\\\\n]{0,6}",
                 ],
                 0..8,
             ),
