@@ -81,7 +81,7 @@ fn prepare(order: &mut Order, control: &UnixStream) -> Result<Option<Command>, N
         command
     });
     if confines {
-        filter::apply(Sockets::without_namespaces(&spec.network))?;
+        filter::apply(Sockets::without_namespaces(&spec.network), spec.parser_input.is_some())?;
     }
     Ok(command)
 }

@@ -132,17 +132,21 @@ impl Sockets {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Refuses the calls for this process and all that it starts.
-pub(super) fn apply(sockets: Sockets) -> Result<(), NotStarted> {
+/// Refuses the calls for this process and all that it starts. The service's parser has `openat2`, by which it opens files
+/// beneath the workspace and no others; it can write no file that stays.
+pub(super) fn apply(sockets: Sockets, is_parser: bool) -> Result<(), NotStarted> {
     let failed = |error: String| NotStarted::setup("seccomp", &io::Error::other(error));
-    let programs = programs(sockets).map_err(|error| failed(error.to_string()))?;
+    let programs = programs(sockets, is_parser).map_err(|error| failed(error.to_string()))?;
     for program in programs {
         seccompiler::apply_filter(&program).map_err(|error| failed(error.to_string()))?;
     }
     Ok(())
 }
 
-fn programs(sockets: Sockets) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
+fn programs(
+    sockets: Sockets,
+    is_parser: bool,
+) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
     let mut refused: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     let flag = |argument, bit| rule(vec![(argument, Len::Dword, Op::MaskedEq(bit), bit)]);
     let namespaces = NEW_NAMESPACES.iter().map(|bit| flag(0, *bit));
@@ -156,6 +160,9 @@ fn programs(sockets: Sockets) -> Result<[BpfProgram; 2], seccompiler::BackendErr
     refused.insert(libc::SYS_socketpair, pair);
     set_id::add(&mut refused)?;
     let mut absent: Rules = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
+    if is_parser {
+        absent.remove(&libc::SYS_openat2);
+    }
     if sockets != Sockets::Namespaced {
         neighbours::add(&mut refused)?;
         absent.extend(neighbours::OBJECTS.iter().map(|call| (*call, Vec::new())));
@@ -205,7 +212,7 @@ mod tests {
     #[test]
     fn the_filters_compile_for_this_processor() {
         for sockets in [Sockets::Namespaced, Sockets::Internet, Sockets::Nothing] {
-            let [refused, absent] = programs(sockets).unwrap();
+            let [refused, absent] = programs(sockets, false).unwrap();
             assert!(refused.len() > REFUSED.len() && !absent.is_empty());
         }
     }

@@ -144,7 +144,7 @@ fn prepare(order: &Order, control: &UnixStream) -> Result<Prepared, NotStarted> 
         command
     });
     ports::close(&spec.closed_ports)?;
-    filter::apply(Sockets::Namespaced)?;
+    filter::apply(Sockets::Namespaced, spec.parser_input.is_some())?;
     // The command must not read or change this process, which reports its exit.
     prctl::set_dumpable(false).map_err(|error| NotStarted::setup("dumpable", &error.into()))?;
     Ok(Prepared { command, listeners, names })
