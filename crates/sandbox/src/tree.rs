@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Programs, libraries and the machine's configuration.
-const SYSTEM: [&str; 12] = [
+const SYSTEM: [&str; 18] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -22,6 +22,13 @@ const SYSTEM: [&str; 12] = [
     "/nix/store",
     "/gnu/store",
     "/snap",
+    // What package managers know, and what packages of the machine put there.
+    "/var/lib/dpkg",
+    "/var/lib/gems",
+    "/var/lib/ghc",
+    "/var/lib/pacman",
+    "/var/lib/rpm",
+    "/var/lib/texmf",
 ];
 
 /// Secrets below folders of the machine's configuration that everybody may enter.
@@ -72,21 +79,27 @@ const HOME_TOOLS: [&str; 40] = [
 ];
 
 /// Caches of package managers and compilers below a home folder.
-const HOME_CACHES: [&str; 28] = [
+const HOME_CACHES: [&str; 34] = [
     ".bundle/cache",
+    ".cache/Cypress",
     ".cache/bazelisk",
     ".cache/ccache",
     ".cache/composer",
     ".cache/coursier",
     ".cache/deno",
     ".cache/go-build",
+    ".cache/huggingface",
+    ".cache/ms-playwright",
     ".cache/node-gyp",
     ".cache/pip",
     ".cache/pnpm",
+    ".cache/pre-commit",
+    ".cache/puppeteer",
     ".cache/pypoetry",
     ".cache/sccache",
     ".cache/uv",
     ".cache/yarn",
+    ".cache/zig",
     ".cargo/git",
     ".cargo/registry",
     ".composer/cache",
@@ -101,6 +114,15 @@ const HOME_CACHES: [&str; 28] = [
     ".nuget/packages",
     ".pub-cache",
     "go/pkg/mod",
+];
+
+/// Credentials that tools keep in these folders.
+const HOME_SECRETS: [&str; 5] = [
+    ".cache/huggingface/stored_tokens",
+    ".cache/huggingface/token",
+    ".gem/credentials",
+    ".hex/hex.config",
+    ".pub-cache/credentials.json",
 ];
 
 /// Variables that name a toolchain.
@@ -200,6 +222,7 @@ impl HostTree {
         if let Some(home) = &home {
             HOME_TOOLS.iter().for_each(|path| host.read(&home.join(path)));
             HOME_CACHES.iter().for_each(|path| host.cache(&home.join(path)));
+            host.tree.hidden.extend(home_secrets(home));
             host.tree.private.push(home.clone());
             host.tree.files.push((home.join(".gitconfig"), git::configuration(home)));
         }
@@ -250,6 +273,11 @@ impl HostTree {
         let mut tree = self.tree(workspace, given, &[PathBuf::new()], git);
         tree.private.clear();
         tree.files.clear();
+        if let Some(home) = &self.home {
+            // A person's command has the person's credentials.
+            let own: Vec<_> = home_secrets(home).collect();
+            tree.hidden.retain(|path| !own.contains(path));
+        }
         let home = self.home.as_deref().and_then(|home| home.canonicalize().ok());
         // It may commit; the files of an enclosing work tree are shown to later commands.
         for folder in self.shown(git) {
@@ -367,6 +395,15 @@ impl HostTree {
         hidden.extend(closed("/etc"));
         hidden.extend(closed("/etc/ssh"));
     }
+}
+
+/// Where these files are, or would be; not through a link of a folder above.
+fn home_secrets(home: &Path) -> impl Iterator<Item = PathBuf> {
+    HOME_SECRETS.iter().map(|path| {
+        let path = home.join(path);
+        let real = path.parent().and_then(|above| above.canonicalize().ok());
+        real.zip(path.file_name()).map(|(above, name)| above.join(name)).unwrap_or(path)
+    })
 }
 
 /// The environment that a command gets, as the spec holds it.

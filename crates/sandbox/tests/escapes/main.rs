@@ -10,6 +10,7 @@
 mod attempts;
 mod behaviour;
 mod capabilities;
+mod disk;
 mod neighbours;
 mod parser;
 mod participant;

@@ -55,6 +55,11 @@ fn files_of_the_person_and_of_other_runs_are_not_reached() {
         sh("read a private key", "grep -q key-secret ~/.ssh/id_ed25519 && echo ESCAPED"),
         sh("read npm's token", "grep -q npm-secret ~/.npmrc && echo ESCAPED"),
         sh("read cargo's token", "grep -q cargo-secret ~/.cargo/credentials.toml && echo ESCAPED"),
+        sh("read RubyGems' token", "grep -q gem-secret ~/.gem/credentials && echo ESCAPED"),
+        sh(
+            "read a token among models",
+            "cat ~/.cache/huggingface/* | grep -q hub-secret && echo ESCAPED",
+        ),
         sh(
             "read a token of git's configuration",
             "git config --global http.extraheader | grep -q git-secret && echo ESCAPED",
