@@ -1,5 +1,7 @@
 //! The metrics page lists every metric and no others, each with the kind that a scrape shows.
 
+#![allow(clippy::expect_used, reason = "helpers of tests")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;

@@ -92,7 +92,7 @@ async fn spans_of_what_failed_say_so_and_those_of_calls_have_their_grpc_code() -
     let spans = receiver.wait_for(complete, PATIENCE).await;
     let spans = spans.map_err(|partial| anyhow::anyhow!("only these came: {partial:#?}"))?;
     for call in named(&spans, "execute_tool read_file") {
-        ensure!(call.failed && call.attribute("error.type") == Some("not_found"), "{call:#?}");
+        ensure!(call.failed && call.attribute("error.type") == Some("file_not_found"), "{call:#?}");
     }
     ensure!(codes(&spans, "CreateRun") == [Some("0".to_owned())], "{spans:#?}");
     for call in named(&spans, "rpc") {
