@@ -214,7 +214,7 @@ async fn a_full_data_folder_decides_no_check_and_uses_no_repair() -> Result<()> 
     std::fs::remove_file(&filler)?;
     let run = deployment.wait_for_end(&run.id).await?;
     ensure!(run.state() == v1::RunState::Done, "{run:#?}");
-    let counters = run.counters.clone().unwrap_or_default();
+    let counters = run.counters.unwrap_or_default();
     assert_eq!((counters.repairs, counters.replans), (0, 0), "{run:#?}");
     deployment.finish_at_rest().await.map(drop)
 }
