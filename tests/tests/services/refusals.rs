@@ -98,12 +98,10 @@ async fn each_bad_order_is_refused_with_its_code_and_makes_no_run() -> Result<()
 #[tokio::test]
 async fn a_text_that_cannot_be_stored_is_refused_by_its_name() -> Result<()> {
     let deployment = Deployment::start().await?;
+    let in_namespace =
+        |name: &str| v1::CreateRunRequest { namespace: name.into(), ..request(&good(), "") };
     let cases = [
-        (
-            v1::CreateRunRequest { namespace: "n".repeat(201), ..request(&good(), "") },
-            "too_large",
-            "namespace",
-        ),
+        (in_namespace(&"n".repeat(201)), "too_large", "namespace"),
         (request(&good(), &format!("/{}", "w".repeat(4096))), "too_large", "workspace"),
         (labelled(vec![("l".repeat(201), String::new())]), "too_large", "labels"),
         (labelled(vec![("l".into(), "v".repeat(2001))]), "too_large", "labels.l"),
@@ -112,11 +110,10 @@ async fn a_text_that_cannot_be_stored_is_refused_by_its_name() -> Result<()> {
             "too_large",
             "labels",
         ),
-        (
-            v1::CreateRunRequest { namespace: "a\0b".into(), ..request(&good(), "") },
-            "type_mismatch",
-            "namespace",
-        ),
+        (in_namespace("a\0b"), "type_mismatch", "namespace"),
+        (in_namespace("*"), "type_mismatch", "namespace"),
+        (in_namespace("a,b"), "type_mismatch", "namespace"),
+        (in_namespace("default\u{200b}"), "type_mismatch", "namespace"),
         (
             v1::CreateRunRequest { request_id: "a\0b".into(), ..request(&good(), "") },
             "type_mismatch",

@@ -1,7 +1,7 @@
 //! `AdminService`: tokens, policies of namespaces, and their audit.
 
 use super::page::Page;
-use super::request::named;
+use super::request::{named, named_before};
 use super::run::no_namespace;
 use super::{Service, caller, status};
 use crate::call::{Call, MAX_REQUEST_ID};
@@ -75,7 +75,8 @@ impl AdminService for Service {
         request: Request<v1::GetNamespacePolicyRequest>,
     ) -> Result<Response<v1::GetNamespacePolicyResponse>, Status> {
         let caller = caller(&request)?;
-        let namespace = reach(&caller, request.into_inner().namespace).map_err(status)?;
+        let namespace = request.into_inner().namespace;
+        let namespace = reach(&caller, named_before(namespace)).map_err(status)?;
         let planner = self.shards.of_namespace(&namespace).await.map_err(status)?;
         let found = store::find_policy(&planner.pool, &namespace).await.map_err(status)?;
         Ok(Response::new(shown(found)))
@@ -114,7 +115,7 @@ impl Service {
         let request_digest = sha256_of(&request);
         let v1::CreateTokenRequest { request_id, name, roles, namespaces, valid_for } = request;
         let roles = roles.into_iter().map(read_role).collect::<Result<Vec<Role>, _>>()?;
-        let namespaces = Namespaces::from_names(namespaces).map_err(refused)?;
+        let namespaces = Namespaces::of_new(namespaces).map_err(refused)?;
         let identity = Identity::of_caller(&name, roles, namespaces).map_err(refused)?;
         may_grant(caller, &identity)?;
         let now = self.shards.primary().await?.now();
@@ -241,7 +242,7 @@ impl Service {
         caller: &Caller,
         request: v1::SetNamespacePolicyRequest,
     ) -> Result<v1::SetNamespacePolicyResponse, Fault> {
-        let namespace = reach(caller, request.namespace.clone())?;
+        let namespace = reach(caller, named(request.namespace.clone()))?;
         let call = Call::of(format!("namespace_policy/{namespace}"), caller.name(), &request)?;
         let v1::SetNamespacePolicyRequest { policy, expected_version, .. } = request;
         let planner = self.shards.of_namespace(&namespace).await?;
@@ -311,8 +312,8 @@ fn may_grant(caller: &Caller, identity: &Identity) -> Result<(), Fault> {
 }
 
 /// The namespace, when the caller reaches it.
-fn reach(caller: &Caller, namespace: String) -> Result<String, Fault> {
-    let namespace = named(namespace)?;
+fn reach(caller: &Caller, namespace: Result<String, Problem>) -> Result<String, Fault> {
+    let namespace = namespace?;
     caller.may(&Object::namespace(&namespace), || no_namespace(&namespace))?;
     Ok(namespace)
 }

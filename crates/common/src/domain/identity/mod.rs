@@ -15,6 +15,7 @@ pub use allow::{Decision, Denial, Object, allow};
 pub use rules::{Grant, Means, RULES, Rule, Scope, document, rule_of};
 
 use crate::domain::problem::{Code, Problem};
+use crate::domain::run::MAX_NAMESPACE;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -168,11 +169,52 @@ impl Namespaces {
         if names.len() > MAX_NAMESPACES {
             return Err(IdentityError::TooManyNamespaces);
         }
-        match names.iter().find(|name| name.len() > crate::domain::run::MAX_NAMESPACE) {
+        match names.iter().find(|name| name.len() > MAX_NAMESPACE) {
             Some(_) => Err(IdentityError::NamespaceTooLong),
             None => Ok(Self::Only(names)),
         }
     }
+
+    /// As [`Namespaces::from_names`], for a new token: each name is one that a new namespace may have. A stored token, and a
+    /// file that is read at each start, may name one that was made before names had this rule.
+    ///
+    /// # Errors
+    /// [`IdentityError`]
+    pub fn of_new(names: impl IntoIterator<Item = String>) -> Result<Self, IdentityError> {
+        let namespaces = Self::from_names(names)?;
+        match &namespaces {
+            Self::Only(names) => match names.iter().find(|name| !is_namespace(name)) {
+                Some(name) => Err(IdentityError::Namespace(name.clone())),
+                None => Ok(namespaces),
+            },
+            Self::Every => Ok(namespaces),
+        }
+    }
+}
+
+fn is_namespace(name: &str) -> bool {
+    let plain =
+        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '/' | '-');
+    !name.is_empty() && name.len() <= MAX_NAMESPACE && name.chars().all(plain)
+}
+
+/// Checks the name of a namespace that a caller makes: 1 to [`MAX_NAMESPACE`] letters, digits and `. _ / -`. Another one
+/// could be taken for `*`, for several names, or for one that looks the same.
+///
+/// # Errors
+/// `too_large`, `type_mismatch`
+pub fn check_namespace(field: &str, name: &str) -> Result<(), Problem> {
+    if is_namespace(name) {
+        return Ok(());
+    }
+    if name.len() > MAX_NAMESPACE {
+        let message = format!("is longer than {MAX_NAMESPACE} bytes; shorten it");
+        return Err(Problem::at(Code::TooLarge, field, message));
+    }
+    let message = format!(
+        "{name:?} is not usable as the name of a namespace; use letters, digits and the characters . _ / -"
+    );
+    Err(Problem::at(Code::TypeMismatch, field, message))
 }
 
 /// The name under which the service itself writes entries and messages. No caller has it.
@@ -225,6 +267,11 @@ pub enum IdentityError {
     /// More than one token may name.
     #[error("names more than 200 namespaces; use `*` or several tokens")]
     TooManyNamespaces,
+    /// A namespace with a character that could be misread.
+    #[error(
+        "the namespace {0:?} is not usable; use 1 to 200 letters, digits and the characters . _ / -"
+    )]
+    Namespace(String),
     /// A namespace that no run can have.
     #[error("names a namespace of more than 200 bytes, which no run can have")]
     NamespaceTooLong,
@@ -240,6 +287,7 @@ impl From<IdentityError> for Problem {
             IdentityError::NoNamespace
             | IdentityError::EveryAndOthers
             | IdentityError::TooManyNamespaces
+            | IdentityError::Namespace(_)
             | IdentityError::NamespaceTooLong => "namespaces",
         };
         Self::at(Code::TypeMismatch, field, error.to_string())

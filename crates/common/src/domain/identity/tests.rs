@@ -131,3 +131,28 @@ fn no_token_and_no_certificate_has_the_name_of_the_service() {
     }
     assert!(Identity::from_columns("system-1", "driver", "*").is_ok());
 }
+
+#[test]
+fn a_new_namespace_has_a_name_that_cannot_be_misread() {
+    for name in ["default", "team-a", "_toolchain", "a.b/c_D9", &"n".repeat(MAX_NAMESPACE)] {
+        assert_eq!(check_namespace("namespace", name), Ok(()), "{name:?}");
+        let only = Namespaces::Only([name.to_owned()].into());
+        assert_eq!(Namespaces::of_new([name.to_owned()]), Ok(only));
+    }
+    for name in ["*", "a,b", "a b", "a\nb", "\u{1b}[31m", "default\u{200b}", "d\u{435}fault", "a\0"]
+    {
+        let refused = check_namespace("namespace", name).unwrap_err();
+        assert_eq!(
+            (refused.code, refused.field.as_deref()),
+            (Code::TypeMismatch, Some("namespace"))
+        );
+        assert!(refused.message.contains("letters, digits"), "{refused}");
+        if name != EVERY_NAMESPACE {
+            let expected = Err(IdentityError::Namespace(name.to_owned()));
+            assert_eq!(Namespaces::of_new([name.to_owned()]), expected);
+            assert!(Namespaces::from_names([name.to_owned()]).is_ok(), "stored rows stay readable");
+        }
+    }
+    let long = check_namespace("namespace", &"n".repeat(MAX_NAMESPACE + 1)).unwrap_err();
+    assert_eq!(long.code, Code::TooLarge);
+}

@@ -1,5 +1,6 @@
 //! Single fields of requests.
 
+use surety_common::domain::identity::check_namespace;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::MAX_NAMESPACE;
 use surety_common::domain::toolchain::is_task_namespace;
@@ -7,7 +8,21 @@ use surety_common::domain::toolchain::is_task_namespace;
 /// The longest path of a folder in bytes, Linux's limit.
 const MAX_WORKSPACE: usize = 4095;
 
+/// The namespace that a request makes or changes; without one `default`.
+///
+/// # Errors
+/// `too_large`, `type_mismatch`
 pub(in crate::service) fn named(namespace: String) -> Result<String, Problem> {
+    let namespace = named_before(namespace)?;
+    check_namespace("namespace", &namespace)?;
+    Ok(namespace)
+}
+
+/// The namespace that a request reads, which may have been made before names had a rule.
+///
+/// # Errors
+/// `too_large`, `type_mismatch`
+pub(in crate::service) fn named_before(namespace: String) -> Result<String, Problem> {
     match namespace.trim() {
         "" => Ok("default".to_owned()),
         namespace => bounded("namespace", namespace.to_owned(), MAX_NAMESPACE),
