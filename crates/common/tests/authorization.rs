@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use surety_common::domain::identity::{Means, RULES, document};
+use surety_common::domain::identity::{Means, RULES, Rule, document};
 use surety_common::wire::FILE_DESCRIPTOR_SET;
 
-/// Every call of the API, as `Service.Method`.
-fn calls_of_the_api() -> BTreeSet<String> {
+/// Every call of the API, as `Service.Method`, and whether it answers with a stream.
+fn calls_of_the_api() -> BTreeSet<(String, bool)> {
     let set: prost_types::FileDescriptorSet =
         prost::Message::decode(FILE_DESCRIPTOR_SET).unwrap_or_default();
     let files = set.file.iter().filter(|file| file.package() == "surety.v1");
@@ -14,15 +14,18 @@ fn calls_of_the_api() -> BTreeSet<String> {
     services
         .flat_map(|service| {
             let of = |method: &str| format!("{}.{method}", service.name());
-            service.method.iter().map(move |method| of(method.name())).collect::<Vec<_>>()
+            let call = |method: &prost_types::MethodDescriptorProto| {
+                (of(method.name()), method.server_streaming())
+            };
+            service.method.iter().map(call).collect::<Vec<_>>()
         })
         .collect()
 }
 
 #[test]
 fn every_call_of_the_api_has_one_rule_and_every_rule_a_call() {
-    let rules: Vec<_> =
-        RULES.iter().map(|rule| format!("{}.{}", rule.service, rule.method)).collect();
+    let call = |rule: &Rule| (format!("{}.{}", rule.service, rule.method), rule.is_stream);
+    let rules: Vec<_> = RULES.iter().map(call).collect();
     let unique: BTreeSet<_> = rules.iter().cloned().collect();
     assert_eq!(unique.len(), rules.len(), "a call has two rules");
     assert_eq!(unique, calls_of_the_api());

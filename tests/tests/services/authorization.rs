@@ -228,6 +228,43 @@ async fn no_call_is_answered_without_a_token_that_is_known_and_valid() -> Result
     fixture.deployment.finish().await
 }
 
+/// A run that waits for its plan is followed without an event.
+#[tokio::test]
+async fn a_follower_is_cut_off_once_its_token_is_revoked_or_expires() -> Result<()> {
+    let fixture = Fixture::start().await?;
+    let url = fixture.deployment.planner.url();
+    let mut admin = AdminServiceClient::new(channel(&url, Some(&Token::new(&secret("root"))?))?);
+    for (name, seconds) in [("revoked", 3600), ("expiring", 2)] {
+        let create = v1::CreateTokenRequest {
+            name: name.to_owned(),
+            roles: vec![v1::Role::Viewer.into()],
+            namespaces: vec![OWN.to_owned()],
+            valid_for: Some(prost_types::Duration { seconds, nanos: 0 }),
+            ..v1::CreateTokenRequest::default()
+        };
+        let created = admin.create_token(create).await?.into_inner();
+        let mut runs = RunServiceClient::new(channel(&url, Some(&Token::new(&created.secret)?))?);
+        let watch = v1::WatchRunRequest {
+            run_id: fixture.run_id.clone(),
+            follow: true,
+            ..v1::WatchRunRequest::default()
+        };
+        let mut events = runs.watch_run(watch).await?.into_inner();
+        ensure!(events.message().await?.is_some(), "the run has events");
+        if name == "revoked" {
+            let token_id = created.token.context("a token")?.id;
+            admin.revoke_token(v1::RevokeTokenRequest { token_id, ..Default::default() }).await?;
+        }
+        let ended = async {
+            while events.message().await?.is_some() {}
+            Ok::<(), Status>(())
+        };
+        let ended = tokio::time::timeout(PATIENCE, ended).await.context("it goes on")?;
+        assert_eq!(fault(ended)?.class_word(), "unauthenticated", "{name}");
+    }
+    fixture.deployment.finish().await
+}
+
 /// Headers that hold no token.
 async fn malformed(url: &str) -> Result<()> {
     for header in ["Bearer", "Bearer ", "Basic dTpw", "x", &format!("Token {}", secret("root"))] {

@@ -4,19 +4,49 @@ use crate::domain::fault::{Fault, FaultCode};
 use crate::domain::identity::{
     Decision, Denial, Identity, Means, Namespaces, Object, Role, Rule, Scope, allow, rule_of,
 };
+use futures::future::BoxFuture;
+use std::fmt;
 use std::sync::Arc;
+
+/// What the caller of a stream proved its identity with, to be looked at again while the stream is open.
+pub(super) trait Credential: Send + Sync {
+    /// Why the stream has to end; none while the identity has what it had when the stream began, and while that cannot
+    /// be said because no database answers.
+    fn revoked(&self) -> BoxFuture<'_, Option<Fault>>;
+}
 
 /// The identity behind a call and the rule of the call. Every handler finds it in the request's
 /// extensions.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Caller {
     identity: Arc<Identity>,
     rule: &'static Rule,
+    /// None for a call that is no stream.
+    credential: Option<Arc<dyn Credential>>,
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { identity, rule, credential: _ } = self;
+        f.debug_struct("Caller").field("identity", identity).field("rule", rule).finish()
+    }
 }
 
 impl Caller {
     pub(super) const fn new(identity: Arc<Identity>, rule: &'static Rule) -> Self {
-        Self { identity, rule }
+        Self { identity, rule, credential: None }
+    }
+
+    /// The same caller, of a stream that was opened with this credential.
+    pub(super) fn with_credential(self, credential: Arc<dyn Credential>) -> Self {
+        Self { credential: Some(credential), ..self }
+    }
+
+    /// Why a stream of this caller has to end: its token was revoked or has expired, or its identity lost a role or a
+    /// namespace. None while it goes on, and for a call that is no stream. A service answers from what it remembers for
+    /// a second.
+    pub async fn revoked(&self) -> Option<Fault> {
+        self.credential.as_ref()?.revoked().await
     }
 
     /// A part of this process that takes a participant's place, under a name that no token and no certificate can

@@ -80,7 +80,7 @@ impl Workers {
             return Err(Fault::new(FaultCode::ToolNameTaken, message).with_field("announce.tools"));
         }
         let serves = offers.into_iter().map(|offer| (offer.namespace, offer.tool)).collect();
-        Ok(Accepted { worker, serves, labels, max_parallel })
+        Ok(Accepted { caller: caller.clone(), worker, serves, labels, max_parallel })
     }
 
     fn refuse_reserved(&self, tools: &[Described]) -> Result<(), Fault> {

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::PoisonError;
 use surety_common::clock;
 use surety_common::domain::run::{RunRecord, RunSpec};
-use surety_common::domain::tool_workers::entry_of;
+use surety_common::domain::tool_workers::{ToolWorkerPolicy, entry_of};
 use surety_common::store::{
     self, DedicatedConnection, HeldLease, LeaseOrder, OfferedWorkerCall, Scanner, StoreError,
     Topic, Turns, WaitLease, WorkerName, scan_until,
@@ -127,7 +127,7 @@ impl Workers {
         for call in offered {
             let Some(policy) = policies.get(&call.namespace) else { continue };
             let Some(entry) = entry_of(&policy.tool_workers, &call.tool) else { continue };
-            let Some((stream, worker)) = self.0.streams.reserve(&call, entry) else {
+            let Some((stream, worker)) = self.place_for(&call, entry).await else {
                 left.insert(kind_of(&call));
                 continue;
             };
@@ -156,6 +156,20 @@ impl Workers {
             })
             .await;
         failed.map_or(Ok(Given { leased: orders.len(), served, left }), Err)
+    }
+
+    /// Takes a place for a call at a stream. One whose token was revoked ends before it is leased a call, because another
+    /// worker may take that call at once.
+    async fn place_for(
+        &self,
+        call: &OfferedWorkerCall,
+        entry: &ToolWorkerPolicy,
+    ) -> Option<(u64, WorkerName)> {
+        loop {
+            let (stream, worker, caller) = self.0.streams.reserve(call, entry)?;
+            let Some(fault) = caller.revoked().await else { return Some((stream, worker)) };
+            self.0.streams.end(stream, fault);
+        }
     }
 
     /// Sends a leased call to its worker. One that cannot be sent is offered again.

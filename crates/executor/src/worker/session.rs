@@ -126,6 +126,8 @@ impl Workers {
                     until = Some(Instant::now() + GRACE);
                     continue;
                 }
+                // The answer ended: the token was revoked, or the connection broke.
+                () = outgoing.closed() => return Ok(()),
                 message = incoming.message() => message,
                 () = sleep_until(over) => {
                     return Err(if until.is_some() { shutting_down() } else { silent() });

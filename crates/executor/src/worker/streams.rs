@@ -9,6 +9,7 @@ use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::labels::carries;
 use surety_common::domain::tool_workers::ToolWorkerPolicy;
 use surety_common::store::{HeldLease, OfferedWorkerCall, ProgressReport, WantedCalls, WorkerName};
+use surety_common::wire::caller::Caller;
 use surety_common::wire::v1;
 use surety_common::wire::v1::connect_response::Message;
 use surety_common::wire::value::id;
@@ -23,6 +24,8 @@ const MOST: usize = 256;
 /// A worker whose announcement was accepted.
 #[derive(Debug, Clone)]
 pub(super) struct Accepted {
+    /// Who opened the stream.
+    pub(super) caller: Caller,
     pub(super) worker: WorkerName,
     /// What it serves, by namespace and tool.
     pub(super) serves: BTreeSet<(String, String)>,
@@ -195,7 +198,7 @@ impl Streams {
         &self,
         call: &OfferedWorkerCall,
         entry: &ToolWorkerPolicy,
-    ) -> Option<(u64, WorkerName)> {
+    ) -> Option<(u64, WorkerName, Caller)> {
         let mut table = self.lock();
         table.given += 1;
         let given = table.given;
@@ -214,7 +217,12 @@ impl Streams {
         })?;
         stream.reserved += 1;
         stream.given = given;
-        Some((*id, stream.accepted.worker.clone()))
+        Some((*id, stream.accepted.worker.clone(), stream.accepted.caller.clone()))
+    }
+
+    /// Ends a stream, which gets no call any more.
+    pub(super) fn end(&self, id: u64, fault: Fault) {
+        self.with(id, |stream| stream.end.send_replace(Some(fault)));
     }
 
     /// Gives a place up that no call took.
@@ -325,12 +333,15 @@ impl Streams {
 #[allow(clippy::unwrap_used, reason = "helpers of tests")]
 mod tests {
     use super::*;
+    use surety_common::domain::identity::Role;
 
     /// A worker may get the next attempt of a call before the end of the one before is noted. Both have the same id.
     #[test]
     fn the_end_of_an_attempt_leaves_the_next_one_of_the_same_call() {
         let (streams, call) = (Streams::default(), Uuid::now_v7());
+        let caller = Caller::internal("agent", Role::Worker, "/surety.v1.ToolService/Connect");
         let accepted = Accepted {
+            caller: caller.unwrap(),
             worker: WorkerName { identity: "agent".to_owned(), worker_id: "w".to_owned() },
             serves: BTreeSet::new(),
             labels: BTreeMap::new(),

@@ -249,6 +249,23 @@ async fn a_silent_worker_is_cut_off_and_a_second_announcement_ends_the_stream() 
 }
 
 #[tokio::test]
+async fn a_worker_whose_token_is_revoked_is_cut_off_although_it_sends_heartbeats() -> Result<()> {
+    let stage = Stage::with(1, reads()).await?;
+    let mut revoked = stage.worker(0, "w1").await?;
+    let mut admin = stage.deployment.admin()?;
+    let tokens = admin.list_tokens(v1::ListTokensRequest::default()).await?.into_inner().tokens;
+    let own = tokens.into_iter().find(|token| token.name == WORKER).context("its token")?;
+    let revoke = v1::RevokeTokenRequest { token_id: own.id, ..Default::default() };
+    admin.revoke_token(revoke).await?;
+    let status = revoked.end().await?;
+    ensure!(code(&status) == "unauthenticated", "{status:?}");
+    let executor = &stage.deployment.executors[0];
+    let refused = Worker::connect(executor, WORKER, announce("w2", &[tool(TOOL)])).await;
+    ensure!(refused.is_err_and(|status| code(&status) == "unauthenticated"), "it is connected");
+    stage.deployment.finish().await
+}
+
+#[tokio::test]
 async fn annotations_count_only_as_the_operator_repeats_them() -> Result<()> {
     let stage = Stage::that_loses(1, v1::ToolAnnotations::default()).await?;
     let claims = with(|tool| tool.annotations = Some(reads()));

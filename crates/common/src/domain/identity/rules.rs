@@ -48,6 +48,8 @@ pub struct Rule {
     pub means: Means,
     /// Who may; never empty.
     pub grants: &'static [Grant],
+    /// Whether it answers with a stream, which may outlast the identity of its caller.
+    pub is_stream: bool,
 }
 
 const fn any(role: Role) -> Grant {
@@ -87,7 +89,16 @@ const fn rule(
     means: Means,
     grants: &'static [Grant],
 ) -> Rule {
-    Rule { service, method, means, grants }
+    Rule { service, method, means, grants, is_stream: false }
+}
+
+const fn stream(
+    service: &'static str,
+    method: &'static str,
+    means: Means,
+    grants: &'static [Grant],
+) -> Rule {
+    Rule { service, method, means, grants, is_stream: true }
 }
 
 use Means::{Answer, Approval, Change, Compute, Read};
@@ -100,9 +111,9 @@ pub const RULES: &[Rule] = &[
     rule("RunService", "GetRun", Read, READERS),
     rule("RunService", "ListReceipts", Read, READERS),
     rule("RunService", "ListTurns", Read, READERS),
-    rule("RunService", "GetOutput", Read, READERS),
+    stream("RunService", "GetOutput", Read, READERS),
     rule("RunService", "ListRuns", Read, READERS),
-    rule("RunService", "WatchRun", Read, READERS),
+    stream("RunService", "WatchRun", Read, READERS),
     rule("RunService", "PauseRun", Change, OPERATORS),
     rule("RunService", "ResumeRun", Change, OPERATORS),
     rule("RunService", "CancelRun", Change, OWNERS),
@@ -111,7 +122,7 @@ pub const RULES: &[Rule] = &[
     rule("RunService", "ResolveConfirmation", Approval, APPROVERS),
     rule("RunService", "RevokeGrant", Change, REVOKERS),
     rule("RunService", "ExtendBudget", Answer, OWNERS),
-    rule("RunService", "ExportReceipts", Read, READERS),
+    stream("RunService", "ExportReceipts", Read, READERS),
     rule("PlannerService", "ParsePlan", Compute, EVERYONE),
     rule("PlannerService", "ValidatePlan", Compute, EVERYONE),
     rule("PlannerService", "ApplyPatch", Compute, EVERYONE),
@@ -153,7 +164,7 @@ pub const RULES: &[Rule] = &[
     rule("ExecutorService", "RecordReceipt", Change, WORKERS),
     rule("ExecutorService", "Heartbeat", Change, DRIVERS),
     rule("ExecutorService", "ReleaseStep", Change, DRIVERS),
-    rule("ToolService", "Connect", Change, WORKERS),
+    stream("ToolService", "Connect", Change, WORKERS),
     rule("ToolService", "ListTools", Read, EVERYONE),
     rule("AcceptGateService", "Evaluate", Compute, EVERYONE),
     rule("AcceptGateService", "GetVerdict", Read, READERS),
@@ -218,7 +229,7 @@ pub fn document() -> String {
         line(format_args!(" {role} |"));
     }
     line(format_args!("\n|---|---|{}\n", "---|".repeat(Role::ALL.len())));
-    for Rule { service, method, means, grants } in RULES {
+    for Rule { service, method, means, grants, is_stream: _ } in RULES {
         line(format_args!("| `{service}.{method}` | {} |", word_of(*means)));
         for role in Role::ALL {
             let cell = match grants.iter().find(|grant| grant.role == role) {

@@ -3,17 +3,20 @@
 //! ```text
 //!   authorization: Bearer TOKEN --SHA-256--> Authenticator --> Identity --RULES--> Caller in extensions
 //!   client certificate ---------names------> identities file ----^
+//!   an open stream: the same again, each second (revocable)
 //! ```
 
 use super::answer::with_status;
 use super::layer::refuse;
 use super::port::Peer;
-use crate::domain::fault::{Fault, FaultCode};
+use super::revocable::Revocable;
+use crate::domain::fault::{Fault, FaultClass, FaultCode};
 use crate::domain::identity::{Decision, Identity, Namespaces, Object, Role, allow, rule_of};
 use crate::tls::{PeerNames, Tls};
-use crate::wire::caller::Caller;
+use crate::wire::caller::{Caller, Credential};
 use crate::wire::status::to_status;
 use crate::wire::token::{TokenHash, hash_of};
+use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -88,6 +91,7 @@ pub(super) struct Callers {
 }
 
 /// What a call proves its identity with; a token has precedence over a certificate.
+#[derive(Clone)]
 enum Proof {
     Token(TokenHash),
     Certificate(PeerNames),
@@ -106,11 +110,11 @@ impl Proof {
 }
 
 impl Callers {
-    async fn identify(&self, proof: Proof) -> Result<Arc<Identity>, Fault> {
+    async fn identify(&self, proof: &Proof) -> Result<Arc<Identity>, Fault> {
         match (proof, &self.authentication) {
-            (Proof::Token(hash), authentication) => authentication.identify(hash).await,
+            (Proof::Token(hash), authentication) => authentication.identify(*hash).await,
             (Proof::Certificate(names), _) => {
-                let identity = self.tls.as_ref().and_then(|tls| tls.identity(&names));
+                let identity = self.tls.as_ref().and_then(|tls| tls.identity(names));
                 identity.ok_or_else(|| {
                     unauthenticated(
                         "the client certificate has no identity here; map one of its names with \
@@ -123,6 +127,37 @@ impl Callers {
                 Err(unauthenticated("no token; send one as `authorization: Bearer <token>`"))
             }
         }
+    }
+}
+
+/// How the caller of a stream was identified, and as whom.
+struct Opened {
+    callers: Callers,
+    proof: Proof,
+    identity: Arc<Identity>,
+}
+
+impl Credential for Opened {
+    fn revoked(&self) -> BoxFuture<'_, Option<Fault>> {
+        Box::pin(async {
+            let now = match self.callers.identify(&self.proof).await {
+                Ok(now) => now,
+                Err(fault) => {
+                    return Some(fault).filter(|fault| fault.class == FaultClass::Unauthenticated);
+                }
+            };
+            let then = &self.identity;
+            let is_as_before = now.name == then.name
+                && now.roles.is_superset(&then.roles)
+                && now.namespaces.covers(&then.namespaces);
+            (!is_as_before).then(|| {
+                let message = format!(
+                    "{:?} has lost a role or a namespace since the stream was opened; open another one",
+                    then.name
+                );
+                Fault::new(FaultCode::PermissionDenied, message)
+            })
+        })
     }
 }
 
@@ -159,7 +194,8 @@ pub(super) async fn authenticate(
     if path.starts_with(HEALTH_PATH) {
         return next.run(request).await;
     }
-    let identity = match callers.identify(Proof::of(&request)).await {
+    let proof = Proof::of(&request);
+    let identity = match callers.identify(&proof).await {
         Ok(identity) => identity,
         Err(fault) => return to_status(&fault).into_http(),
     };
@@ -170,7 +206,7 @@ pub(super) async fn authenticate(
         }
         return refuse(FaultCode::Unimplemented, "no such method is served here");
     };
-    let caller = Caller::new(identity, rule);
+    let mut caller = Caller::new(Arc::clone(&identity), rule);
     if let Decision::Denied(denial) = allow(caller.identity(), rule, &Object::NONE) {
         return to_status(&caller.denied(denial)).into_http();
     }
@@ -185,9 +221,15 @@ pub(super) async fn authenticate(
         otel.status_code = Empty,
         surety.identity = caller.name(),
     );
-    request.extensions_mut().insert(caller);
-    let response = next.run(request).instrument(span.clone()).await;
-    with_status(span, response)
+    if !rule.is_stream {
+        request.extensions_mut().insert(caller);
+        let response = next.run(request).instrument(span.clone()).await;
+        return with_status(span, response);
+    }
+    caller = caller.with_credential(Arc::new(Opened { callers, proof, identity }));
+    request.extensions_mut().insert(caller.clone());
+    let (parts, body) = next.run(request).instrument(span.clone()).await.into_parts();
+    with_status(span, Response::from_parts(parts, Body::new(Revocable::new(body, caller))))
 }
 
 /// The token in an `authorization` header; the scheme's case does not matter.

@@ -22,6 +22,7 @@ mod opening;
 #[cfg(all(feature = "store", feature = "telemetry"))]
 mod operations;
 mod port;
+mod revocable;
 mod runtime;
 mod stop;
 mod watched;

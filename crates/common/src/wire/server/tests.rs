@@ -5,12 +5,13 @@ use crate::domain::fault::{Fault, FaultCode, Reason};
 use crate::domain::identity::{Identity, Namespaces, Role};
 use crate::wire::client::{self, ServiceChannel};
 use crate::wire::status::{from_status, to_status};
-use crate::wire::token::Token;
+use crate::wire::token::{Token, TokenHash};
 use crate::wire::trace::TraceContext;
 use axum::routing::get;
 use futures::stream;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -35,6 +36,8 @@ const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-
 struct Sample {
     /// Notified when the endless call has begun.
     endless_began: Arc<Notify>,
+    /// An endless stream has a weak reference to it.
+    stream_open: Option<Arc<()>>,
 }
 
 #[tonic::async_trait]
@@ -85,11 +88,18 @@ impl ToolService for Sample {
     type ConnectStream =
         Pin<Box<dyn futures::Stream<Item = Result<v1::ConnectResponse, Status>> + Send>>;
 
-    /// Fails after its first message, when the response's headers are already sent.
+    /// Fails after its first message, when the response's headers are already sent; or never ends.
     async fn connect(
         &self,
         _: tonic::Request<Streaming<v1::ConnectRequest>>,
     ) -> Result<Response<Self::ConnectStream>, Status> {
+        if let Some(open) = self.stream_open.as_ref().map(Arc::downgrade) {
+            let endless = stream::unfold(open, |open| async move {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                Some((Ok(v1::ConnectResponse::default()), open))
+            });
+            return Ok(Response::new(Box::pin(endless)));
+        }
         let items = [Ok(v1::ConnectResponse::default()), Err(Status::unavailable("bare"))];
         Ok(Response::new(Box::pin(stream::iter(items))))
     }
@@ -112,10 +122,13 @@ struct Port {
 
 impl Port {
     async fn open(settings: Settings) -> Self {
+        Self::open_with(settings, Sample::default()).await
+    }
+
+    async fn open_with(settings: Settings, sample: Sample) -> Self {
         let listener = bind("127.0.0.1:0".parse().unwrap(), false).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (stop, stopped) = oneshot::channel::<()>();
-        let sample = Sample::default();
         let server = Server::new(settings)
             .with_service(AcceptGateServiceServer::new(sample.clone()))
             .with_service(InternalServiceServer::new(sample.clone()))
@@ -366,4 +379,57 @@ async fn a_port_shuts_down_in_time_although_a_call_never_ends() {
     port.stop.take().unwrap().send(()).unwrap();
     assert!(port.serving.await.unwrap().is_ok());
     endless.abort();
+}
+
+/// A store that has one identity now, or none.
+struct Now(Mutex<Option<Arc<Identity>>>);
+
+impl Authenticator for Now {
+    fn identify(&self, _: TokenHash) -> BoxFuture<'_, Result<Option<Arc<Identity>>, Fault>> {
+        Box::pin(std::future::ready(Ok(self.0.lock().unwrap().clone())))
+    }
+}
+
+fn worker_of(namespaces: &[&str]) -> Option<Arc<Identity>> {
+    let names = namespaces.iter().map(|name| (*name).to_owned());
+    let namespaces = Namespaces::from_names(names).unwrap();
+    Some(Arc::new(Identity::new("w", [Role::Worker], namespaces).unwrap()))
+}
+
+#[tokio::test]
+async fn an_open_stream_ends_when_its_caller_loses_what_it_had() {
+    let denied = FaultCode::PermissionDenied;
+    for (later, code, reason) in [
+        (None, Code::Unauthenticated, FaultCode::Unauthenticated),
+        (worker_of(&["a"]), Code::PermissionDenied, denied),
+    ] {
+        let now = Arc::new(Now(Mutex::new(worker_of(&["a", "b"]))));
+        let authentication = Authentication::Store(now.clone());
+        let settings = Settings { authentication, ..Settings::default() };
+        let open = Arc::new(());
+        let sample = Sample { stream_open: Some(open.clone()), ..Sample::default() };
+        let port = Port::open_with(settings, sample).await;
+        let mut tools = ToolServiceClient::new(port.channel_with("a-token"));
+        let mut answers = tools.connect(stream::pending()).await.unwrap().into_inner();
+        // What it gets beside is no loss. The second look at it is the one that ends the stream.
+        *now.0.lock().unwrap() = worker_of(&["*"]);
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(1) {
+            assert!(answers.message().await.unwrap().is_some());
+        }
+        *now.0.lock().unwrap() = later;
+        let ended = async {
+            while answers.message().await?.is_some() {}
+            Ok::<(), Status>(())
+        };
+        let status = tokio::time::timeout(Duration::from_secs(20), ended).await.unwrap();
+        assert_eq!(status.as_ref().map_err(Status::code), Err(code));
+        assert_reason(&status.unwrap_err(), code, reason);
+        let gone = async {
+            while Arc::weak_count(&open) > 0 {
+                tokio::task::yield_now().await
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), gone).await.unwrap();
+    }
 }
