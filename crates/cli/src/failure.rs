@@ -224,6 +224,21 @@ impl Failure {
         }
     }
 
+    /// Output that cannot be written, for example on a full disk. [`Failure::OutputClosed`] where its reader closed it, which
+    /// is no error of this program.
+    #[must_use]
+    pub fn output(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::OutputClosed(error);
+        }
+        let message = format!("standard output: {error}");
+        Self::new(
+            Code::FileUnusable,
+            message,
+            "Write to a file or a terminal that takes the output. What the command changed before stays changed.",
+        )
+    }
+
     /// The failure for a status of the service at `url`.
     #[must_use]
     pub fn from_service(url: &str, status: &tonic::Status) -> Self {

@@ -17,10 +17,10 @@ impl Output {
     /// Writes one or more lines.
     ///
     /// # Errors
-    /// [`Failure::OutputClosed`] when the reader closed the output.
+    /// [`Failure::output`] when the output cannot be written.
     pub fn line(self, text: &str) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
-        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::OutputClosed)
+        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::output)
     }
 
     /// Writes one JSON value on one line.

@@ -1,13 +1,16 @@
 //! Text for people: names, times and durations, with control characters escaped.
 
 use std::fmt::Write;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width};
+use crossterm::terminal::size;
 use prost_types::Timestamp;
 use surety_common::wire::v1;
+use unicode_width::UnicodeWidthStr;
 
 /// A run or a plan may contain control characters, which a terminal would obey: they are escaped.
 #[must_use]
@@ -103,22 +106,81 @@ pub fn warning_line(warning: &v1::Warning) -> String {
     one_line(&format!("warning[{code}]{place}: {message}"))
 }
 
+/// The longest word that a column beside the first one keeps whole at any width: an id is not longer.
+const LONGEST_WORD: usize = 36;
+/// The spaces between two columns.
+const GAP: u16 = 2;
+
 /// Rows in columns without borders, as wide as the terminal or as needed.
 #[must_use]
 pub fn columns(header: &[&str], rows: Vec<Vec<String>>) -> String {
+    columns_in(terminal_width(), header, rows)
+}
+
+/// The width of the terminal that shows the output; none where it is no terminal, or one that does not say.
+fn terminal_width() -> Option<usize> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    size().ok().map(|(width, _)| usize::from(width)).filter(|width| *width > 0)
+}
+
+fn columns_in(width: Option<usize>, header: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    let widths = width.and_then(|width| fitted(width, header, &rows));
     if !header.is_empty() {
         table.set_header(header.iter().copied());
     }
     table.add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, GAP));
+    }
+    if let Some(widths) = widths {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(u16::MAX);
+        for (column, width) in table.column_iter_mut().zip(widths) {
+            let width = u16::try_from(width).unwrap_or(u16::MAX).saturating_add(GAP);
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+        }
+    }
     let mut text = String::new();
     for line in table.lines() {
         // Writing to a String cannot fail, so there is no error to return.
-        writeln!(text, "{}", line.strip_prefix(' ').unwrap_or(&line).trim_end())
-            .unwrap_or_default();
+        writeln!(text, "{}", line.trim_end()).unwrap_or_default();
     }
     text.trim_end().to_owned()
+}
+
+/// The widths of the columns where the table is wider than the terminal and fits when texts are wrapped between words. The
+/// first column names the row and is never wrapped. None where rows have one line: they fit so, or no width keeps the
+/// words whole, and then the terminal itself wraps the lines, from which ids can be copied.
+fn fitted(width: usize, header: &[&str], rows: &[Vec<String>]) -> Option<Vec<usize>> {
+    let count = rows.iter().map(Vec::len).chain([header.len()]).max()?;
+    let mut widths = vec![0; count];
+    let mut least = vec![0; count];
+    let rows = rows.iter().map(|row| row.iter().map(String::as_str).collect::<Vec<_>>());
+    for row in rows.chain([header.to_vec()]) {
+        for ((cell, widest), least) in row.into_iter().zip(&mut widths).zip(&mut least) {
+            let longest = |parts: &mut dyn Iterator<Item = &str>| parts.map(str::width).max();
+            let line = longest(&mut cell.lines()).unwrap_or_default();
+            let word = longest(&mut cell.split_whitespace()).unwrap_or_default();
+            *widest = line.max(*widest);
+            *least = word.min(LONGEST_WORD).max(*least);
+        }
+    }
+    *least.first_mut()? = widths.first().copied()?;
+    let room = width.checked_sub(usize::from(GAP) * (count - 1))?;
+    if widths.iter().sum::<usize>() <= room || least.iter().sum::<usize>() > room {
+        return None;
+    }
+    widths.iter_mut().zip(&least).for_each(|(width, least)| *width = room.min(*width).max(*least));
+    while widths.iter().sum::<usize>() > room {
+        let wider = widths.iter_mut().zip(&least).filter(|(width, least)| **width > **least);
+        // There is one, because the least widths fit.
+        let (widest, _) = wider.max_by_key(|(width, _)| **width)?;
+        *widest -= 1;
+    }
+    Some(widths)
 }
 
 /// The contract's name of a run's state.
@@ -176,6 +238,31 @@ mod tests {
         assert_eq!(harmless("a\u{1b}[2Jb\u{202e}c\nd"), "a\\u{1b}[2Jb\\u{202e}c\nd");
         assert_eq!(one_line(" a\r\n\tb\u{7} "), "a b\\u{7}");
         assert_eq!(shortened("äöüß", 3), "äö…");
+    }
+
+    #[test]
+    fn columns_shrink_between_words_and_ids_stay_whole() {
+        let id = "0199f2a4-9f0e-7c1a-8e55-6f0f5d0c8a11";
+        let goal = "Write the note and prove that it is there";
+        let shown = |width| {
+            let row = vec![id.to_owned(), "COMPLETED".to_owned(), goal.to_owned()];
+            columns_in(width, &["RUN", "STATE", "GOAL"], vec![row])
+        };
+        let one_line = format!(
+            "RUN                                   STATE      GOAL\n{id}  COMPLETED  {goal}"
+        );
+        // A terminal in CI may say that it has no width, and one of 50 columns has no place for whole words.
+        for width in [None, Some(200), Some(50)] {
+            assert_eq!(shown(width), one_line, "{width:?}");
+        }
+        for width in [60, 80] {
+            let shown = shown(Some(width));
+            assert!(shown.lines().all(|line| line.width() <= width), "{width}\n{shown}");
+            assert!(shown.contains(id) && shown.lines().count() > 2, "{width}\n{shown}");
+            for word in goal.split(' ') {
+                assert!(shown.contains(word), "{word} at {width}\n{shown}");
+            }
+        }
     }
 
     #[test]

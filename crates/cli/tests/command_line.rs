@@ -161,6 +161,25 @@ fn budgets_that_nothing_is_added_to_are_refused_in_the_words_of_the_command() {
     answer.says(1, &["error[value_invalid]", "--tokens or --cost-micros above 0"]);
 }
 
+/// A lost output may have been a token that is shown once.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_an_error_and_a_closed_reader_is_none() {
+    let place = Place::new();
+    for words in [&["--version"] as &[&str], &["config", "check"], &["--json", "config", "check"]] {
+        let mut command = place.command(words);
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+        let answer = Answer::of(command.stdout(full).output().expect("surety runs"));
+        answer.says(1, &["file_unusable", "standard output: No space left on device"]);
+
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let answer = Answer::of(place.command(words).stdout(writer).output().expect("surety runs"));
+        answer.says(141, &[]);
+        assert!(answer.err.is_empty(), "{}", answer.err);
+    }
+}
+
 #[test]
 fn an_address_of_something_else_is_named_with_what_to_look_for() {
     let place = Place::new();

@@ -307,7 +307,7 @@ fn unread(error: &clap::Error, output: Output) -> Result<Exit, Failure> {
     } else {
         return Err(usage(error));
     };
-    error.print().map_err(Failure::OutputClosed)?;
+    error.print().map_err(Failure::output)?;
     Ok(exit)
 }
 

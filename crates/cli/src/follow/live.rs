@@ -130,7 +130,7 @@ impl Live {
                     ),
                 ));
             }
-            self.draw().map_err(Failure::OutputClosed)?;
+            self.draw().map_err(Failure::output)?;
             tokio::select! {
                 event = next_event(&mut self.input) => match event {
                     Some(Ok(Event::Key(key))) => {
@@ -144,7 +144,7 @@ impl Live {
                         self.drawn_at = None;
                     }
                     Some(Ok(_)) => {}
-                    Some(Err(error)) => return Err(Failure::OutputClosed(error)),
+                    Some(Err(error)) => return Err(Failure::output(error)),
                     None => self.input = None,
                 },
                 Some(came) = self.came.recv() => {
@@ -177,7 +177,7 @@ impl Live {
             }
             io::Write::flush(&mut out)
         };
-        write().map_err(Failure::OutputClosed)
+        write().map_err(Failure::output)
     }
 
     fn draw(&mut self) -> io::Result<()> {
