@@ -108,6 +108,10 @@ pub fn warning_line(warning: &v1::Warning) -> String {
 
 /// The longest word that a column beside the first one keeps whole at any width: an id is not longer.
 const LONGEST_WORD: usize = 36;
+/// A text that is longer than a day and a time is not wrapped to less than this: a word a line reads worse than a long line.
+const NARROWEST_TEXT: usize = 16;
+/// The length of a day and a time, which may stand below each other.
+const DAY_AND_TIME: usize = 20;
 /// The spaces between two columns.
 const GAP: u16 = 2;
 
@@ -153,7 +157,7 @@ fn columns_in(width: Option<usize>, header: &[&str], rows: Vec<Vec<String>>) -> 
 
 /// The widths of the columns where the table is wider than the terminal and fits when texts are wrapped between words. The
 /// first column names the row and is never wrapped. None where rows have one line: they fit so, or no width keeps the
-/// words whole, and then the terminal itself wraps the lines, from which ids can be copied.
+/// words whole and the texts readable, and then the terminal itself wraps the lines, from which ids can be copied.
 fn fitted(width: usize, header: &[&str], rows: &[Vec<String>]) -> Option<Vec<usize>> {
     let count = rows.iter().map(Vec::len).chain([header.len()]).max()?;
     let mut widths = vec![0; count];
@@ -167,6 +171,10 @@ fn fitted(width: usize, header: &[&str], rows: &[Vec<String>]) -> Option<Vec<usi
             *widest = line.max(*widest);
             *least = word.min(LONGEST_WORD).max(*least);
         }
+    }
+    for (width, least) in widths.iter().zip(&mut least).filter(|(width, _)| **width > DAY_AND_TIME)
+    {
+        *least = NARROWEST_TEXT.min(*width).max(*least);
     }
     *least.first_mut()? = widths.first().copied()?;
     let room = width.checked_sub(usize::from(GAP) * (count - 1))?;
@@ -251,11 +259,11 @@ mod tests {
         let one_line = format!(
             "RUN                                   STATE      GOAL\n{id}  COMPLETED  {goal}"
         );
-        // A terminal in CI may say that it has no width, and one of 50 columns has no place for whole words.
-        for width in [None, Some(200), Some(50)] {
+        // A terminal in CI may say that it has no width, and one of 60 columns has no place for the goal.
+        for width in [None, Some(200), Some(60), Some(40)] {
             assert_eq!(shown(width), one_line, "{width:?}");
         }
-        for width in [60, 80] {
+        for width in [65, 80] {
             let shown = shown(Some(width));
             assert!(shown.lines().all(|line| line.width() <= width), "{width}\n{shown}");
             assert!(shown.contains(id) && shown.lines().count() > 2, "{width}\n{shown}");

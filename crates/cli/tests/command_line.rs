@@ -161,6 +161,28 @@ fn budgets_that_nothing_is_added_to_are_refused_in_the_words_of_the_command() {
     answer.says(1, &["error[value_invalid]", "--tokens or --cost-micros above 0"]);
 }
 
+#[test]
+fn an_invalid_switch_is_named_by_its_variable() {
+    let place = Place::new();
+    for value in ["maybe", ""] {
+        for name in ["SURETY_REFLECTION", "SURETY_SANDBOX_ALLOW_NONE", "SURETY_POSTGRES_BIN"] {
+            if name == "SURETY_POSTGRES_BIN" && !value.is_empty() {
+                continue;
+            }
+            let mut command = place.command(&["config", "check"]);
+            let answer = Answer::of(command.env(name, value).output().expect("surety runs"));
+            answer.says(1, &[&format!("the environment variable {name} is {value:?}")]);
+        }
+    }
+    let mut command = place.command(&["config", "check"]);
+    command.env("SURETY_REFLECTION", "true").env("SURETY_POSTGRES_BIN", "/opt/pg/bin");
+    let answer = Answer::of(command.output().expect("surety runs"));
+    answer.says(0, &[]);
+    let line = |name: &str| answer.out.lines().find(|line| line.contains(name)).unwrap_or_default();
+    assert!(line("SURETY_REFLECTION").contains("true"), "{}", answer.out);
+    assert!(line("SURETY_POSTGRES_BIN").contains("/opt/pg/bin"), "{}", answer.out);
+}
+
 /// A lost output may have been a token that is shown once.
 #[cfg(target_os = "linux")]
 #[test]
@@ -486,6 +508,9 @@ fn signed_evidence(place: &Place, plan: &str) {
     place.run(&["keys", "rotate", "executor"]).says(0, &[]);
     let listed = place.run(&["keys", "list"]).out;
     assert_eq!(listed.lines().filter(|line| line.contains("executor")).count(), 2, "{listed}");
+    let listed = place.run(&["--json", "keys", "list"]).out;
+    assert!(listed.contains("\"valid_until\":null"), "{listed}");
+    assert!(!listed.contains("\"-\""), "{listed}");
     place.run(&["run", plan, "--workspace", "work"]).says(0, &[]);
     let shown = place.run(&["show", "last"]);
     assert!(shown.out.contains("Signatures\n  signed"), "{}", shown.out);

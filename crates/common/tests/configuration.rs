@@ -6,7 +6,8 @@ use std::path::Path;
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser};
 use surety_common::config::{
     Accepts, AddressConfig, CommonConfig, ConfigError, DataDirConfig, ExecutorConfig, GateConfig,
-    McpSessionsConfig, ModelDriverConfig, PlannerConfig, Source, document, effective, settings,
+    McpSessionsConfig, ModelDriverConfig, PlannerConfig, PostgresConfig, Source, document,
+    effective, settings,
 };
 
 #[derive(Debug, Parser)]
@@ -26,6 +27,8 @@ struct All {
     address: AddressConfig,
     #[command(flatten)]
     folder: DataDirConfig,
+    #[command(flatten)]
+    postgres: PostgresConfig,
     #[command(flatten)]
     sessions: McpSessionsConfig,
 }

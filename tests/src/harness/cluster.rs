@@ -43,7 +43,7 @@ impl Cluster {
     /// # Errors
     /// The copy failed, or the replica does not start.
     pub async fn replica(&self) -> Result<Option<Self>> {
-        let program = Binaries::find(None)?.program("pg_basebackup");
+        let program = Binaries::find(None, None)?.program("pg_basebackup");
         if !program.exists() {
             return Ok(None);
         }

@@ -6,7 +6,8 @@ use std::iter::once;
 use clap::{ArgMatches, Args, Subcommand};
 use surety_common::config::{
     AddressConfig, CommonConfig, DataDirConfig, Effective, ExecutorConfig, GateConfig, McpServer,
-    McpSessionsConfig, ModelDriverConfig, NamespaceDatabase, PlannerConfig, effective,
+    McpSessionsConfig, ModelDriverConfig, NamespaceDatabase, PlannerConfig, PostgresConfig,
+    effective,
 };
 use surety_common::domain::json::Value;
 use surety_common::store::{SERVICE_ROLES, role_of};
@@ -51,6 +52,8 @@ struct Settings {
     address: AddressConfig,
     #[command(flatten)]
     folder: DataDirConfig,
+    #[command(flatten)]
+    postgres: PostgresConfig,
     #[command(flatten)]
     sessions: McpSessionsConfig,
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use std::ffi::OsString;
+use surety_common::config::PostgresConfig;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -11,6 +12,9 @@ use crate::postgres::{Durability, run_with_database};
 /// the command's code.
 #[derive(Debug, Args)]
 pub struct DevPostgres {
+    #[command(flatten)]
+    postgres: PostgresConfig,
+
     /// Make commits durable, as in production; slower, for measurements.
     #[arg(long)]
     durable: bool,
@@ -27,7 +31,8 @@ pub struct DevPostgres {
 impl DevPostgres {
     pub(super) async fn run(self) -> Result<Exit, Failure> {
         let durability = if self.durable { Durability::Full } else { Durability::Fast };
+        let bin = self.postgres.postgres_bin.as_deref();
         let settings: Vec<&str> = self.setting.iter().map(String::as_str).collect();
-        Ok(Exit::Command(run_with_database(durability, &settings, &self.command).await?))
+        Ok(Exit::Command(run_with_database(bin, durability, &settings, &self.command).await?))
     }
 }

@@ -166,28 +166,31 @@ async fn list(place: &Place, output: Output) -> Result<Exit, Failure> {
         Some(until) if until <= now => "ended",
         Some(_) | None => "trusted",
     };
-    let mut rows: Vec<[String; 5]> =
+    let mut rows: Vec<[Option<String>; 5]> =
         trusted.keys().iter().map(|key| row(key, state(key))).collect();
     rows.extend(registered.iter().filter(|key| !is_known(key)).map(|found| {
         let RegisteredKey { service, key, valid_from, valid_until } = *found;
         row(&TrustedKey { service, key, valid_from, valid_until }, "registered only")
     }));
     let names = ["key", "service", "valid_from", "valid_until", "state"];
-    let value = |row: &[String; 5]| {
-        let members = names.iter().zip(row).map(|(name, cell)| ((*name).to_owned(), text(cell)));
+    let value = |row: &[Option<String>; 5]| {
+        let cell = |cell: &Option<String>| cell.as_ref().map_or(Value::Null, text);
+        let members = names.iter().zip(row).map(|(name, it)| ((*name).to_owned(), cell(it)));
         Value::Object(members.collect())
     };
     output.either(&Value::Array(rows.iter().map(value).collect()), || {
         let header = ["KEY", "SERVICE", "VALID FROM", "VALID UNTIL", "STATE"];
-        columns(&header, rows.iter().map(|row| row.to_vec()).collect())
+        let shown = |cell: &Option<String>| cell.clone().unwrap_or_else(|| "-".to_owned());
+        columns(&header, rows.iter().map(|row| row.iter().map(shown).collect()).collect())
     })?;
     Ok(Exit::Done)
 }
 
-fn row(key: &TrustedKey, state: &str) -> [String; 5] {
-    let until = key.valid_until.map_or_else(|| "-".to_owned(), instant);
-    let id = key.key.id().to_string();
-    [id, key.service.to_string(), instant(key.valid_from), until, state.to_owned()]
+/// The columns of a key; the end is absent where it has none.
+fn row(key: &TrustedKey, state: &str) -> [Option<String>; 5] {
+    let until = key.valid_until.map(instant);
+    let (id, service) = (key.key.id().to_string(), key.service.to_string());
+    [Some(id), Some(service), Some(instant(key.valid_from)), until, Some(state.to_owned())]
 }
 
 /// A key that cannot be used: what to do depends on the service that has it.

@@ -21,7 +21,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use surety_common::config::{
     CommonConfig, DataDirConfig, ExecutorConfig, GateConfig, ModelDriverConfig, NamespaceDatabase,
-    PlannerConfig, Webhook,
+    PlannerConfig, PostgresConfig, Webhook,
 };
 use surety_common::domain::identity::{Identity, IdentityError, Namespaces, Role};
 use surety_common::domain::signature::{Service, instant};
@@ -46,6 +46,8 @@ use crate::wire_json::{object, text};
 pub struct Up {
     #[command(flatten)]
     folder: DataDirConfig,
+    #[command(flatten)]
+    postgres: PostgresConfig,
     #[command(flatten)]
     common: CommonConfig,
     #[command(flatten)]
@@ -188,7 +190,7 @@ impl Up {
     ) -> Result<Exit, Failure> {
         let database = match &self.common.database_url {
             Some(url) => Database::Named(url.expose().to_owned()),
-            None => match start_database(&started.folder.postgres(), &mut signals).await? {
+            None => match self.start_database(&started.folder.postgres(), &mut signals).await? {
                 Some(postgres) => Database::Ours(postgres),
                 None => return Ok(Exit::Done),
             },
@@ -198,6 +200,26 @@ impl Up {
             postgres.stop().await?;
         }
         ended
+    }
+
+    /// None when a signal arrived. The start is completed and then undone, because Postgres's programs
+    /// that create a cluster would otherwise continue without a parent. A second signal does not wait.
+    async fn start_database(
+        &self,
+        cluster: &Path,
+        signals: &mut Signals,
+    ) -> Result<Option<EmbeddedPostgres>, Failure> {
+        let bin = self.postgres.postgres_bin.as_deref();
+        let mut starting = pin!(EmbeddedPostgres::start_from(bin, cluster));
+        tokio::select! {
+            started = &mut starting => return Ok(Some(started?)),
+            () = signals.first() => note("surety: shutting down as soon as Postgres has started"),
+        }
+        tokio::select! {
+            started = &mut starting => started?.stop().await?,
+            () = signals.first() => {}
+        }
+        Ok(None)
     }
 
     async fn serve_on(
@@ -283,24 +305,6 @@ impl Database {
             Self::Ours(postgres) => postgres.ended().await.into(),
         }
     }
-}
-
-/// None when a signal arrived. The start is completed and then undone, because Postgres's programs
-/// that create a cluster would otherwise continue without a parent. A second signal does not wait.
-async fn start_database(
-    cluster: &Path,
-    signals: &mut Signals,
-) -> Result<Option<EmbeddedPostgres>, Failure> {
-    let mut starting = pin!(EmbeddedPostgres::start(cluster));
-    tokio::select! {
-        started = &mut starting => return Ok(Some(started?)),
-        () = signals.first() => note("surety: shutting down as soon as Postgres has started"),
-    }
-    tokio::select! {
-        started = &mut starting => started?.stop().await?,
-        () = signals.first() => {}
-    }
-    Ok(None)
 }
 
 /// A token always exists, so a reachable address is protected.

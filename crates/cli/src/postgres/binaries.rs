@@ -33,14 +33,15 @@ pub struct Binaries {
 
 impl Binaries {
     /// Finds the newest Postgres from version 15 on, or exactly `major` for an existing cluster. It
-    /// searches `SURETY_POSTGRES_BIN`, else the search path, the folder of `pg_config`, and the
-    /// folders of packages.
+    /// searches the folder `named`, or `SURETY_POSTGRES_BIN` where none is; else the search path, the folder of
+    /// `pg_config`, and the folders of packages.
     ///
     /// # Errors
     /// None is installed; the error names the package to install.
-    pub fn find(major: Option<u32>) -> Result<Self, PostgresError> {
-        let named = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
-        Self::find_first(&[named.map(PathBuf::from).into_iter().collect(), usual_folders()], major)
+    pub fn find(named: Option<&Path>, major: Option<u32>) -> Result<Self, PostgresError> {
+        let by_variable = || env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+        let named = named.map(Path::to_owned).or_else(|| by_variable().map(PathBuf::from));
+        Self::find_first(&[named.into_iter().collect(), usual_folders()], major)
     }
 
     /// The newest matching one in the first of these lists that has any.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitStatus;
 
 use tokio::process::{Child, Command};
@@ -11,13 +12,14 @@ use super::error::PostgresError;
 use super::process::send;
 use super::{Durability, EmbeddedPostgres};
 
-/// Starts a temporary Postgres with these settings (each `name=value`), runs `command` with its
+/// Starts a temporary Postgres of the programs in the folder `bin`, where one is named, with these settings (each `name=value`), runs `command` with its
 /// `DATABASE_URL`, stops it, and returns the command's exit code. For a command that a signal
 /// ended, the code is 128 plus the signal's number.
 ///
 /// # Errors
 /// The database could not be started or stopped, or the command could not be started.
 pub async fn run_with_database(
+    bin: Option<&Path>,
     durability: Durability,
     settings: &[&str],
     command: &[OsString],
@@ -25,7 +27,7 @@ pub async fn run_with_database(
     let refused = |source| PostgresError::Command { command: shown(command), source };
     // Before the server starts, so that no signal ends this process without the server.
     let interrupts = Interrupts::listen().map_err(refused)?;
-    let postgres = EmbeddedPostgres::start_temporary(durability, settings).await?;
+    let postgres = EmbeddedPostgres::start_temporary_from(bin, durability, settings).await?;
     let ended = run(command, &postgres.url(), interrupts).await;
     postgres.stop().await?;
     ended.map(code_of).map_err(refused)

@@ -60,7 +60,15 @@ impl EmbeddedPostgres {
     /// No Postgres is installed, the folder is in use or cannot be used, or the server does not
     /// start; each error says what to do.
     pub async fn start(data_dir: &Path) -> Result<Self, PostgresError> {
-        Self::launch(data_dir, Durability::Full, &[], None).await
+        Self::launch(data_dir, Durability::Full, &[], (None, None)).await
+    }
+
+    /// As [`EmbeddedPostgres::start`], with the programs in this folder where one is named.
+    ///
+    /// # Errors
+    /// As [`EmbeddedPostgres::start`].
+    pub async fn start_from(bin: Option<&Path>, data_dir: &Path) -> Result<Self, PostgresError> {
+        Self::launch(data_dir, Durability::Full, &[], (bin, None)).await
     }
 
     /// Starts a server whose data is removed with it, with additional settings, each `name=value`.
@@ -72,9 +80,21 @@ impl EmbeddedPostgres {
         durability: Durability,
         settings: &[&str],
     ) -> Result<Self, PostgresError> {
+        Self::start_temporary_from(None, durability, settings).await
+    }
+
+    /// As [`EmbeddedPostgres::start_temporary`], with the programs in this folder where one is named.
+    ///
+    /// # Errors
+    /// As [`EmbeddedPostgres::start_temporary`].
+    pub async fn start_temporary_from(
+        bin: Option<&Path>,
+        durability: Durability,
+        settings: &[&str],
+    ) -> Result<Self, PostgresError> {
         let folder = layout::temporary_folder()?;
         let data_dir = folder.path().to_owned();
-        Self::launch(&data_dir, durability, settings, Some(folder)).await
+        Self::launch(&data_dir, durability, settings, (bin, Some(folder))).await
     }
 
     /// The URL of the database `surety`, for `DATABASE_URL`.
@@ -101,12 +121,12 @@ impl EmbeddedPostgres {
         data_dir: &Path,
         durability: Durability,
         settings: &[&str],
-        temporary: Option<tempfile::TempDir>,
+        (bin, temporary): (Option<&Path>, Option<tempfile::TempDir>),
     ) -> Result<Self, PostgresError> {
         let layout = Layout::open(data_dir)?;
         let account = Account::choose(layout.cluster())?;
         let layout = layout.with_socket(&account)?;
-        let binaries = Binaries::find(layout.cluster_major()?)?;
+        let binaries = Binaries::find(bin, layout.cluster_major()?)?;
         orphan::stop(&layout).await?;
         if !layout.has_cluster() {
             layout.initialise(&binaries, &account, durability).await?;

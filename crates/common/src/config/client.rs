@@ -54,6 +54,15 @@ pub struct DataDirConfig {
     pub data_dir: Option<PathBuf>,
 }
 
+/// The private Postgres of `surety up`.
+#[derive(Debug, Clone, Args)]
+pub struct PostgresConfig {
+    /// The folder with its programs; none means that they are searched.
+    #[arg(long = s::POSTGRES_BIN.flag, env = s::POSTGRES_BIN.env, help = s::POSTGRES_BIN.meaning,
+          value_parser = s::POSTGRES_BIN.reads::<PathBuf>())]
+    pub postgres_bin: Option<PathBuf>,
+}
+
 /// The sessions that `surety mcp` serves over HTTP.
 #[derive(Debug, Clone, Args)]
 pub struct McpSessionsConfig {

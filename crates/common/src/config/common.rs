@@ -24,7 +24,8 @@ pub struct CommonConfig {
 
     /// Whether a service without a Postgres refuses to start.
     #[arg(long = s::REQUIRE_DATABASE.flag, env = s::REQUIRE_DATABASE.env,
-          help = s::REQUIRE_DATABASE.meaning)]
+          help = s::REQUIRE_DATABASE.meaning,
+          value_parser = s::REQUIRE_DATABASE.reads::<bool>())]
     pub require_database: bool,
 
     /// The most connections in the pool, 2..500; a process opens a few more outside it.
@@ -66,7 +67,8 @@ pub struct CommonConfig {
     pub max_message_bytes: u32,
 
     /// Whether reflection is served.
-    #[arg(long = s::REFLECTION.flag, env = s::REFLECTION.env, help = s::REFLECTION.meaning)]
+    #[arg(long = s::REFLECTION.flag, env = s::REFLECTION.env, help = s::REFLECTION.meaning,
+          value_parser = s::REFLECTION.reads::<bool>())]
     pub reflection: bool,
 
     /// The bounds of the port's connections.

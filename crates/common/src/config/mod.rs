@@ -33,7 +33,7 @@ mod value;
 mod webhooks;
 
 pub use anchor::{AnchorAuthority, GateAnchorConfig};
-pub use client::{AddressConfig, ClientConfig, DataDirConfig, McpSessionsConfig};
+pub use client::{AddressConfig, ClientConfig, DataDirConfig, McpSessionsConfig, PostgresConfig};
 pub use common::{CommonConfig, ConnectionsConfig, TelemetryConfig};
 pub use document::document;
 #[cfg(feature = "telemetry")]

@@ -77,7 +77,8 @@ pub struct HooksConfig {
 
     /// Whether hooks without a secret take deliveries, on loopback.
     #[arg(long = s::UNSIGNED_HOOKS.flag, env = s::UNSIGNED_HOOKS.env,
-          help = s::UNSIGNED_HOOKS.meaning)]
+          help = s::UNSIGNED_HOOKS.meaning,
+          value_parser = s::UNSIGNED_HOOKS.reads::<bool>())]
     pub unsigned_hooks: bool,
 
     /// Days that a delivery is kept, 1..36500.
@@ -250,7 +251,8 @@ pub struct SandboxConfig {
 
     /// Whether a run's policy may ask for none.
     #[arg(long = s::SANDBOX_ALLOW_NONE.flag, env = s::SANDBOX_ALLOW_NONE.env,
-          help = s::SANDBOX_ALLOW_NONE.meaning)]
+          help = s::SANDBOX_ALLOW_NONE.meaning,
+          value_parser = s::SANDBOX_ALLOW_NONE.reads::<bool>())]
     pub sandbox_allow_none: bool,
 
     /// What commands may read besides what is found, absolute paths separated by colons.

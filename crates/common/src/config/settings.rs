@@ -251,6 +251,7 @@ pub const fn settings() -> &'static [Setting] {
         MODEL_PROMPTS_DIR,
         URL,
         DATA_DIR,
+        POSTGRES_BIN,
         MCP_SESSIONS,
         MCP_SESSION_IDLE_S,
     ]
@@ -504,6 +505,17 @@ pub(super) const URL: Setting = Setting {
     accepts: Accepts::Url(&["http", "https"]),
     meaning: "The planner that a command calls. By default the one that `surety up` wrote to \
               the file `endpoint` in its data folder; without that file, http://127.0.0.1:7401.",
+    secret: false,
+};
+
+pub(super) const POSTGRES_BIN: Setting = Setting {
+    group: Group::Client,
+    flag: "postgres-bin",
+    env: "SURETY_POSTGRES_BIN",
+    default: "",
+    accepts: Accepts::Path,
+    meaning: "The folder with the programs of the Postgres that `surety up` and `surety dev-postgres` start. It is tried \
+              before the search path and the folders of packages.",
     secret: false,
 };
 

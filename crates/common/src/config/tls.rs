@@ -22,7 +22,8 @@ pub struct TlsConfig {
     /// Whether a client without a certificate is refused.
     #[arg(long = s::TLS_REQUIRE_CLIENT_CERTIFICATE.flag,
           env = s::TLS_REQUIRE_CLIENT_CERTIFICATE.env,
-          help = s::TLS_REQUIRE_CLIENT_CERTIFICATE.meaning)]
+          help = s::TLS_REQUIRE_CLIENT_CERTIFICATE.meaning,
+          value_parser = s::TLS_REQUIRE_CLIENT_CERTIFICATE.reads::<bool>())]
     pub tls_require_client_certificate: bool,
 
     /// Which certificate is which identity.

@@ -95,6 +95,12 @@ impl FromSetting for u32 {
     }
 }
 
+impl FromSetting for bool {
+    fn from_setting(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
 impl FromSetting for String {
     fn from_setting(text: &str) -> Option<Self> {
         Some(text.to_owned())

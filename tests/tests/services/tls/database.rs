@@ -33,7 +33,7 @@ impl Server {
         }
         std::fs::write(data.join("pg_hba.conf"), "hostssl all all 127.0.0.1/32 trust\n")?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let mut command = Command::new(Binaries::find(None)?.program("postgres"));
+        let mut command = Command::new(Binaries::find(None, None)?.program("postgres"));
         command.arg("-D").arg(&data).args(["-p", &port.to_string()]);
         for setting in [
             "listen_addresses=127.0.0.1",
