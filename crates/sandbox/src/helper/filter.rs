@@ -1,14 +1,15 @@
 //! The system calls that a build or a test never needs, refused by seccomp.
 
 mod neighbours;
+mod rules;
 mod set_id;
 
 use crate::spec::{Network, NotStarted};
+use rules::{Rules, rule};
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition,
-    SeccompFilter, SeccompRule, TargetArch,
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompFilter,
+    SeccompRule, TargetArch,
 };
-use std::collections::BTreeMap;
 use std::io;
 
 /// Namespaces that `clone` and `unshare` can make: CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC,
@@ -130,8 +131,6 @@ impl Sockets {
     }
 }
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
-
 /// Refuses the calls for this process and all that it starts. The service's parser has `openat2`, by which it opens files
 /// beneath the workspace and no others; it can write no file that stays.
 pub(super) fn apply(sockets: Sockets, is_parser: bool) -> Result<(), NotStarted> {
@@ -183,15 +182,6 @@ fn socket_rules(
     let multipath = vec![of(2, Op::Eq, number(libc::IPPROTO_MPTCP))];
     let pair = vec![of(0, Op::Ne, number(libc::AF_UNIX))];
     Ok((vec![rule(other)?, rule(not_routing)?, rule(multipath)?], vec![rule(pair)?]))
-}
-
-/// A rule that holds where all of these do: an argument, how much of it counts, and what it is compared with.
-fn rule(conditions: Vec<(u8, Len, Op, u64)>) -> Result<SeccompRule, seccompiler::BackendError> {
-    let conditions = conditions
-        .into_iter()
-        .map(|(argument, length, op, value)| SeccompCondition::new(argument, length, op, value))
-        .collect::<Result<_, _>>()?;
-    SeccompRule::new(conditions)
 }
 
 fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {

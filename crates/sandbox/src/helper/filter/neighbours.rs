@@ -1,7 +1,7 @@
 //! What reaches other processes of the account where no namespace keeps them apart.
 
-use super::{Len, Rules, rule};
-use seccompiler::{BackendError, SeccompCmpOp as Op};
+use super::rules::{Rules, rule};
+use seccompiler::{BackendError, SeccompCmpArgLen as Len, SeccompCmpOp as Op};
 
 /// Calls that change how a process is scheduled, which they name in their first argument; 0 is the caller.
 const SCHEDULES: &[i64] = &[

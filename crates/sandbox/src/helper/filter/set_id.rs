@@ -1,8 +1,8 @@
 //! Programs that run under the account or group of their file: a command would leave them to every account of the machine,
 //! which starts them without a sandbox.
 
-use super::{Len, Rules, rule};
-use seccompiler::{BackendError, SeccompCmpOp as Op};
+use super::rules::{Rules, rule};
+use seccompiler::{BackendError, SeccompCmpArgLen as Len, SeccompCmpOp as Op};
 
 /// The bit of a mode that gives a program the account of its file.
 const SET_USER: u64 = 0o4000;
