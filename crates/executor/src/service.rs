@@ -18,6 +18,7 @@ use surety_common::domain::fault::Fault;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::receipt::EvidenceReceipt;
 use surety_common::domain::step::StepState;
+use surety_common::domain::text::{MAX_REASON, check_text};
 use surety_common::wire::caller::Caller;
 use surety_common::wire::run::blocked;
 use surety_common::wire::selection::Selection;
@@ -177,11 +178,12 @@ impl ExecutorService for Service {
         let participants = self.participants("ReleaseStep")?;
         let caller = Caller::of(&request).map_err(status)?;
         let v1::ReleaseStepRequest { fence, reason } = request.into_inner();
+        check_text("reason", reason.trim(), MAX_REASON).map_err(status)?;
         let fence = fence.ok_or_else(|| missing("fence")).map_err(status)?;
         let (run_id, lease_epoch) = fence_of(&fence).map_err(status)?;
         let step = (run_id, fence.step_id.as_str());
         let state = participants.release(&caller, step, lease_epoch).await.map_err(status)?;
-        tracing::info!(%run_id, step = fence.step_id, reason, "waits: a driver released its step");
+        tracing::info!(%run_id, step = fence.step_id, "waits: a driver released its step");
         Ok(Response::new(v1::ReleaseStepResponse { step_state: v1::StepState::from(state).into() }))
     }
 }

@@ -3,10 +3,15 @@
 use anyhow::{Context, Result};
 use serde_json::json;
 use surety_common::domain::json::sha256_hex;
+use surety_common::wire::client::channel;
 use surety_common::wire::status::from_status;
+use surety_common::wire::token::Token;
 use surety_common::wire::v1;
+use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
+use surety_common::wire::v1::planner_service_client::PlannerServiceClient;
 use surety_common::wire::value::whole_seconds;
-use surety_e2e::harness::Deployment;
+use surety_e2e::agent;
+use surety_e2e::harness::{Database, Deployment};
 use surety_e2e::script::{noop, plan, request, step};
 use tonic::{Code, Status};
 
@@ -140,6 +145,117 @@ async fn a_text_that_cannot_be_stored_is_refused_by_its_name() -> Result<()> {
         assert_eq!((refused.1.as_str(), refused.2.as_str()), ("type_mismatch", "namespace"));
     }
     deployment.finish().await
+}
+
+#[tokio::test]
+async fn a_text_beyond_its_bound_is_refused_with_its_size() -> Result<()> {
+    let tokens = agent::token_file()?;
+    let path = tokens.path().to_string_lossy().into_owned();
+    let environment = [("SURETY_TOKEN_FILE", path.as_str())];
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    deployment.use_token(Token::new(&agent::secret(agent::PERSON))?);
+    deployment.add_executor(&[]).await?;
+    let goal = |bytes| v1::CreateRunRequest { goal: "g".repeat(bytes), ..request(&good(), "") };
+    let planned = |key: &str, bytes| {
+        let mut plan = good();
+        plan[key] = "p".repeat(bytes).into();
+        request(&plan, "")
+    };
+    let of_step = plan(&[step(&"s".repeat(201), &[], &[noop()])]);
+    let large = v1::PlanStep {
+        id: "s".to_owned(),
+        description: "d".repeat(2 << 20),
+        ..v1::PlanStep::default()
+    };
+    let large = v1::Plan { title: "t".to_owned(), steps: vec![large], ..v1::Plan::default() };
+    let large = v1::CreateRunRequest {
+        plan_source: Some(v1::create_run_request::PlanSource::Plan(large)),
+        driver: v1::Driver::Remote.into(),
+        ..v1::CreateRunRequest::default()
+    };
+    for (request, field, words) in [
+        (goal((64 << 10) + 1), "goal", "is 65537 bytes long, longer than 65536 bytes"),
+        (planned("goal", (64 << 10) + 1), "goal", "is 65537 bytes long"),
+        (planned("title", 2001), "title", "is 2001 bytes long, longer than 2000 bytes"),
+        (request(&of_step, ""), "steps[0].id", "is 201 bytes long, longer than 200 bytes"),
+        (large, "plan", "longer than 2097152 bytes"),
+    ] {
+        let answer = deployment.runs()?.create_run(request).await;
+        let message = answer.as_ref().err().map(|status| status.message().to_owned());
+        let (class, reason, at) = refusal(answer).with_context(|| field.to_owned())?;
+        let expected = (Code::InvalidArgument, "too_large", field);
+        assert_eq!((class, reason.as_str(), at.as_str()), expected);
+        assert!(message.is_some_and(|message| message.contains(words)), "{field}");
+    }
+    let run = deployment.create_run(goal(64 << 10)).await?;
+    let run = deployment.wait_for_end(&run.id).await?;
+    assert_eq!(run.goal.len(), 64 << 10);
+    // It waits for a plan.
+    let run = deployment.create_run(v1::CreateRunRequest {
+        goal: "a goal".to_owned(),
+        driver: v1::Driver::Remote.into(),
+        ..v1::CreateRunRequest::default()
+    });
+    let run = run.await?;
+    for (reason, code) in [("r".repeat(2001), "too_large"), ("a\0b".to_owned(), "type_mismatch")] {
+        let refused = reasons(&mut deployment, &run.id, &reason).await?;
+        let expected = (Code::InvalidArgument, code.to_owned(), "reason".to_owned());
+        assert_eq!(refused, vec![expected; 7]);
+    }
+    let reason = format!(" {}\n", "r".repeat(2000));
+    let cancel = v1::CancelRunRequest { run_id: run.id.clone(), reason, ..Default::default() };
+    deployment.runs()?.cancel_run(cancel).await?;
+    deployment.finish().await
+}
+
+/// What each call with a reason refuses it with.
+async fn reasons(
+    deployment: &mut Deployment,
+    id: &str,
+    reason: &str,
+) -> Result<Vec<(Code, String, String)>> {
+    let (mut runs, mut plans) = (deployment.runs()?, deployment.plans()?);
+    let (run_id, reason) = (id.to_owned(), reason.to_owned());
+    let cancel = v1::CancelRunRequest {
+        run_id: run_id.clone(),
+        reason: reason.clone(),
+        ..v1::CancelRunRequest::default()
+    };
+    let pause = v1::PauseRunRequest {
+        run_id: run_id.clone(),
+        reason: reason.clone(),
+        ..v1::PauseRunRequest::default()
+    };
+    let resume = v1::ResumeRunRequest {
+        run_id: run_id.clone(),
+        reason: reason.clone(),
+        ..v1::ResumeRunRequest::default()
+    };
+    let replan = v1::RequestReplanRequest {
+        run_id: run_id.clone(),
+        reason: reason.clone(),
+        ..v1::RequestReplanRequest::default()
+    };
+    let submit = v1::SubmitPlanRequest {
+        run_id,
+        plan_source: Some(v1::submit_plan_request::PlanSource::PlanText(good().to_string())),
+        reason: reason.clone(),
+        ..v1::SubmitPlanRequest::default()
+    };
+    let driver = Token::new(&agent::secret(agent::AGENT))?;
+    let to_planner = channel(&deployment.planner.url(), Some(&driver))?;
+    let to_executor = channel(&deployment.first_executor()?.url(), Some(&driver))?;
+    let of_plan = v1::ReleasePlanRequest { fence: None, reason: reason.clone() };
+    let of_step = v1::ReleaseStepRequest { fence: None, reason };
+    Ok(vec![
+        refusal(runs.cancel_run(cancel).await)?,
+        refusal(runs.pause_run(pause).await)?,
+        refusal(runs.resume_run(resume).await)?,
+        refusal(plans.request_replan(replan).await)?,
+        refusal(plans.submit_plan(submit).await)?,
+        refusal(PlannerServiceClient::new(to_planner).release_plan(of_plan).await)?,
+        refusal(ExecutorServiceClient::new(to_executor).release_step(of_step).await)?,
+    ])
 }
 
 /// Letters without a pattern, which no index makes shorter.

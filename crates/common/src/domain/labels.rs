@@ -1,6 +1,7 @@
 //! The labels of runs: their bounds, and which labels a run carries.
 
 use crate::domain::problem::{Code, Problem};
+use crate::domain::text::check_text;
 use std::collections::BTreeMap;
 
 /// The most labels of a run, and the most that a participant names.
@@ -30,18 +31,6 @@ pub fn check_labels(field: &str, labels: &BTreeMap<String, String>) -> Result<()
 #[must_use]
 pub fn carries(labels: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> bool {
     wanted.iter().all(|(name, text)| labels.get(name) == Some(text))
-}
-
-fn check_text(field: &str, text: &str, bytes: usize) -> Result<(), Problem> {
-    if text.len() > bytes {
-        let message = format!("is longer than {bytes} bytes; shorten it");
-        return Err(Problem::at(Code::TooLarge, field, message));
-    }
-    if text.contains('\0') {
-        let message = "contains the character U+0000, which cannot be stored; remove it";
-        return Err(Problem::at(Code::TypeMismatch, field, message));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ pub mod stop;
 pub mod suppressions;
 pub mod tests_named;
 pub mod tests_seen;
+pub mod text;
 pub mod timestamp;
 pub mod todo;
 pub mod tool_workers;

@@ -148,11 +148,12 @@ impl PlannerService for Plans {
         let service = self.stateful("ReleasePlan")?;
         let caller = caller(&request)?;
         let v1::ReleasePlanRequest { fence, reason } = request.into_inner();
+        request::read_reason(&reason).map_err(status)?;
         let fence = fence.ok_or_else(|| status(missing("fence")))?;
         let NamedRun { id, planner, .. } = service.of_run(&caller, &fence.run_id).await?;
         let lease = plan_leases::held(&caller, &fence).map_err(status)?;
         leases::release(&planner, &lease).await.map_err(status)?;
-        tracing::info!(run_id = %id, reason, "waits: a planning agent released a plan");
+        tracing::info!(run_id = %id, "waits: a planning agent released a plan");
         Ok(Response::new(v1::ReleasePlanResponse {}))
     }
 
@@ -198,7 +199,8 @@ impl PlannerService for Plans {
         let NamedRun { id, planner, .. } = service.of_run(&caller, &request.run_id).await?;
         let call = Call::of(id, caller.name(), &request).map_err(status)?;
         let cause = request::read_replan_cause(request.cause).map_err(status)?;
-        let run = intake::request_replan(&planner, id, &call, (cause, &request.reason)).await;
+        let reason = request::read_reason(&request.reason).map_err(status)?;
+        let run = intake::request_replan(&planner, id, &call, (cause, &reason)).await;
         Ok(Response::new(v1::RequestReplanResponse { run: Some(run.map_err(status)?) }))
     }
 }

@@ -198,7 +198,8 @@ impl RunService for Service {
         let request = request.into_inner();
         let NamedRun { id, planner, .. } = self.of_run(&caller, &request.run_id).await?;
         let call = Call::of(id, caller.name(), &request).map_err(status)?;
-        let run = planner.cancel(id, &call, &request.reason).await.map_err(status)?;
+        let reason = request::read_reason(&request.reason).map_err(status)?;
+        let run = planner.cancel(id, &call, &reason).await.map_err(status)?;
         Ok(Response::new(v1::CancelRunResponse { run: Some(run) }))
     }
 
@@ -235,7 +236,8 @@ impl RunService for Service {
         let request = request.into_inner();
         let NamedRun { id, planner, .. } = self.of_run(&caller, &request.run_id).await?;
         let call = Call::of(id, caller.name(), &request).map_err(status)?;
-        let run = planner.pause(id, &call, &request.reason).await.map_err(status)?;
+        let reason = request::read_reason(&request.reason).map_err(status)?;
+        let run = planner.pause(id, &call, &reason).await.map_err(status)?;
         Ok(Response::new(v1::PauseRunResponse { run: Some(run) }))
     }
 
@@ -247,7 +249,8 @@ impl RunService for Service {
         let request = request.into_inner();
         let NamedRun { id, planner, .. } = self.of_run(&caller, &request.run_id).await?;
         let call = Call::of(id, caller.name(), &request).map_err(status)?;
-        let run = planner.resume(id, &call, &request.reason).await.map_err(status)?;
+        let reason = request::read_reason(&request.reason).map_err(status)?;
+        let run = planner.resume(id, &call, &reason).await.map_err(status)?;
         Ok(Response::new(v1::ResumeRunResponse { run: Some(run) }))
     }
 
@@ -444,14 +447,11 @@ fn filter(
             })
         })
         .collect::<Result<Vec<_>, Problem>>()?;
-    let label = |(name, text): (String, String)| {
-        Ok((request::storable("labels", name)?, request::storable("labels", text)?))
-    };
     Ok(RunFilter {
-        namespace: request::storable("namespace", namespace)?,
+        namespace: request::wanted_namespace(namespace)?,
         reached,
         states,
-        labels: labels.into_iter().map(label).collect::<Result<_, Problem>>()?,
+        labels: request::checked_labels(labels)?,
         stop_reasons,
         created_from: at("created_from", created_from)?,
         created_before: at("created_before", created_before)?,

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::identity::Role;
 use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::text::check_text;
 use surety_common::domain::toolchain::{EntryKind, ProbeMode, is_blank};
 use surety_common::store::{self, NewEntry, StoredTask, WaitingFor};
 use surety_common::wire::caller::Caller;
@@ -179,13 +180,6 @@ fn links(links: &[String]) -> Result<Vec<String>, Problem> {
 }
 
 fn within(field: &str, text: &str, most: usize) -> Result<String, Problem> {
-    if text.len() > most {
-        let message = format!("is longer than {most} bytes; shorten it");
-        return Err(Problem::at(Code::TooLarge, field, message));
-    }
-    if text.contains('\0') {
-        let message = "contains the character U+0000, which cannot be stored; remove it";
-        return Err(Problem::at(Code::TypeMismatch, field, message));
-    }
+    check_text(field, text, most)?;
     Ok(text.to_owned())
 }

@@ -81,7 +81,7 @@ pub(super) async fn page(
         "" => None,
         text => Some(id("run_id", text)?),
     };
-    let namespace = request::storable("namespace", namespace)?;
+    let namespace = request::wanted_namespace(namespace)?;
     let (start, limit) = (asked.after()?, asked.limit);
     let after = start.map(Place::run_before);
     let mut filter = WaitFilter { namespace, reached, run_id, after, limit };

@@ -1,10 +1,11 @@
 //! Answers to waits: confirmations, questions and budgets.
 
-use super::fields::{bounded, missing};
+use super::fields::missing;
 use crate::runs::{Confirmation, Extension, Granted};
 use surety_common::domain::decision::Usage;
 use surety_common::domain::grant::{MAX_TTL_S, MAX_USES};
 use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::text::read_text;
 use surety_common::wire::v1;
 use surety_common::wire::value::seconds;
 
@@ -39,7 +40,7 @@ pub(in crate::service) fn read_confirmation(
         let message = "a denial grants nothing; leave it out, or approve";
         return Err(Problem::at(Code::TypeMismatch, "grant", message));
     }
-    let comment = bounded("comment", comment.trim().to_owned(), MAX_COMMENT)?;
+    let comment = read_text("comment", &comment, MAX_COMMENT)?;
     let grant = grant.map(read_grant).transpose()?;
     Ok(Confirmation { approved, stop, digest: call_digest, comment, grant })
 }
@@ -67,7 +68,7 @@ fn read_grant(terms: v1::GrantTerms) -> Result<Granted, Problem> {
 /// # Errors
 /// `field_missing` for a blank one, `too_large` for a long one, `type_mismatch` for one that cannot be stored.
 pub(in crate::service) fn read_answer(answer: &str) -> Result<String, Problem> {
-    let answer = bounded("answer", answer.trim().to_owned(), MAX_ANSWER)?;
+    let answer = read_text("answer", answer, MAX_ANSWER)?;
     if answer.is_empty() {
         let message = "the answer is blank; write a text";
         return Err(Problem::at(Code::FieldMissing, "answer", message));

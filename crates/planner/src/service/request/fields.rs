@@ -3,6 +3,7 @@
 use surety_common::domain::identity::check_namespace;
 use surety_common::domain::problem::{Code, Problem};
 use surety_common::domain::run::MAX_NAMESPACE;
+use surety_common::domain::text::{MAX_REASON, check_text, read_text};
 use surety_common::domain::toolchain::is_task_namespace;
 
 /// The longest path of a folder in bytes, Linux's limit.
@@ -43,21 +44,26 @@ pub(in crate::service) fn check_open(namespace: &str) -> Result<(), Problem> {
     Err(Problem::at(Code::TypeMismatch, "namespace", message))
 }
 
+/// A text as it was sent, within its bound.
 pub(super) fn bounded(field: &str, text: String, bytes: usize) -> Result<String, Problem> {
-    if text.len() <= bytes {
-        return storable(field, text);
-    }
-    let message = format!("is longer than {bytes} bytes; shorten it");
-    Err(Problem::at(Code::TooLarge, field, message))
+    check_text(field, &text, bytes)?;
+    Ok(text)
 }
 
-/// A text that the database can store: Postgres accepts every character but U+0000.
-pub(in crate::service) fn storable(field: &str, text: String) -> Result<String, Problem> {
-    if !text.contains('\0') {
-        return Ok(text);
-    }
-    let message = "contains the character U+0000, which cannot be stored; remove it";
-    Err(Problem::at(Code::TypeMismatch, field, message))
+/// The reason that a caller gives; may be empty.
+///
+/// # Errors
+/// `too_large`, `type_mismatch`.
+pub(in crate::service) fn read_reason(reason: &str) -> Result<String, Problem> {
+    read_text("reason", reason, MAX_REASON)
+}
+
+/// The namespace of a filter; empty for all.
+///
+/// # Errors
+/// `too_large`, `type_mismatch`.
+pub(in crate::service) fn wanted_namespace(namespace: String) -> Result<String, Problem> {
+    bounded("namespace", namespace, MAX_NAMESPACE)
 }
 
 pub(super) fn read_workspace(workspace: String) -> Result<String, Problem> {

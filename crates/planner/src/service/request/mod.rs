@@ -9,10 +9,10 @@ mod run;
 mod sender;
 
 pub(super) use answers::{read_answer, read_confirmation, read_extension};
-pub(super) use fields::{check_open, named, named_before, storable};
+pub(super) use fields::{check_open, named, named_before, read_reason, wanted_namespace};
 pub use limits::read_own_limits;
 pub(super) use plan::{ReadPlan, check_submission, read_new_plan, read_replan_cause};
-pub(super) use run::{read_fork, read_run_request};
+pub(super) use run::{checked_labels, read_fork, read_run_request};
 pub(super) use sender::Sender;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Plans and patches for runs that wait for one.
 
-use super::fields::{missing, storable};
+use super::fields::{missing, read_reason};
 use super::plan_texts::check_plan_texts;
 use super::sender::Sender;
 use crate::intake::{self, NewPlan};
@@ -49,12 +49,12 @@ pub(in crate::service) fn read_replan_cause(number: i32) -> Result<ReplanCause, 
 /// Refuses a submission without a plan, which counts as no refused plan.
 ///
 /// # Errors
-/// `field_missing`, `type_mismatch`.
+/// `field_missing`, `too_large`, `type_mismatch`.
 pub(in crate::service) fn check_submission(request: &v1::SubmitPlanRequest) -> Result<(), Problem> {
     if request.plan_source.is_none() {
         return Err(missing("plan"));
     }
-    storable("reason", request.reason.clone()).map(drop)
+    read_reason(&request.reason).map(drop)
 }
 
 /// Reads a plan, or a patch, for a run.
@@ -82,7 +82,7 @@ pub(in crate::service) fn read_new_plan(
             expected_revision,
             lease_epoch: i64::try_from(lease_epoch).unwrap_or(i64::MAX),
             plan: Plan::default(),
-            reason: storable("reason", reason.trim().to_owned())?,
+            reason: read_reason(&reason)?,
             model: None,
             usage: None,
             of_driver: sender.author == Author::Model,
@@ -177,7 +177,7 @@ impl ReadPlan {
         })?;
         let (patch, warnings) = parse_patch(text, author)?;
         if self.new.reason.is_empty() {
-            self.new.reason = storable("reason", patch.reason.clone())?;
+            self.new.reason = read_reason(&patch.reason)?;
         }
         let patched = apply_patch(&state, patch, most)?;
         self.new.plan = patched.state.plan;

@@ -4,9 +4,17 @@ use surety_common::domain::fields::{item_path, join};
 use surety_common::domain::json::Value;
 use surety_common::domain::plan::Plan;
 use surety_common::domain::problem::{Code, Problem};
+use surety_common::domain::text::{MAX_GOAL, check_text as check_length};
 
 /// The arguments of scripted calls: what they hold is for the tool to judge.
 const ARGUMENTS: &str = "arguments";
+
+/// The longest title of a plan, in bytes.
+const MAX_TITLE: usize = 2000;
+/// The longest id of a step, in bytes: questions, lists and traces name steps by it.
+pub(super) const MAX_STEP_ID: usize = 200;
+/// The largest plan without its overlays, in bytes: twice the longest text of one, which patches may exceed.
+const MAX_PLAN: usize = 2 << 20;
 
 /// A place in a plan that has a text to be refused.
 #[derive(Clone, Copy)]
@@ -26,15 +34,35 @@ impl Place<'_> {
     }
 }
 
-/// Refuses a plan with a text that cannot be stored, and one with a write scope in which no path of the workspace can lie, or
-/// with a check whose globs do not read.
+/// Refuses a plan with a text that is too long or cannot be stored, and one with a write scope in which no path of the
+/// workspace can lie, or with a check whose globs do not read.
 ///
 /// # Errors
-/// `type_mismatch` with the path of the text.
+/// `too_large` and `type_mismatch` with the path of the text.
 pub(super) fn check_plan_texts(plan: &Plan) -> Result<(), Problem> {
+    check_size(plan)?;
     if plan.has_text(|text| !is_storable(text)) {
         check(&plan.to_json(), Place::Root)?;
     }
+    check_write_scopes(plan)?;
+    plan.check_globs()
+}
+
+fn check_size(plan: &Plan) -> Result<(), Problem> {
+    check_length("title", &plan.title, MAX_TITLE)?;
+    check_length("goal", &plan.goal, MAX_GOAL)?;
+    for (at, step) in plan.steps.iter().enumerate() {
+        check_length(&format!("{}.id", item_path("steps", at)), &step.id, MAX_STEP_ID)?;
+    }
+    let bytes = plan.to_json().to_compact().len();
+    if bytes > MAX_PLAN {
+        let message = format!("is {bytes} bytes long, longer than {MAX_PLAN} bytes; shorten it");
+        return Err(Problem::at(Code::TooLarge, "plan", message));
+    }
+    Ok(())
+}
+
+fn check_write_scopes(plan: &Plan) -> Result<(), Problem> {
     for (at, step) in plan.steps.iter().enumerate() {
         for (glob_at, glob) in step.write_scope.iter().enumerate() {
             let leaves = glob.starts_with('/') || glob.split('/').any(|part| part == "..");
@@ -47,7 +75,7 @@ pub(super) fn check_plan_texts(plan: &Plan) -> Result<(), Problem> {
             }
         }
     }
-    plan.check_globs()
+    Ok(())
 }
 
 fn check(value: &Value, place: Place<'_>) -> Result<(), Problem> {
@@ -123,6 +151,26 @@ mod tests {
         let arguments = parse(r#"{"path": "a", "content": "\u0000"}"#).unwrap().value;
         let script = vec![ToolCall { name: "write_file".to_owned(), arguments }];
         assert_eq!(refused(PlanStep { script, ..PlanStep::default() }, "make test"), None);
+    }
+
+    #[test]
+    fn a_text_beyond_its_bound_is_named() {
+        let step = PlanStep::default;
+        let plan = |plan: Plan| check_plan_texts(&plan).err().map(|problem| problem.field);
+        let of = |step: PlanStep| plan(Plan { steps: vec![step], ..Plan::default() });
+        let field = |name: &str| Some(Some(name.to_owned()));
+        for (found, expected) in [
+            (plan(Plan { title: "t".repeat(MAX_TITLE), ..Plan::default() }), None),
+            (plan(Plan { title: "t".repeat(MAX_TITLE + 1), ..Plan::default() }), field("title")),
+            (plan(Plan { goal: "g".repeat(MAX_GOAL), ..Plan::default() }), None),
+            (plan(Plan { goal: "g".repeat(MAX_GOAL + 1), ..Plan::default() }), field("goal")),
+            (of(PlanStep { id: "i".repeat(MAX_STEP_ID), ..step() }), None),
+            (of(PlanStep { id: "i".repeat(MAX_STEP_ID + 1), ..step() }), field("steps[0].id")),
+            (of(PlanStep { description: "d".repeat(MAX_PLAN / 2), ..step() }), None),
+            (of(PlanStep { description: "d".repeat(MAX_PLAN), ..step() }), field("plan")),
+        ] {
+            assert_eq!(found, expected);
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Requests for runs and for forks of runs.
 
-use super::fields::{bounded, check_open, missing, named, read_workspace, storable};
+use super::fields::{bounded, check_open, missing, named, read_workspace};
 use super::limits::read_limits;
-use super::plan_texts::check_plan_texts;
+use super::plan_texts::{MAX_STEP_ID, check_plan_texts};
 use super::sender::Sender;
 use crate::call::MAX_REQUEST_ID;
 use crate::intake::{Fork, RunRequest};
@@ -22,6 +22,7 @@ use surety_common::domain::plan::Plan;
 use surety_common::domain::policy::NamespacePolicy;
 use surety_common::domain::problem::{Code, Problem, Warning};
 use surety_common::domain::run::{DriverKind, InDoubt, Policy};
+use surety_common::domain::text::{MAX_GOAL, read_text};
 use surety_common::domain::verification::{Sight, check_verifications};
 use surety_common::domain::workspace::{Reserved, check_within, check_workspace};
 use surety_common::wire::v1::{self, create_run_request};
@@ -60,6 +61,7 @@ pub(in crate::service) fn read_run_request(
     } = request;
     let namespace = named(namespace)?;
     check_open(&namespace)?;
+    let goal = read_text("goal", &goal, MAX_GOAL)?;
     let repository = repository::read(repository, &workspace, sender.author)?;
     let limits = limits.unwrap_or_default();
     let limits = match repository {
@@ -87,7 +89,7 @@ pub(in crate::service) fn read_run_request(
     check_verifications(checked, &policy)?;
     sender.policy.admit_checks(checked, &policy)?;
     warnings.extend(assumptions(&checked.verify, &InputRules::of(&policy)?));
-    let goal = goal_of(goal, plan.as_ref())?;
+    let goal = goal_of(&goal, plan.as_ref())?;
     let order = Box::new(RunRequest {
         namespace,
         submitter: sender.name.clone(),
@@ -134,7 +136,7 @@ pub(in crate::service) fn read_fork(
 ) -> Result<Fork, Problem> {
     let request_digest = digest_of(&request, &request.request_id, submitter);
     let v1::ForkRunRequest { request_id, run_id: _, from_step, workspace } = request;
-    let step_id = storable("from_step", from_step.trim().to_owned())?;
+    let step_id = read_text("from_step", &from_step, MAX_STEP_ID)?;
     if step_id.is_empty() {
         return Err(missing("from_step"));
     }
@@ -217,7 +219,6 @@ fn goal_as_plan(
     if driver == DriverKind::Script {
         return refused("needs the driver model or remote: a script has no calls for a goal");
     }
-    let goal = goal.trim();
     let title = goal.lines().next().unwrap_or_default();
     let end = title.floor_char_boundary(MAX_TITLE);
     let step = v1::PlanStep {
@@ -236,17 +237,23 @@ fn goal_as_plan(
     }
 }
 
-fn goal_of(goal: String, plan: Option<&Plan>) -> Result<String, Problem> {
-    let goal = goal.trim().to_owned();
-    match (goal.is_empty(), plan) {
-        (false, _) => storable("goal", goal),
-        (true, Some(plan)) if plan.goal.is_empty() => storable("plan.title", plan.title.clone()),
-        (true, Some(plan)) => storable("plan.goal", plan.goal.clone()),
-        (true, None) => Err(missing("goal")),
+/// The goal of a run, which is that of its plan, or the plan's title, where the request names none.
+fn goal_of(goal: &str, plan: Option<&Plan>) -> Result<String, Problem> {
+    match (goal, plan) {
+        ("", Some(plan)) if plan.goal.is_empty() => Ok(plan.title.clone()),
+        ("", Some(plan)) => Ok(plan.goal.clone()),
+        ("", None) => Err(missing("goal")),
+        (goal, _) => Ok(goal.to_owned()),
     }
 }
 
-fn checked_labels(labels: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Problem> {
+/// Labels within their bounds.
+///
+/// # Errors
+/// `too_large`, `type_mismatch`.
+pub(in crate::service) fn checked_labels(
+    labels: BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, Problem> {
     check_labels("labels", &labels)?;
     Ok(labels)
 }
