@@ -213,7 +213,15 @@ impl Agent {
     /// # Errors
     /// The call's.
     pub async fn release(&self, work: &Work) -> Result<v1::StepState, Status> {
-        let reason = "the agent stops".to_owned();
+        self.release_for(work, "the agent stops").await
+    }
+
+    /// Gives a step back for a reason.
+    ///
+    /// # Errors
+    /// The call's.
+    pub async fn release_for(&self, work: &Work, reason: &str) -> Result<v1::StepState, Status> {
+        let reason = reason.to_owned();
         let request = v1::ReleaseStepRequest { fence: Some(fence(&work.lease)), reason };
         Ok(self.client.clone().release_step(request).await?.into_inner().step_state())
     }

@@ -6,13 +6,15 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use surety_common::config::{LogFormat, TelemetryConfig};
+use surety_common::domain::redact::Redactor;
 use surety_common::telemetry::{
     EvaluationRecord, StepSpan, Subject, Telemetry, TelemetryError, TransitionRecord,
-    evaluation_span, fail, init, record_evaluation, record_transition, start_run, step_span,
-    tool_span,
+    evaluation_span, fail, init, record_evaluation, record_transition, redact_logs, start_run,
+    step_span, tool_span,
 };
 use surety_common::wire::client::Transport;
 use surety_e2e::otlp::{OtlpReceiver, ReceivedSpan};
@@ -145,6 +147,47 @@ async fn a_caller_who_traces_sees_the_run_and_its_verdict_in_his_trace() {
     let verdict = named(&spans, "evaluate").events.first().expect("a verdict").clone();
     assert_eq!(verdict.name, "gen_ai.evaluation.result");
     assert_eq!(verdict.attribute("gen_ai.evaluation.score.label"), Some("fail"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_text_of_a_participant_makes_a_batch_too_large_or_carries_a_secret() {
+    const TOOL_SPANS: usize = 500;
+    const SECRET: &str = "C4nary-9zQ7-of-a-token";
+    redact_logs(Arc::new(Redactor::new([("npm", SECRET)])));
+    let receiver = OtlpReceiver::start().await.expect("a receiver");
+    let built = build("surety", &config(Some(receiver.endpoint()))).expect("telemetry");
+    let long = format!("{SECRET} {}", "é".repeat(10_000));
+    let moved = |n| TransitionRecord {
+        step_id: Some(&long),
+        actor: &long,
+        ..transition(Subject::Step, "ready", "running", n)
+    };
+    with_default(&built.dispatch, || {
+        let step = step_span(&StepSpan { step_id: &long, ..step(1) }, CONTEXT);
+        (1..=4000).for_each(|n| record_transition(&step, &moved(n)));
+        for _ in 0..TOOL_SPANS {
+            let tool = tool_span(&step, &long, &long);
+            (1..=4).for_each(|n| record_transition(&tool, &moved(n)));
+        }
+    });
+    built.guard.shutdown(DEADLINE).await.expect("all is sent");
+    let spans = receiver.wait_for(|spans| spans.len() == TOOL_SPANS + 1, DEADLINE).await;
+    let spans = spans.unwrap_or_else(|partial| panic!("{} spans came", partial.len()));
+    let mut texts = Vec::new();
+    for span in &spans {
+        texts.push(&span.name);
+        let events = span.events.iter().flat_map(|event| &event.attributes);
+        texts.extend(span.attributes.iter().chain(events).map(|(_, text)| text));
+    }
+    let longest = texts.iter().map(|text| text.len()).max();
+    assert!(longest.is_some_and(|bytes| (1000..=1024).contains(&bytes)), "{longest:?}");
+    assert!(texts.iter().all(|text| !text.contains(SECRET)));
+    assert!(texts.iter().any(|text| text.starts_with("[secret:npm] é") && text.ends_with("é…")));
+    let tools = spans.iter().filter(|span| span.name.starts_with("execute_tool"));
+    assert!(tools.clone().all(|span| span.events.len() == 4));
+    let step = named(&spans, "invoke_agent");
+    // What did not fit is dropped from the end.
+    assert!((1000..4000).contains(&step.events.len()), "{}", step.events.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]

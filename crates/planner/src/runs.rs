@@ -111,7 +111,7 @@ impl Planner {
                 draft.now(),
                 format!("call ResumeRun; it was {cause}"),
             );
-            draft.pause(&graph_of(record), wait, &cause).map_err(|_| terminal(record))
+            draft.pause(&graph_of(record), wait, cause.clone()).map_err(|_| terminal(record))
         })
         .await
     }
@@ -134,7 +134,7 @@ impl Planner {
             if record.execution.state.is_terminal() {
                 return Err(terminal(record));
             }
-            draft.resume(&graph_of(record), &cause).map_err(|_| not_paused(record))
+            draft.resume(&graph_of(record), cause.clone()).map_err(|_| not_paused(record))
         });
         let run = resumed.await?;
         self.waker.wake_now(Topic::Ready);
@@ -250,7 +250,7 @@ fn graph_of(record: &RunRecord) -> Graph {
 
 /// The cause text of an action by a caller.
 fn said(what: &str, reason: &str, by: &str) -> String {
-    match reason.trim() {
+    match reason {
         "" => format!("{what} by {by}"),
         reason => format!("{what} by {by}: {reason}"),
     }

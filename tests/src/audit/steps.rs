@@ -85,7 +85,7 @@ impl Step {
         ensure!(self.state.as_str() == moved.from, "the step was {:?}", self.state);
         self.state = step::decide(self.state, event)?;
         ensure!(self.state.as_str() == moved.to, "the machine says {:?}", self.state);
-        if [WORK_LOST, CALL_LEFT].contains(&moved.cause.as_str()) {
+        if [WORK_LOST, CALL_LEFT].contains(&&*moved.cause) {
             // Its files are gone with a clone, or its call has no outcome: its attempt is over.
             self.forget();
         }

@@ -115,7 +115,7 @@ impl Step {
     fn decide(&mut self, reading: Box<Reading>) -> Result<Taken, String> {
         let Some(decision) = reading.decision.clone() else {
             let reason = reading.control.as_ref().map_or("", |control| control.reason.as_str());
-            self.run.change(|draft, graph, _| draft.fail_step(graph, 0, reason))?;
+            self.run.change(|draft, graph, _| draft.fail_step(graph, 0, reason.to_owned()))?;
             return Ok(Taken::Applied(reading));
         };
         let (signalled, limits) = (reading.is_signal(), self.limits.clone());
@@ -140,7 +140,7 @@ impl Step {
                 match (&decision.tool_call, decision.action) {
                     (Some(call), _) => draft.close_call(0, closed(&call.name)),
                     (None, Action::NextPlan | Action::Done) => {
-                        draft.finish_step(graph, 0, &decision.goal_check)
+                        draft.finish_step(graph, 0, decision.goal_check.clone())
                     }
                     (None, Action::Abort) => {
                         let abort = decision.abort.clone().unwrap_or_default();

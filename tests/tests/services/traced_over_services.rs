@@ -208,6 +208,77 @@ async fn a_secret_in_the_arguments_of_a_call_that_fails_is_in_no_log_no_trace_an
     tokio::time::timeout(Duration::from_secs(30), deployment.finish()).await?
 }
 
+/// What agents and callers say below.
+const WORDS: &str = "the zebra crossed at noon";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_agents_and_callers_say_is_in_the_journal_and_in_no_log_and_no_trace() -> Result<()> {
+    let receiver = OtlpReceiver::start().await?;
+    let tokens = agent::token_file()?;
+    let path = tokens.path().to_string_lossy().into_owned();
+    let environment =
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()), ("SURETY_TOKEN_FILE", path)];
+    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let mut deployment = Deployment::start_idle(Database::create().await?, &environment).await?;
+    deployment.use_token(Token::new(&agent::secret(agent::PERSON))?);
+    deployment.add_executor(&[]).await?;
+    let plan = plan(&[json!({"id": "work", "description": "answer", "evidence": "none"})]);
+    let request = v1::CreateRunRequest {
+        driver: v1::Driver::Remote.into(),
+        limits: Some(v1::Limits { max_replans: Some(0), ..v1::Limits::default() }),
+        ..script::request(&plan, "")
+    };
+    let own = agent::Agent::new(deployment.first_executor()?, agent::AGENT, "agent-1")?;
+    let abort = json!({"code": WORDS, "user_message": WORDS, "internal_reason": WORDS});
+    let replies = [
+        json!({"action": "next_plan", "goal_check": WORDS, "speak": WORDS, "reason": WORDS}),
+        json!({"action": "abort", "abort": abort}),
+        json!({"control": "replan", "reason": WORDS}),
+        json!({"action": "ask_user", "speak": WORDS}),
+    ];
+    let mut expected = 0;
+    for reply in replies {
+        let run = deployment.create_run(request.clone()).await?;
+        own.release_for(&own.work(&run.id).await?, WORDS).await?;
+        own.submit(&own.work(&run.id).await?, &reply.to_string()).await?;
+        if reply["action"] == "ask_user" {
+            deployment.wait_for(&run.id, "asking", |run| run.blocked.is_some()).await?;
+            let (run_id, reason) = (run.id.clone(), WORDS.to_owned());
+            let pause = v1::PauseRunRequest { run_id, reason, ..Default::default() };
+            deployment.runs()?.pause_run(pause).await?;
+            let (run_id, reason) = (run.id.clone(), WORDS.to_owned());
+            let cancel = v1::CancelRunRequest { run_id, reason, ..Default::default() };
+            deployment.runs()?.cancel_run(cancel).await?;
+        }
+        let run = deployment.wait_for_end(&run.id).await?;
+        let events = deployment.events(&run.id).await?;
+        let moved = |event: &v1::Event| matches!(&event.kind, Some(v1::event::Kind::Transition(moved)) if moved.cause.contains(WORDS));
+        ensure!(events.iter().any(moved), "{reply}: {events:#?}");
+        expected += journalled(&run, &events).len();
+    }
+    deployment.first_executor()?.stop().await?;
+    deployment.gate.stop().await?;
+    deployment.planner.stop().await?;
+    let complete = |spans: &[ReceivedSpan]| exported(spans).len() >= expected;
+    let spans = receiver.wait_for(complete, PATIENCE).await;
+    let spans = spans.map_err(|partial| anyhow::anyhow!("{} spans came", partial.len()))?;
+    for span in &spans {
+        ensure!(!format!("{span:?}").contains(WORDS), "{span:#?}");
+    }
+    let causes: BTreeSet<&str> = spans
+        .iter()
+        .flat_map(|span| &span.events)
+        .filter_map(|event| event.attribute("surety.cause"))
+        .collect();
+    // Those of the code are shown.
+    ensure!(causes.contains("every step is done"), "{causes:?}");
+    for process in deployment.executors.iter().chain([&deployment.planner, &deployment.gate]) {
+        let said: Vec<_> = process.log().into_iter().filter(|line| line.contains(WORDS)).collect();
+        ensure!(said.is_empty(), "{said:#?}");
+    }
+    tokio::time::timeout(Duration::from_secs(30), deployment.finish()).await?
+}
+
 /// One span of an agent: 16 hexadecimal digits.
 const AGENT_SPAN: &str = "00f067aa0ba902b7";
 /// The span of an agent with a trace of its own.

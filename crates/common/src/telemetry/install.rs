@@ -25,6 +25,7 @@ use super::exported::{Reporting, is_reported};
 use super::names;
 use super::redacted::RedactedStderr;
 use super::resumed::{Ids, ResumingTracer};
+use super::sent::BoundedExporter;
 use crate::config::{LogFormat, TelemetryConfig};
 use crate::wire::client::{Transport, channel_without_token};
 
@@ -207,7 +208,7 @@ fn provider(
         .map_err(|error| refused(error.to_string()))?;
     let resource = Resource::builder().with_service_name(service_name).build();
     Ok(SdkTracerProvider::builder()
-        .with_batch_exporter(Reporting::new(exporter, endpoint))
+        .with_batch_exporter(BoundedExporter(Reporting::new(exporter, endpoint)))
         .with_resource(resource)
         .with_id_generator(Ids::default())
         .with_max_events_per_span(MAX_EVENTS_PER_SPAN)

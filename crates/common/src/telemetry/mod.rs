@@ -19,6 +19,7 @@ pub mod names;
 mod observe;
 mod redacted;
 mod resumed;
+mod sent;
 pub mod trace;
 mod transition;
 

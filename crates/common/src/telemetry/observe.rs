@@ -5,7 +5,11 @@ use super::{record_evaluation, record_step_duration, record_transition};
 use crate::domain::execution::draft::Write;
 use crate::domain::journal::{self, Entry, VerdictRecord};
 use crate::domain::stop::StopReason;
+use std::borrow::Cow;
 use tracing::Span;
+
+/// What telemetry has in place of a cause with the words of a participant or a user, or with values.
+const IN_JOURNAL: &str = "the journal has the cause: surety watch RUN_ID";
 
 /// Records each transition, each verdict and each end of a step of a stored change once, in the span of the work that
 /// led to it. Call it after the commit.
@@ -49,10 +53,18 @@ fn transition_record<'a>(
         from: transition.from.clone(),
         to: transition.to.clone(),
         event: &transition.event,
-        cause: &transition.cause,
+        cause: cause_of(transition),
         actor: &transition.actor.0,
         sequence,
         stop_reason: transition.stop_reason.map(StopReason::as_str),
+    }
+}
+
+/// The phrase of the code; of every other cause, where it is.
+fn cause_of(transition: &journal::Transition) -> &'static str {
+    match transition.cause {
+        Cow::Borrowed(phrase) => phrase,
+        Cow::Owned(_) => IN_JOURNAL,
     }
 }
 

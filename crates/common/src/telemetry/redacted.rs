@@ -1,4 +1,4 @@
-//! Log lines without the secrets of tools.
+//! Log lines and exported texts without the secrets of tools.
 
 use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
@@ -7,9 +7,16 @@ use crate::domain::redact::Redactor;
 
 static SECRETS: OnceLock<Arc<Redactor>> = OnceLock::new();
 
-/// Takes secrets out of each log line of this process from now on. The first call of a process counts.
+/// Takes secrets out of each log line and each exported span of this process from now on. The first call of a process
+/// counts.
 pub fn redact_logs(redactor: Arc<Redactor>) {
     SECRETS.get_or_init(|| redactor);
+}
+
+/// A text without secrets; none where it has none.
+pub(super) fn redacted_text(text: &str) -> Option<String> {
+    let redacted = SECRETS.get()?.redacted(text.as_bytes())?;
+    Some(String::from_utf8_lossy(&redacted).into_owned())
 }
 
 /// Standard error. A line arrives in one write.

@@ -30,8 +30,8 @@ pub struct TransitionRecord<'a> {
     pub to: Cow<'static, str>,
     /// The event that caused it.
     pub event: &'a str,
-    /// The reason, in a few words without message contents.
-    pub cause: &'a str,
+    /// The reason in the words of the code. What participants and users say is in the journal only.
+    pub cause: &'static str,
     /// The actor: an identity or a service.
     pub actor: &'a str,
     /// The event's number in the run, from 1.

@@ -44,7 +44,7 @@ fn moved(run_id: Uuid, transition: Transition) -> v1::Transition {
     let Transition { subject, from, to, event, cause, actor, stop_reason } = transition;
     let moved = v1::Transition {
         event: event.into_owned(),
-        cause,
+        cause: cause.into_owned(),
         actor: actor.0.to_string(),
         stop_reason: stop_reason.map_or(v1::StopReason::Unspecified, v1::StopReason::from).into(),
         ..v1::Transition::default()

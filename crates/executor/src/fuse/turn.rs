@@ -44,7 +44,7 @@ pub fn end_for_limit(
     reached: Reached,
 ) -> Result<bool, Refusal> {
     match reached.ends {
-        Ends::Step => draft.fail_step(graph, index, &reached.to_string()).map(|()| true),
+        Ends::Step => draft.fail_step(graph, index, reached.to_string()).map(|()| true),
         Ends::Run(stop_reason) => {
             let Reached { name, limit, .. } = reached;
             let end = match stop_reason == StopReason::DeadlineExceeded {

@@ -351,7 +351,7 @@ impl Drop for Untaken {
         runtime.spawn(async move {
             if let Err(fault) = participants.end_lease(&lease).await {
                 let HeldLease { run_id, lease_epoch, .. } = lease;
-                tracing::warn!(%run_id, lease_epoch, reason = fault.message, "{UNTAKEN}");
+                tracing::warn!(%run_id, lease_epoch, code = %fault.reason, "{UNTAKEN}");
             }
         });
     }

@@ -124,14 +124,14 @@ fn follow(
     let step = run.plan.steps.get(index).ok_or(Refusal::Meaningless)?;
     let progress = draft.execution().steps.get(index).ok_or(Refusal::Meaningless)?;
     if !done.violation.is_empty() {
-        draft.fail_step(&run.graph, index, &done.violation)?;
+        draft.fail_step(&run.graph, index, done.violation.clone())?;
         return Ok(Vec::new());
     }
     let failure = done.outcome.failure();
     let situation = Situation { step, progress, failure: failure.as_deref() };
     match driver.next(&situation) {
         Next::Now(Reply { content: Content::Replan(reason), .. }) => {
-            draft.fail_step(&run.graph, index, &reason)?;
+            draft.fail_step(&run.graph, index, reason)?;
             Ok(Vec::new())
         }
         Next::Now(Reply { content: Content::Decision(decision), usage })

@@ -9,6 +9,7 @@ use crate::fuse::turn as fuse;
 use surety_common::domain::decision::{Action, ExecuteDecision, Usage};
 use surety_common::domain::execution::draft::Draft;
 use surety_common::domain::execution::turns::{TurnOutcome, TurnRecord};
+use surety_common::domain::journal::Cause;
 use surety_common::domain::machine::Refusal;
 use surety_common::domain::run::DriverKind;
 
@@ -59,9 +60,9 @@ pub(super) fn finish(
     index: usize,
     decision: &ExecuteDecision,
 ) -> Result<Vec<usize>, Refusal> {
-    let cause = match decision.goal_check.as_str() {
-        "" => SIGNALLED,
-        goal_check => goal_check,
+    let cause: Cause = match decision.goal_check.as_str() {
+        "" => SIGNALLED.into(),
+        goal_check => goal_check.to_owned().into(),
     };
     draft.finish_step(&run.graph, index, cause)?;
     if run.spec.driver != DriverKind::Script && draft.execution().is_work_over() {
@@ -72,6 +73,6 @@ pub(super) fn finish(
 
 /// Fails the step.
 pub(super) async fn fail(run: &LeasedRun, index: usize, reason: &str) -> Result<Vec<usize>, Ended> {
-    run.change(|draft| draft.fail_step(&run.graph, index, reason)).await?;
+    run.change(|draft| draft.fail_step(&run.graph, index, reason.to_owned())).await?;
     Ok(Vec::new())
 }

@@ -177,8 +177,8 @@ async fn leave(run: &LeasedRun, why: &str) -> Result<bool, Ended> {
         let on = WaitingOn::Operator;
         let unblocks = format!("call ResumeRun once this is repaired, or CancelRun: {why}");
         let wait = Wait::new(Uuid::now_v7(), on, draft.now(), unblocks);
-        draft.pause(&run.graph, wait, &why)?;
-        draft.end_leases(&run.graph, &why)
+        draft.pause(&run.graph, wait, why.clone())?;
+        draft.end_leases(&run.graph, why.clone())
     })
     .await?;
     Ok(false)

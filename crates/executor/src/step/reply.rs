@@ -104,7 +104,7 @@ async fn replan(
             usage,
         };
         draft.record_turn(&run.graph, index, record)?;
-        draft.fail_step(&run.graph, index, reason)
+        draft.fail_step(&run.graph, index, reason.to_owned())
     };
     run.change(|draft| outcome::turn(draft, run, index, Next::Turn, failed)).await.map(drop)
 }

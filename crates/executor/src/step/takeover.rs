@@ -130,7 +130,7 @@ impl Claimer {
         claimed: Claimed,
         mut free: Free,
         now: DateTime<Utc>,
-        cause: &str,
+        cause: &'static str,
     ) -> Result<(), StoreError> {
         // Counted before the drain is checked: a drain that starts later waits for the leases
         // written here, and for their release.
@@ -174,7 +174,7 @@ impl Claimer {
         &self,
         record: &RunRecord,
         now: DateTime<Utc>,
-        cause: &str,
+        cause: &'static str,
     ) -> Result<(Commit, Taken), Refusal> {
         let Ending { plan, graph, mut draft } = self.end_leases(record, now, cause)?;
         // A run that was to be paused when its executor died is now blocked.
@@ -212,7 +212,7 @@ impl Claimer {
         &self,
         record: &RunRecord,
         now: DateTime<Utc>,
-        cause: &str,
+        cause: &'static str,
     ) -> Result<Ending, Refusal> {
         let plan = record.plan.clone().unwrap_or_default();
         let graph =
@@ -251,7 +251,7 @@ impl Claimer {
                 format!("call ResumeRun once the cause is repaired, or CancelRun: {known}"),
             )
         };
-        draft.pause(graph, wait, &known)
+        draft.pause(graph, wait, known)
     }
 
     /// Releases the leases of this process in the rows although all its work is over: leases whose
@@ -283,7 +283,7 @@ impl Claimer {
         &self,
         mut left: Claimed,
         now: DateTime<Utc>,
-        cause: &str,
+        cause: &'static str,
     ) -> Result<(), StoreError> {
         let unread = std::mem::take(&mut left.unread);
         let mut commits = Vec::new();

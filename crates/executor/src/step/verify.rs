@@ -101,8 +101,8 @@ async fn leave_to_operator(run: &LeasedRun, fault: &Fault) -> Result<(), Ended> 
             draft.now(),
             format!("call ResumeRun once this is repaired: {cause}"),
         );
-        draft.pause(&run.graph, wait, &cause)?;
-        draft.end_leases(&run.graph, &cause)
+        draft.pause(&run.graph, wait, cause.clone())?;
+        draft.end_leases(&run.graph, cause.clone())
     })
     .await
 }

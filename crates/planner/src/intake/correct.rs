@@ -105,7 +105,7 @@ pub(crate) fn refuse_in(
         message: fault.message.clone(),
     };
     let cause = format!("the plan of {by} was refused, {said}");
-    draft.refuse_plan(Uuid::now_v7(), refusal, &cause)?;
+    draft.refuse_plan(Uuid::now_v7(), refusal, cause)?;
     draft.reserve_plan(&graph, limits, policy.on_budget)?;
     let advice = "lease the plan again and submit a corrected one";
     Ok(format!("{}; {advice}, refusals before the run ends: {left}", fault.message))

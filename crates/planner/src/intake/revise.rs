@@ -183,7 +183,6 @@ pub(crate) async fn request_replan(
     call: &Call,
     (cause, reason): (ReplanCause, &str),
 ) -> Result<v1::Run, Fault> {
-    let reason = reason.trim();
     if reason.is_empty() {
         return Err(Problem::at(
             Code::FieldMissing,
@@ -232,7 +231,7 @@ fn send_back(
         ..wait_for_plan(draft.now(), record.spec.driver, execution.plan_revision)
     };
     let graph = Graph::of(plan);
-    draft.replan(&graph, wait, text).map_err(|_| {
+    draft.replan(&graph, wait, text.to_owned()).map_err(|_| {
         let message = format!(
             "the run is {}; it can return to planning only while its steps are being executed",
             execution.state.as_str()

@@ -76,7 +76,7 @@ fn add(
     let cause = format!("{by} added {tokens} tokens and {cost_micros} millionths to the budgets");
     let graph = graph_of(record);
     draft
-        .extend_budget(&graph, added, &cause)
+        .extend_budget(&graph, added, cause)
         .and_then(|()| {
             let terms = (&record.spec.limits, record.spec.policy.on_budget);
             draft.wait_for_plan_again(&graph, Uuid::now_v7(), terms)

@@ -99,8 +99,8 @@ pub(crate) async fn submit_planned(
     let by = (Role::Driver, &call);
     match submit(planner, by, id, request, Some((model, usage))).await {
         Ok(_) => Ok(()),
-        Err(Fault { reason: Reason::Input(code), message, .. }) => {
-            tracing::info!(run_id = %id, %code, message, "model: a plan was refused");
+        Err(Fault { reason: Reason::Input(code), .. }) => {
+            tracing::info!(run_id = %id, %code, "model: a plan was refused");
             Ok(())
         }
         Err(fault) => Err(fault),

@@ -13,6 +13,7 @@
 use super::draft::{Draft, Ending};
 use super::{Execution, Graph, StepProgress, SuppliedReply, Wait};
 use crate::domain::decision::{Usage, UsageSource};
+use crate::domain::journal::Cause;
 use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{RunEvent, RunState};
@@ -264,7 +265,7 @@ impl Draft {
         &mut self,
         graph: &Graph,
         added: Usage,
-        cause: &str,
+        cause: impl Into<Cause>,
     ) -> Result<(), Refusal> {
         self.run_event(RunEvent::BudgetExtended, cause)?;
         let counters = &mut self.execution.counters;

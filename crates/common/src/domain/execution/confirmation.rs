@@ -15,7 +15,7 @@ use crate::domain::confirmation::{
     AfterDenial, AfterExpiry, AnsweredAt, ApprovedCall, CallResolution, CallToConfirm,
     reply_receipt,
 };
-use crate::domain::journal::{Actor, Answer, Entry};
+use crate::domain::journal::{Actor, Answer, Cause, Entry};
 use crate::domain::machine::Refusal;
 use crate::domain::receipt::counts_as_evidence;
 use crate::domain::stop::StopReason;
@@ -170,14 +170,14 @@ impl Draft {
         &mut self,
         graph: &Graph,
         index: usize,
-        why: &str,
+        why: impl Into<Cause>,
     ) -> Result<(), Refusal> {
         let step = self.execution.step(index).ok_or(Refusal::Meaningless)?;
         if !step.wait.as_deref().is_some_and(Wait::asks_about_step) {
             return Err(Refusal::Meaningless);
         }
         let has_open_call = step.open_call.is_some();
-        self.resume_step(graph, index, if has_open_call { CALL_LEFT } else { why })?;
+        self.resume_step(graph, index, if has_open_call { CALL_LEFT.into() } else { why.into() })?;
         if has_open_call {
             let hint = self.hint_of_next_attempt(index);
             self.begin_attempt(index, hint);
@@ -217,9 +217,9 @@ impl Draft {
     ) -> Result<(), Refusal> {
         let waits = self.execution.step(index).is_some_and(|step| step.wait.is_some());
         match after {
-            AfterDenial::Continue if waits => self.resume_step(graph, index, why),
+            AfterDenial::Continue if waits => self.resume_step(graph, index, why.to_owned()),
             AfterDenial::Continue => Ok(()),
-            AfterDenial::FailStep => self.fail_step(graph, index, why),
+            AfterDenial::FailStep => self.fail_step(graph, index, why.to_owned()),
             AfterDenial::Stop => {
                 let end = Ending {
                     stop_reason: StopReason::ConfirmationDenied,

@@ -2,7 +2,7 @@
 
 use super::wait_rows::{AnsweredWait, Before, WaitChanges};
 use super::{Execution, Graph, Wait};
-use crate::domain::journal::{Actor, Entry, Subject, Transition, Turn, TurnEnd};
+use crate::domain::journal::{Actor, Cause, Entry, Subject, Transition, Turn, TurnEnd};
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{self, Phase, RunEvent, RunState};
 use crate::domain::machine::step::{self, StepEvent};
@@ -122,7 +122,7 @@ impl Draft {
     ///
     /// # Errors
     /// [`Refusal`] when the event changes nothing; the draft is unchanged.
-    pub fn run_event(&mut self, event: RunEvent, cause: impl Into<String>) -> Result<(), Refusal> {
+    pub fn run_event(&mut self, event: RunEvent, cause: impl Into<Cause>) -> Result<(), Refusal> {
         let from = self.execution.state;
         let to = run::decide(from, event)?;
         self.execution.state = to;
@@ -156,12 +156,12 @@ impl Draft {
         graph: &Graph,
         index: usize,
         event: StepEvent,
-        cause: impl Into<String>,
+        cause: impl Into<Cause>,
     ) -> Result<(), Refusal> {
         let progress = self.execution.step_mut(index).ok_or(Refusal::Meaningless)?;
         let from = progress.state;
         let to = step::decide(from, event)?;
-        let cause = cause.into();
+        let cause: Cause = cause.into();
         progress.state = to;
         progress.finished_at = to.is_settled().then_some(self.now);
         if let Some(began) = progress.started_at.filter(|_| to.is_settled()) {
@@ -226,7 +226,7 @@ impl Draft {
     pub(super) fn stand_still(&mut self, graph: &Graph, wait: &Wait) -> Result<(), Refusal> {
         run::decide(self.execution.state, RunEvent::Blocked)?;
         let cause = format!("waits on {}: {}", wait.waiting_on.as_str(), wait.unblocks);
-        self.give_steps_back(graph, &cause)?;
+        self.give_steps_back(graph, cause.clone())?;
         self.run_event(RunEvent::Blocked, cause)?;
         if let Some(paused) = &mut self.execution.paused {
             paused.rests_since.get_or_insert(self.now);
@@ -240,7 +240,7 @@ impl Draft {
     ///
     /// # Errors
     /// [`Refusal`] when the run is not blocked.
-    pub fn unblock(&mut self, graph: &Graph, cause: impl Into<String>) -> Result<(), Refusal> {
+    pub fn unblock(&mut self, graph: &Graph, cause: impl Into<Cause>) -> Result<(), Refusal> {
         self.run_event(RunEvent::Unblocked, cause)?;
         self.execution.wait = None;
         if let Some(paused) = &mut self.execution.paused {

@@ -29,7 +29,7 @@ impl Draft {
         let inherited = inherited.collect::<Result<Vec<_>, _>>()?;
         self.journal(Entry::Forked(Box::new(fork.clone())));
         let cause = format!("it was done in run {}", fork.run_id);
-        self.start_plan_after(graph, revision, (&inherited, &cause))
+        self.start_plan_after(graph, revision, (&inherited, cause))
     }
 }
 

@@ -12,6 +12,7 @@
 
 use super::draft::Draft;
 use super::{Graph, Paused, StepProgress, Wait};
+use crate::domain::journal::Cause;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{Phase, RunEvent, RunState};
 use crate::domain::step::StepState;
@@ -24,7 +25,12 @@ impl Draft {
     ///
     /// # Errors
     /// [`Refusal::Terminal`] when it has ended; [`Refusal::Meaningless`] when it is paused already.
-    pub fn pause(&mut self, graph: &Graph, wait: Wait, cause: &str) -> Result<(), Refusal> {
+    pub fn pause(
+        &mut self,
+        graph: &Graph,
+        wait: Wait,
+        cause: impl Into<Cause>,
+    ) -> Result<(), Refusal> {
         if self.execution.paused.is_some() {
             return Err(Refusal::Meaningless);
         }
@@ -44,11 +50,12 @@ impl Draft {
     ///
     /// # Errors
     /// [`Refusal`] when it is not paused.
-    pub fn resume(&mut self, graph: &Graph, cause: &str) -> Result<(), Refusal> {
+    pub fn resume(&mut self, graph: &Graph, cause: impl Into<Cause>) -> Result<(), Refusal> {
         if self.execution.paused.is_none() {
             return Err(Refusal::Meaningless);
         }
-        self.run_event(RunEvent::ResumeRequested, cause)?;
+        let cause = cause.into();
+        self.run_event(RunEvent::ResumeRequested, cause.clone())?;
         let Some(paused) = self.execution.paused.take() else { return Err(Refusal::Meaningless) };
         self.give_time_back(&paused);
         self.forget_deaths();

@@ -8,6 +8,7 @@
 
 use super::draft::Draft;
 use super::{Execution, Graph, StepProgress, Wait};
+use crate::domain::journal::Cause;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{Phase, RunEvent, RunState};
 use crate::domain::machine::step::StepEvent;
@@ -26,7 +27,7 @@ impl Draft {
         &mut self,
         next: Uuid,
         refused: RefusedPlan,
-        cause: &str,
+        cause: impl Into<Cause>,
     ) -> Result<(), Refusal> {
         self.run_event(RunEvent::PlanRefused, cause)?;
         let wait = self.execution.own_wait_mut().ok_or(Refusal::Meaningless)?;
@@ -42,13 +43,19 @@ impl Draft {
     ///
     /// # Errors
     /// [`Refusal`] unless the run is in EXECUTING or RECOVERING, or blocked there on its steps.
-    pub fn replan(&mut self, graph: &Graph, wait: Wait, cause: &str) -> Result<(), Refusal> {
+    pub fn replan(
+        &mut self,
+        graph: &Graph,
+        wait: Wait,
+        cause: impl Into<Cause>,
+    ) -> Result<(), Refusal> {
+        let cause = cause.into();
         let on_steps = self.execution.wait.as_ref().is_some_and(|shown| shown.step_index.is_some());
         if matches!(self.execution.state, RunState::Blocked(Phase::Executing)) && on_steps {
-            self.run_event(RunEvent::Unblocked, cause)?;
+            self.run_event(RunEvent::Unblocked, cause.clone())?;
         }
         if self.execution.state == RunState::Executing {
-            self.run_event(RunEvent::ReplanRequested, cause)?;
+            self.run_event(RunEvent::ReplanRequested, cause.clone())?;
         }
         self.run_event(RunEvent::ReplanStarted, cause)?;
         self.execution.counters.replans += 1;

@@ -3,6 +3,7 @@
 
 use super::draft::{Draft, Ending};
 use super::{Graph, StepProgress, Wait};
+use crate::domain::journal::Cause;
 use crate::domain::limits::Limits;
 use crate::domain::machine::Refusal;
 use crate::domain::machine::run::{self, RunEvent, RunState};
@@ -25,7 +26,7 @@ impl Draft {
     /// # Errors
     /// [`Refusal`] unless the run is in INTAKE or PLANNING.
     pub fn start_plan(&mut self, graph: &Graph, revision: u32) -> Result<(), Refusal> {
-        self.start_plan_after(graph, revision, (&[], ""))
+        self.start_plan_after(graph, revision, (&[], String::new()))
     }
 
     /// Starts a plan some of whose steps are done already, for a cause.
@@ -33,7 +34,7 @@ impl Draft {
         &mut self,
         graph: &Graph,
         revision: u32,
-        (inherited, cause): (&[usize], &str),
+        (inherited, cause): (&[usize], String),
     ) -> Result<(), Refusal> {
         if self.execution.state == RunState::Intake {
             self.run_event(RunEvent::PlanningStarted, "a plan came with the run")?;
@@ -42,7 +43,7 @@ impl Draft {
         self.execution.plan_revision = revision;
         self.execution.steps = vec![Arc::default(); graph.len()];
         for index in inherited {
-            self.step_event(graph, *index, StepEvent::Inherited, cause)?;
+            self.step_event(graph, *index, StepEvent::Inherited, cause.clone())?;
         }
         self.ready_steps(graph)?;
         // A plan without a startable step must not stay in EXECUTING for ever.
@@ -126,16 +127,21 @@ impl Draft {
     ///
     /// # Errors
     /// [`Refusal`] never in a consistent execution.
-    pub fn end_leases(&mut self, graph: &Graph, cause: &str) -> Result<(), Refusal> {
+    pub fn end_leases(&mut self, graph: &Graph, cause: impl Into<Cause>) -> Result<(), Refusal> {
         self.give_steps_back(graph, cause)?;
         self.settle(graph)
     }
 
     /// Releases every running step, whatever follows for the run.
-    pub(super) fn give_steps_back(&mut self, graph: &Graph, cause: &str) -> Result<(), Refusal> {
+    pub(super) fn give_steps_back(
+        &mut self,
+        graph: &Graph,
+        cause: impl Into<Cause>,
+    ) -> Result<(), Refusal> {
+        let cause = cause.into();
         let running: Vec<usize> = self.execution.steps_in(StepState::Running).collect();
         for index in running {
-            self.step_event(graph, index, StepEvent::LeaseEnded, cause)?;
+            self.step_event(graph, index, StepEvent::LeaseEnded, cause.clone())?;
         }
         Ok(())
     }
@@ -144,7 +150,12 @@ impl Draft {
     ///
     /// # Errors
     /// [`Refusal`] unless the step is running.
-    pub fn finish_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
+    pub fn finish_step(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        cause: impl Into<Cause>,
+    ) -> Result<(), Refusal> {
         self.step_event(graph, index, StepEvent::Finished, cause)?;
         self.charge_untaken(index);
         if let Some(step) = self.execution.step_mut(index) {
@@ -165,8 +176,14 @@ impl Draft {
     ///
     /// # Errors
     /// [`Refusal`] unless the step is running or waiting.
-    pub fn fail_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
-        self.step_event(graph, index, StepEvent::Failed, cause)?;
+    pub fn fail_step(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        cause: impl Into<Cause>,
+    ) -> Result<(), Refusal> {
+        let cause = cause.into();
+        self.step_event(graph, index, StepEvent::Failed, cause.clone())?;
         self.forget_waits(index);
         self.end_wait(graph, index, cause)
     }
@@ -195,14 +212,20 @@ impl Draft {
     ///
     /// # Errors
     /// [`Refusal`] unless the step waits.
-    pub fn resume_step(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
-        self.step_event(graph, index, StepEvent::WaitEnded, cause)?;
+    pub fn resume_step(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        cause: impl Into<Cause>,
+    ) -> Result<(), Refusal> {
+        let cause = cause.into();
+        self.step_event(graph, index, StepEvent::WaitEnded, cause.clone())?;
         self.give_waited_time_back(index);
         self.end_wait(graph, index, cause)
     }
 
     /// Removes a step's wait, and applies what follows for the run.
-    fn end_wait(&mut self, graph: &Graph, index: usize, cause: &str) -> Result<(), Refusal> {
+    fn end_wait(&mut self, graph: &Graph, index: usize, cause: Cause) -> Result<(), Refusal> {
         let shown = self.execution.wait.as_ref();
         let blocked_on_steps = matches!(self.execution.state, RunState::Blocked(_))
             && shown.is_some_and(|wait| wait.step_index.is_some());
@@ -310,7 +333,7 @@ impl Draft {
         }
         let cause = self.failures(graph, &failed);
         let wait = Wait { question: cause.clone(), ..wait };
-        self.replan(graph, wait, &cause)
+        self.replan(graph, wait, cause)
     }
 
     /// Which steps failed, and why.

@@ -38,7 +38,7 @@ impl Draft {
         let late: Vec<(usize, u64)> =
             waiting.filter_map(|index| Some((index, over(&index)?))).collect();
         for (index, limit) in late {
-            self.fail_step(graph, index, &format!("step_deadline_s ({limit}) is reached"))?;
+            self.fail_step(graph, index, format!("step_deadline_s ({limit}) is reached"))?;
         }
         Ok(())
     }

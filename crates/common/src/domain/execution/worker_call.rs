@@ -174,7 +174,7 @@ impl Draft {
         graph: &Graph,
         index: usize,
         next: NextAttempt,
-        cause: &str,
+        cause: &'static str,
     ) -> Result<bool, Refusal> {
         let now = self.now;
         let step = self.execution.step_mut(index).ok_or(Refusal::Meaningless)?;
@@ -195,7 +195,7 @@ impl Draft {
         graph: &Graph,
         index: usize,
         end: WorkerCallEnd,
-        cause: &str,
+        cause: &'static str,
     ) -> Result<(), Refusal> {
         let now = self.now;
         // The time of a pause is given back at its end.

@@ -63,6 +63,10 @@ pub enum Entry {
     Forked(Box<ForkedFrom>),
 }
 
+/// Why a state changed. A phrase of the code is borrowed; what participants and users say is owned, and telemetry leaves it
+/// out.
+pub type Cause = Cow<'static, str>;
+
 /// A state change of the run or of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
@@ -75,7 +79,7 @@ pub struct Transition {
     /// The event of the state machine.
     pub event: Cow<'static, str>,
     /// The reason; may be empty when the event says enough.
-    pub cause: String,
+    pub cause: Cause,
     /// The actor that caused it.
     pub actor: Actor,
     /// The reason, when the run reached a terminal.

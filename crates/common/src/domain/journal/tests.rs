@@ -232,7 +232,7 @@ fn transition() -> impl Strategy<Value = Transition> {
             from: from.into(),
             to: to.into(),
             event: event.into(),
-            cause,
+            cause: cause.into(),
             actor,
             stop_reason,
         },

@@ -37,7 +37,7 @@ pub(super) fn read_transition(body: &Fields<'_>, actor: &Actor) -> Result<Transi
         from: body.text("from")?.into(),
         to: body.text("to")?.into(),
         event: body.text("event")?.into(),
-        cause: body.text("cause")?,
+        cause: body.text("cause")?.into(),
         actor: match body.0.get("actor") {
             Some(_) => Actor(body.text("actor")?.into()),
             None => actor.clone(),
