@@ -8,7 +8,7 @@ use surety_common::wire::v1;
 use surety_e2e::harness::{Cluster, Database, Deployment, Process, Service, wait_until};
 use surety_e2e::relay::Relay;
 use surety_e2e::script::{self, Trail, noop, plan, shell, step};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -126,7 +126,7 @@ async fn bad_gateway() -> Result<(String, JoinHandle<()>)> {
                 b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
             stream.write_all(answer).await.ok();
             // Reads what the client still sends, so that it sees the answer.
-            stream.read(&mut [0; 1024]).await.ok();
+            tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.ok();
         }
     });
     Ok((address, answering))

@@ -109,14 +109,14 @@ impl StoreError {
     /// This error of the first connection to an address. A role or database that is refused there is a wrong address; later
     /// it is one that an operator changed.
     pub(super) fn at_start(self) -> Self {
-        match self {
-            Self::Unavailable { client: sqlx::Error::Database(error) }
-                if error.code().is_some_and(|code| is_of_address(&code)) =>
-            {
-                Self::Refused { client: sqlx::Error::Database(error) }
-            }
-            other => other,
+        if let Self::Unavailable { client } = self {
+            let code = client.as_database_error().and_then(sqlx::error::DatabaseError::code);
+            return match code.is_some_and(|code| is_of_address(&code)) {
+                true => Self::Refused { client },
+                false => Self::Unavailable { client },
+            };
         }
+        self
     }
 
     /// Whether the same call may succeed later.
@@ -145,22 +145,20 @@ fn is_of_address(code: &str) -> bool {
 
 /// What the database or its client says, without the client's own words around it.
 fn said(client: &sqlx::Error) -> String {
-    match client {
-        sqlx::Error::Database(error) => match error.code() {
-            Some(code) => format!("{} (SQLSTATE {code})", error.message()),
-            None => error.message().to_owned(),
-        },
-        sqlx::Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
-            "the connection was closed".to_owned()
-        }
-        sqlx::Error::Io(error) => error.to_string(),
-        sqlx::Error::PoolTimedOut => {
-            "no connection was free, or none could be opened or answered, in time".to_owned()
-        }
-        sqlx::Error::PoolClosed => "the process closed its connections".to_owned(),
-        sqlx::Error::WorkerCrashed => "the work on the answer ended early".to_owned(),
-        other => other.to_string(),
+    if let Some(error) = client.as_database_error() {
+        let code = error.code().map(|code| format!(" (SQLSTATE {code})"));
+        return format!("{}{}", error.message(), code.unwrap_or_default());
     }
+    if let sqlx::Error::Io(error) = client {
+        return match error.kind() == ErrorKind::UnexpectedEof {
+            true => "the connection was closed".to_owned(),
+            false => error.to_string(),
+        };
+    }
+    if matches!(client, sqlx::Error::PoolTimedOut) {
+        return "no connection was free, or none could be opened or answered, in time".to_owned();
+    }
+    client.to_string()
 }
 
 impl From<sqlx::Error> for StoreError {
