@@ -221,11 +221,12 @@ async fn a_page_of_large_runs_from_two_databases_fits_into_a_message() -> Result
     let apart = Database::create().await?;
     let file = Named::of(apart.url())?;
     let mut home = Deployment::start_idle(Database::create().await?, &file.environment()).await?;
-    for namespace in ["default", APART, "default", APART] {
-        let goal = "g".repeat(3 << 19);
+    // The longest goals, so that all runs are more than a message.
+    for namespace in ["default", APART].repeat(45) {
+        let goal = "g".repeat(64 << 10);
         home.create_run(v1::CreateRunRequest { goal, ..planless(namespace) }).await?;
     }
-    assert_eq!(listed(&home, "", 50).await?.len(), 4);
+    assert_eq!(listed(&home, "", 100).await?.len(), 90);
     home.planner.stop().await?;
     audit_all(&apart.pool().await?).await?;
     apart.drop().await?;
