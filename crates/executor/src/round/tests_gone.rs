@@ -168,12 +168,10 @@ impl Round {
         let line = self.line_of(probe).await?;
         let order = ViewOrder::beside(probe, base);
         let only = self.only_command(&line, &order).await?;
-        let hears = ran.is_elsewhere;
-        let naming = match naming_of(&line, only.as_deref(), &ran.counted) {
-            _ if hears => Naming::heard(line),
-            Some(naming) => naming,
-            None => return Ok(not_compared("its runner names no tests")),
-        };
+        // Of several commands the runner cannot be asked by the line, so its programs are heard by themselves.
+        let named = naming_of(&line, only.as_deref(), &ran.counted).filter(|_| !ran.is_elsewhere);
+        let hears = named.is_none();
+        let naming = named.unwrap_or_else(|| Naming::heard(line));
         self.read_start_files().await?;
         if let Err(error) = self.prepare_start(call_id).await {
             return Ok(not_compared(&error.message));
