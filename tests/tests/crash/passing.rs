@@ -5,12 +5,13 @@ use super::QUICK;
 use anyhow::{Context, Result, ensure};
 use sqlx::{AssertSqlSafe, PgPool};
 use surety_common::wire::v1;
-use surety_e2e::harness::{Cluster, Database, Deployment, Process, Service, wait_until};
+use surety_e2e::harness::{Cluster, Database, Deployment, PATIENCE, Process, Service, wait_until};
 use surety_e2e::relay::Relay;
 use surety_e2e::script::{self, Trail, noop, plan, shell, step};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 /// Ends all connections to the database but this one.
 const END_OTHERS: &str = "select pg_terminate_backend(pid) from pg_stat_activity
@@ -51,7 +52,7 @@ async fn an_approval_is_not_lost_with_a_connection() -> Result<()> {
         }
     });
     for (_, wait) in &waiting {
-        approve(&deployment, wait).await?;
+        timeout(PATIENCE, approve(&deployment, wait)).await.context("not approved in time")??;
     }
     ending.await?;
     for (run_id, _) in &waiting {
