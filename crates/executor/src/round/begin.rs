@@ -74,6 +74,13 @@ impl Round {
         answer
     }
 
+    /// Keeps why the workspace was not compared, once that is not tried again: each command of the round that needs it
+    /// fails with this error.
+    pub fn not_opened(&self, error: &ToolError) {
+        // One that was kept before stays.
+        drop(self.opening.set(Err(error.clone())));
+    }
+
     async fn compare(
         self: &Arc<Self>,
         start: &Start,

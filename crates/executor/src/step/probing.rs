@@ -87,7 +87,10 @@ pub(super) async fn begin(
             Err(error) => Err(error),
         },
         Ok(false) => Ok(()),
-        Err(error) => Err(error),
+        Err(error) => {
+            round.not_opened(&error);
+            Err(error)
+        }
     };
     if let Err(error) = opened {
         called_off(run, &error.clone().into())?;
