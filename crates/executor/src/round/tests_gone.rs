@@ -171,6 +171,8 @@ impl Round {
         // Of several commands the runner cannot be asked by the line, so its programs are heard by themselves.
         let named = naming_of(&line, only.as_deref(), &ran.counted).filter(|_| !ran.is_elsewhere);
         let hears = named.is_none();
+        // Another line may name them in another way, so only its own output is compared with it.
+        let is_other_line = named.as_ref().is_some_and(|naming| naming.line != line);
         let naming = named.unwrap_or_else(|| Naming::heard(line));
         self.read_start_files().await?;
         if let Err(error) = self.prepare_start(call_id).await {
@@ -187,7 +189,7 @@ impl Round {
         };
         let before = names(&ran.counted, &outcome.output);
         let (mut later, mut ran_now) = (ran.names.clone(), None);
-        if later.is_empty() && (!before.is_empty() || hears) {
+        if is_other_line || later.is_empty() && (!before.is_empty() || hears) {
             let now = self.run_naming(order, (&naming, hears), call_id).await?;
             later = names(&ran.counted, &now.output);
             ran_now = Some(counted(&ran.counted, &now.output));

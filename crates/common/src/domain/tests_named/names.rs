@@ -251,7 +251,21 @@ fn javascript(line: &str) -> Option<Ran<'_>> {
     }
     let rest = rest.strip_suffix(" # TODO").unwrap_or(rest);
     let whole = without_time(rest);
+    if is_file_with_count(whole) {
+        return None;
+    }
     Some(Ran { name: last(whole, " > "), whole, once: false })
+}
+
+/// Whether a line is that of a file and the number of its tests, as Vitest prints it where it names none:
+/// `test/a.test.js (2 tests)`, `test/a.test.js (2 tests | 1 skipped)`.
+fn is_file_with_count(line: &str) -> bool {
+    let in_brackets = line.strip_suffix(')').and_then(|line| line.rsplit_once(" ("));
+    in_brackets.is_some_and(|(file, counts)| {
+        let first = counts.split(" | ").next().unwrap_or(counts);
+        let number = first.strip_suffix(" tests").or_else(|| first.strip_suffix(" test"));
+        number.is_some_and(|number| number.parse::<u64>().is_ok()) && file.contains('.')
+    })
 }
 
 /// A line without the duration at its end: `adds (0.5ms)`, `adds (2 ms)`, `adds 5ms`.

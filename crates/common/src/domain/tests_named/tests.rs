@@ -167,6 +167,20 @@ fn each_runner_names_its_tests() {
 }
 
 #[test]
+fn a_line_about_a_file_and_the_number_of_its_tests_names_no_test() {
+    for line in [
+        " \u{2713} test/a.test.js (2 tests) 16ms",
+        " \u{2713} test/a.test.js (1 test) 1ms",
+        " \u{2713} src/b.spec.ts (3 tests | 1 skipped) 5ms",
+    ] {
+        assert!(names(&[Vitest], line.as_bytes()).is_empty(), "{line}");
+    }
+    for line in [" \u{2713} adds (2 tests)", " \u{2713} reads a.js (fast) 5ms"] {
+        assert!(!names(&[Vitest], line.as_bytes()).is_empty(), "{line}");
+    }
+}
+
+#[test]
 fn a_line_is_made_to_name_its_tests_where_it_starts_one_runner() {
     let line = |line: &str, runner| naming(line, runner).map(|naming| naming.line);
     for (given, runner, expected) in [

@@ -25,7 +25,9 @@ pub fn count(run: &TestRun, output: &[u8]) -> Option<Counts> {
     let unknown = found.iter().any(Option::is_none) && run.may_be_silent;
     // Of cargo's summaries the last is that of the examples in documents, and a line may show no other one.
     let shows_last = run.is_elsewhere && run.runners.contains(&Runner::CargoTest);
-    (!unknown && !shows_last || total.ran > 0).then_some(total)
+    // A crate has a summary of its library also where all its tests are programs with a `main` of their own.
+    let is_unsure = unknown || shows_last || run.may_be_uncounted;
+    (!is_unsure || total.ran > 0).then_some(total)
 }
 
 /// The counts of one runner; none when it printed no summary.

@@ -59,7 +59,8 @@ pub fn test_runs(line: &str, project: &dyn Project) -> Vec<TestRun> {
     let mut search = Search::new(project);
     search.line(line, &Place::default());
     let mut runs: Vec<(bool, TestRun)> = Vec::new();
-    for Start { runner, by_recipe, may_be_silent, is_elsewhere, in_script, file } in search.found {
+    for start in search.found {
+        let Start { runner, by_recipe, in_script, file, .. } = start;
         let together = |(recipe, run): &(bool, TestRun)| {
             (*recipe, run.in_scripts) == (by_recipe, in_script)
                 && (by_recipe || run.runners.contains(&runner))
@@ -69,8 +70,9 @@ pub fn test_runs(line: &str, project: &dyn Project) -> Vec<TestRun> {
             runs.len() - 1
         });
         let Some((_, run)) = runs.get_mut(place) else { continue };
-        run.may_be_silent |= may_be_silent;
-        run.is_elsewhere |= is_elsewhere;
+        run.may_be_silent |= start.may_be_silent;
+        run.may_be_uncounted |= start.may_be_uncounted;
+        run.is_elsewhere |= start.is_elsewhere;
         let first = |runners: &Vec<Runner>| !runners.contains(&runner);
         if first(&run.runners) {
             run.runners.push(runner);
@@ -131,6 +133,7 @@ struct Start {
     runner: Runner,
     by_recipe: bool,
     may_be_silent: bool,
+    may_be_uncounted: bool,
     is_elsewhere: bool,
     /// Whether a script starts it, under conditions that are not followed.
     in_script: bool,
@@ -298,6 +301,7 @@ impl Search<'_> {
                 runner,
                 by_recipe: place.by_recipe,
                 may_be_silent,
+                may_be_uncounted: runner == Runner::CargoTest && configured,
                 is_elsewhere: place.is_elsewhere,
                 in_script: false,
                 file: None,
@@ -332,7 +336,15 @@ impl Search<'_> {
         let (by_recipe, may_be_silent) = (place.by_recipe, true);
         let is_elsewhere = place.is_elsewhere;
         let (in_script, file) = (over == Over::Spawned, path.filter(|_| over == Over::Own));
-        self.found.push(Start { runner, by_recipe, may_be_silent, is_elsewhere, in_script, file });
+        self.found.push(Start {
+            runner,
+            by_recipe,
+            may_be_silent,
+            may_be_uncounted: false,
+            is_elsewhere,
+            in_script,
+            file,
+        });
     }
 
     /// Follows a script of a shell for the commands that it comes to. Which runners it starts depends on conditions that

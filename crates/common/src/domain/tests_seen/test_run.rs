@@ -15,6 +15,8 @@ pub struct TestRun {
     /// Whether they may run no test, or print no summary, while everything is well: the line starts them
     /// under a condition, redirects their output or asks for another report.
     pub may_be_silent: bool,
+    /// Whether programs of tests with a `main` of their own may be among them, which the runner does not count.
+    pub may_be_uncounted: bool,
     /// Whether the line sends the output of any of them to a file, to another program, or nowhere.
     pub is_elsewhere: bool,
     /// Whether scripts start them, under conditions that are not followed: their reports are not counted.

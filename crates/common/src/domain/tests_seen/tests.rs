@@ -436,6 +436,15 @@ fn the_summary_of_each_runner_of_javascript_and_others_is_read() {
 }
 
 #[test]
+fn no_test_of_the_library_says_nothing_of_programs_with_a_main_of_their_own() {
+    let output = b"running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
+    let runs = test_runs("cargo test", &files());
+    assert_eq!(count(&runs[0], output), None);
+    let plain = TestRun { runners: vec![Runner::CargoTest], ..TestRun::default() };
+    assert_eq!(count(&plain, output), Some(Counts::default()));
+}
+
+#[test]
 fn without_a_summary_no_test_ran_unless_the_line_may_be_silent() {
     let run = |may_be_silent| TestRun {
         runners: vec![Runner::Pytest, Runner::NodeTest],
