@@ -142,7 +142,7 @@ impl Reader<'_> {
         let place = self.place_in_front(found);
         let docs = found.attributes.clone();
         self.docs(&format!("{key}!doc"), &docs, Some(place));
-        for text in attributes.iter().filter(|text| asks(text) || asks_linter(text)) {
+        for text in attributes.iter().filter(|text| asks(text)) {
             self.ask(&key, text);
         }
         let body =
@@ -296,16 +296,8 @@ fn is_for_tests(attribute: &str) -> bool {
 
 /// Whether an attribute asks whether tests are built.
 fn asks(attribute: &str) -> bool {
-    is_condition(attribute) && has_word(attribute, "test")
-}
-
-/// Whether an attribute asks whether the linter reads.
-fn asks_linter(attribute: &str) -> bool {
-    is_condition(attribute) && has_word(attribute, "clippy")
-}
-
-fn is_condition(attribute: &str) -> bool {
-    attribute.starts_with("cfg (") || attribute.starts_with("cfg_attr (")
+    (attribute.starts_with("cfg (") || attribute.starts_with("cfg_attr ("))
+        && has_word(attribute, "test")
 }
 
 fn has_word(text: &str, wanted: &str) -> bool {

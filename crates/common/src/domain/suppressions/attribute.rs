@@ -42,7 +42,9 @@ pub(super) fn attribute_at(kind: Attributes, text: &str, at: usize) -> Option<At
             let inner = dense(rest.get(open + 1..end - 1)?);
             let is_one = match inner.strip_prefix("cfg_attr(") {
                 Some(given) => RUST.iter().any(|word| given.contains(&format!(",{word}"))),
-                None => RUST.iter().any(|word| inner.starts_with(word)),
+                None => {
+                    RUST.iter().any(|word| inner.starts_with(word)) || hides_from_linter(&inner)
+                }
             };
             (rest.starts_with('#') && is_one)
                 .then_some(Attribute { span: at..at + end, is_of_file })
@@ -66,6 +68,15 @@ pub(super) fn attribute_at(kind: Attributes, text: &str, at: usize) -> Option<At
             Some(Attribute { span: at..at + end, is_of_file: word.starts_with("@file") })
         }
     }
+}
+
+/// Whether a condition, without layout, leaves an item out where the linter reads: `cfg(not(clippy))`. Programs have it.
+fn hides_from_linter(inner: &str) -> bool {
+    let has = |text: &str, wanted: &str| {
+        let is_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+        text.split(|letter| !is_name(letter)).any(|word| word == wanted)
+    };
+    inner.strip_prefix("cfg(").is_some_and(|asked| has(asked, "not") && has(asked, "clippy"))
 }
 
 /// A pragma, which ends with its line.

@@ -32,6 +32,7 @@ fn an_added_suppression_is_cut_from_its_comment_and_lines_keep_their_numbers() {
             "#[cfg_attr(not(test), allow(unused))]\nfn f<'a>() {}\n",
             "\nfn f<'a>() {}\n",
         ),
+        ("a.rs", "fn f() {}\n", "#[cfg(not(clippy))]\nfn f() {}\n", "\nfn f() {}\n"),
         ("a.c", "int a;\n", "#pragma GCC diagnostic ignored \"-Wall\"\nint a;\n", "\nint a;\n"),
         ("A.java", "void f() {}\n", "@SuppressWarnings(\"all\")\nvoid f() {}\n", "\nvoid f() {}\n"),
         ("a.cs", "int a;\n", "#pragma warning disable CS1\nint a;\n", "\nint a;\n"),

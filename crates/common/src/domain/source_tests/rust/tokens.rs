@@ -131,8 +131,7 @@ impl Tokens {
         out
     }
 
-    /// Each `cfg` or `cfg_attr` among some tokens that asks whether tests are built, or whether the linter
-    /// reads.
+    /// Each `cfg` or `cfg_attr` among some tokens that asks whether tests are built.
     pub(super) fn questions(&self, from: usize, to: usize) -> Vec<String> {
         let ask = |at: usize| {
             if !matches!(self.text(at), "cfg" | "cfg_attr") {
@@ -140,8 +139,7 @@ impl Tokens {
             }
             let open = if self.is(at + 1, "!") { at + 2 } else { at + 1 };
             let close = self.close_of(open).filter(|close| *close <= to)?;
-            let asks = |at| self.is(at, "test") || self.is(at, "clippy");
-            (open..close).any(asks).then(|| self.normal(at, close + 1))
+            (open..close).any(|at| self.is(at, "test")).then(|| self.normal(at, close + 1))
         };
         (from..to).filter_map(ask).collect()
     }
