@@ -31,7 +31,7 @@ pub(super) struct Server {
 struct End {
     status: Mutex<Option<String>>,
     reached: Condvar,
-    told: Notify,
+    notify: Notify,
 }
 
 impl Server {
@@ -65,11 +65,11 @@ impl Server {
     /// Completes when it has ended, and says how.
     pub(super) async fn end(&self) -> String {
         loop {
-            let told = self.end.told.notified();
+            let notified = self.end.notify.notified();
             if let Some(status) = self.ended() {
                 return status;
             }
-            told.await;
+            notified.await;
         }
     }
 
@@ -144,7 +144,7 @@ impl End {
         let text = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         *self.status() = Some(text);
         self.reached.notify_all();
-        self.told.notify_waiters();
+        self.notify.notify_waiters();
     }
 
     /// Whether the server ended within `deadline`.
