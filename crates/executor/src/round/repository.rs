@@ -55,7 +55,7 @@ impl Round {
             let forward = self.forward(before, now, &place).await?;
             changes.extend(before.changes(now, &forward));
             changes.extend(self.forged(before, now, &place).await?);
-            changes.extend(self.marked(&start.manifest, manifest, (root, &place)).await?);
+            changes.extend(self.marked((start, before), manifest, (root, &place)).await?);
         }
         changes.retain(|change| !self.setup.rules.may_change_git(&change.path));
         Ok(changes)
@@ -96,10 +96,11 @@ impl Round {
         Ok(out.into_iter().map(change).collect())
     }
 
-    /// The index of a repository, where it tells git to overlook files that steps changed.
+    /// The index of a repository, where it tells git to overlook files that steps changed, or files that it compared at the
+    /// start: a check may rewrite these itself, and ask git for what differs.
     async fn marked(
         &self,
-        start: &Manifest,
+        (start, before): (&Start, &GitState),
         now: &Manifest,
         (root, place): (&Path, &Path),
     ) -> Result<Option<GitChange>, ToolError> {
@@ -115,9 +116,14 @@ impl Round {
             let path = above.join(OsStr::from_bytes(path)).into_os_string().into_encoded_bytes();
             let known =
                 |it: &Manifest| it.get(&path).map(|it| (it.kind, it.mode, it.content.clone()));
-            known(start) != known(now)
+            known(&start.manifest) != known(now)
         };
-        let paths: Vec<Vec<u8>> = overlooked?.into_iter().filter(is_changed).collect();
+        // Where an earlier version did not keep the marks of the start, any may be one of these.
+        let known = before.overlooked();
+        let is_new =
+            |path: &Vec<u8>| known.as_ref().is_some_and(|known| !known.contains(path.as_slice()));
+        let is_out = |path: &Vec<u8>| is_new(path) || is_changed(path);
+        let paths: Vec<Vec<u8>> = overlooked?.into_iter().filter(is_out).collect();
         if paths.is_empty() {
             return Ok(None);
         }

@@ -129,12 +129,18 @@ impl WorkTree {
         };
         let hash = self.hash_length();
         let (mut tracked, shared) = parse(&bytes, hash).ok_or_else(|| unread(&path))?;
+        // An entry without a path replaces one of the shared index, and which one is not read here: it may mark any of them.
+        let may_mark = tracked.iter().any(|tracked| tracked.path.is_empty() && tracked.overlooked);
         if let Some(shared) = shared {
             let path = self.git.join(format!("sharedindex.{}", hex::encode(shared)));
             let bytes = read(&path, INDEX_LIMIT).map_err(|error| failed(&error))?;
             let bytes = bytes.ok_or_else(|| unread(&path))?;
             // Those that were deleted since stay: a path too many is only never ignored.
-            tracked.extend(parse(&bytes, hash).ok_or_else(|| unread(&path))?.0);
+            let of_shared = parse(&bytes, hash).ok_or_else(|| unread(&path))?.0.into_iter();
+            tracked.extend(of_shared.map(|it| {
+                let overlooked = it.overlooked || may_mark;
+                Tracked { overlooked, ..it }
+            }));
         }
         tracked.retain(|tracked| !tracked.path.is_empty());
         Ok(tracked)

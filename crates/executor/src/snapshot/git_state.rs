@@ -126,6 +126,8 @@ impl Repository {
         let dot_git = tree.top.join(".git");
         let is_file = fs::symlink_metadata(&dot_git).is_ok_and(|it| it.is_file());
         found.state.set_place(named(root, &git), is_file.then(|| small(&dot_git)));
+        // Without an index that reads, no mark counts as one of the start.
+        found.state.set_overlooked(tree.overlooked().unwrap_or_default());
         found.state.set_read_at(now_ns());
         found
     }

@@ -22,10 +22,12 @@ const WITHOUT_EFFECT: &[&str] =
 const UPSTREAM: &[u8] = b"upstream of ";
 const READ_AT: &[u8] = b"read at";
 /// The names of the folder that belongs to the work tree alone, of the text of a file in the place of that folder, and what
-/// stands before the number of each folder outside of the workspace.
+/// stands before the number of each folder outside of the workspace and of each path that the index tells git to overlook.
 const KEPT_IN: &[u8] = b"kept in";
 const DOT_GIT: &[u8] = b"file .git";
 const OUTSIDE: &[u8] = b"outside ";
+const OVERLOOKED: &[u8] = b"overlooked ";
+const OVERLOOKED_READ: &[u8] = b"overlooked read";
 
 /// A repository at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -203,6 +205,22 @@ impl GitState {
     pub fn set_place(&mut self, folder: Vec<u8>, dot_git: Option<Vec<u8>>) {
         self.references.insert(KEPT_IN.to_vec(), folder);
         self.references.extend(dot_git.map(|text| (DOT_GIT.to_vec(), text)));
+    }
+
+    /// Keeps the paths of the index whose files git is told to overlook.
+    pub fn set_overlooked(&mut self, paths: impl IntoIterator<Item = Vec<u8>>) {
+        self.references.insert(OVERLOOKED_READ.to_vec(), Vec::new());
+        for (number, path) in paths.into_iter().enumerate() {
+            self.references.insert([OVERLOOKED, number.to_string().as_bytes()].concat(), path);
+        }
+    }
+
+    /// These paths; none where an earlier version did not keep them.
+    pub fn overlooked(&self) -> Option<BTreeSet<&[u8]>> {
+        self.references.get(OVERLOOKED_READ)?;
+        let notes = self.references.iter().filter(|(name, _)| name.starts_with(OVERLOOKED));
+        let notes = notes.filter(|(name, _)| name.as_slice() != OVERLOOKED_READ);
+        Some(notes.map(|(_, path)| path.as_slice()).collect())
     }
 
     /// Keeps the folders outside of the workspace that git reads.
@@ -397,6 +415,10 @@ mod tests {
         start.references.extend(upstreams(&config("refs/heads/main")));
         start.set_read_at(5);
         assert_eq!(start.read_at(), Some(5));
+        assert_eq!(start.overlooked(), None);
+        start.set_overlooked([b"a b".to_vec(), b"c".to_vec()]);
+        let kept = GitState::decode(&start.encode()).unwrap();
+        assert_eq!(kept.overlooked(), Some(BTreeSet::from([&b"a b"[..], b"c"])));
         let mut now = start.clone();
         now.set_read_at(6);
         assert_eq!(start.changes(&now, &BTreeSet::new()), []);

@@ -323,3 +323,25 @@ async fn the_file_of_a_linked_work_tree_is_put_back() {
         assert_eq!(found, "", "{step}");
     }
 }
+
+#[tokio::test]
+async fn a_mark_of_the_index_counts_only_where_it_was_there_at_the_start() {
+    let line = "echo two > made.txt && git diff --exit-code -- made.txt";
+    for (setup, step, holds) in [
+        ("true", "git update-index --assume-unchanged made.txt", false),
+        ("true", "git update-index --skip-worktree made.txt", false),
+        (
+            "true",
+            "git update-index --split-index && git update-index --assume-unchanged made.txt",
+            false,
+        ),
+        ("git update-index --assume-unchanged made.txt", "true", true),
+    ] {
+        let case = Case::new(&[("made.txt", "one\n")]);
+        case.run(&format!("git init -q -b main && git add -A && {COMMIT} first && {setup}"));
+        let case = case.begin(line);
+        case.run(step);
+        let (found, _) = case.check(line).await;
+        assert_eq!(found.is_empty(), holds, "{setup}; {step}: {found}");
+    }
+}
