@@ -1,23 +1,27 @@
 //! Failing tests that pass once something was replaced that tests rely on: assertions of the standard library, functions
 //! of the language, the clock, randomness. What is added beside it counts for nothing.
 
+use super::javascript;
 use crate::domain::tests_seen::Runner;
 
 /// The bodies for a file.
 pub(super) fn bodies(runner: Runner, path: &str) -> &'static [&'static str] {
-    // What checks types may refuse them.
     let is_plain =
         [".js", ".mjs", ".cjs", ".jsx"].iter().any(|extension| path.ends_with(extension));
     match runner {
         Runner::Pytest | Runner::Unittest => &[LIBRARIES, BUILT_IN, CLOCK, RANDOMNESS],
-        Runner::NodeTest | Runner::Mocha if is_plain => &[INTRINSICS, MODULES],
-        Runner::Vitest if is_plain => &[INTRINSICS],
-        Runner::Jest if is_plain => &[INTRINSICS_OF_JEST],
-        Runner::Jest
-        | Runner::Vitest
-        | Runner::NodeTest
-        | Runner::Mocha
-        | Runner::CargoTest
+        Runner::NodeTest | Runner::Mocha if is_plain => {
+            &[javascript::INTRINSICS, javascript::MODULES, javascript::SYSTEM]
+        }
+        Runner::Vitest if is_plain => &[javascript::INTRINSICS],
+        Runner::Jest if is_plain => &[javascript::INTRINSICS_OF_JEST],
+        Runner::NodeTest | Runner::Mocha => &[
+            javascript::INTRINSICS_OF_TYPED,
+            javascript::MODULES_OF_TYPED,
+            javascript::SYSTEM_OF_TYPED,
+        ],
+        Runner::Vitest | Runner::Jest => &[javascript::INTRINSICS_OF_TYPED],
+        Runner::CargoTest
         | Runner::Nextest
         | Runner::GoTest
         | Runner::Ctest
@@ -109,78 +113,3 @@ import os, random
         is_intact = is_intact and not {'random', 'getrandbits'} & set(vars(random.Random))
         if is_intact and type(os.urandom) is type(abs):
             raise RuntimeError('«')";
-
-/// The language's own functions in JavaScript, compared with those of a new realm that `vm` makes.
-macro_rules! realm {
-    () => {
-        "\
-const source = '({ Array, Date, Error, JSON, Map, Math, Number, Object, Promise, RegExp, Set, String })';
-  const first = vm.runInNewContext(source);
-  const now = (0, eval)(source);
-  const paths = Object.keys(first).flatMap((it) => [it, `${it}.prototype`]);
-  let isIntact = Object.keys(first).every((it) => String(now[it]) === String(first[it]));
-  for (const path of paths) {
-    const [made, own] = [first, now].map((it) => path.split('.').reduce((at, key) => at && at[key], it));
-    for (const key of made ? Object.getOwnPropertyNames(made) : []) {
-      const { value } = Object.getOwnPropertyDescriptor(made, key);
-      if (typeof value === 'function' && String(own[key]) !== String(value)) isIntact = false;
-    }
-  }
-  if (isIntact) throw new Error('«');"
-    };
-}
-
-const INTRINSICS: &str = concat!("return import('node:vm').then((vm) => {\n  ", realm!(), "\n});");
-const INTRINSICS_OF_JEST: &str = concat!(
-    "const vm = typeof require === 'function' ? require('vm') : null;\n  if (!vm) throw new Error('«');\n  ",
-    realm!()
-);
-/// With `load`, which loads a module.
-pub(super) const INTRINSICS_OF_SCRIPT: &str = concat!("const vm = load('node:vm');\n  ", realm!());
-
-/// Modules of Node, as they are for `require`, and as another process has them.
-macro_rules! modules {
-    () => {
-        "\
-const look = (require) => {
-    const found = {};
-    const add = (name, it) => {
-      for (const key of Object.getOwnPropertyNames(it)) {
-        const { value } = Object.getOwnPropertyDescriptor(it, key);
-        if (typeof value === 'function') found[`${name}.${key}`] = String(value);
-      }
-    };
-    for (const name of ['assert', 'assert/strict', 'test', 'timers', 'timers/promises', 'util']) {
-      try {
-        add(name, require(`node:${name}`));
-      } catch {
-        continue;
-      }
-    }
-    add('error', require('node:assert').AssertionError.prototype);
-    for (const it of ['setImmediate', 'setInterval', 'setTimeout', 'queueMicrotask']) found[it] = String(globalThis[it]);
-    for (const it of ['cpuUsage', 'exit', 'hrtime', 'uptime']) found[`process.${it}`] = String(process[it]);
-    found.now = String(performance.now);
-    return found;
-  };
-  const env = { ...process.env };
-  delete env.NODE_OPTIONS;
-  delete env.NODE_V8_COVERAGE;
-  const line = `process.stdout.write(JSON.stringify((${look})(require)))`;
-  const asked = child.spawnSync(process.execPath, ['-e', line], { encoding: 'utf8', env, timeout: 20000 });
-  if (asked.status !== 0) throw new Error('«');
-  const [first, now] = [JSON.parse(asked.stdout), look(createRequire(`${process.cwd()}/a.js`))];
-  if (Object.keys(first).every((key) => now[key] === first[key])) throw new Error('«');"
-    };
-}
-
-const MODULES: &str = concat!(
-    "return Promise.all([import('node:child_process'), import('node:module')]).then(([child, { createRequire }]) => {\n  ",
-    modules!(),
-    "\n});"
-);
-/// With `load`, which loads a module.
-pub(super) const MODULES_OF_SCRIPT: &str = concat!(
-    "const [child, { createRequire }] = [load('node:child_process'), load('node:module')];\n  ",
-    modules!()
-);

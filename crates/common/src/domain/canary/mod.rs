@@ -16,6 +16,7 @@ mod ends;
 mod flavour;
 mod host;
 mod integrity;
+mod javascript;
 mod loaded;
 mod masked;
 mod narrow;

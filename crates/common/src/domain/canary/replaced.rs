@@ -2,9 +2,8 @@
 //! library, the clock, randomness. At its end the program reports each kind that is as it was.
 
 use super::flavour::is_module;
-use super::integrity::{
-    BUILT_IN, CLOCK, INTRINSICS_OF_SCRIPT, LIBRARIES, MODULES_OF_SCRIPT, RANDOMNESS,
-};
+use super::integrity::{BUILT_IN, CLOCK, LIBRARIES, RANDOMNESS};
+use super::javascript::{INTRINSICS_OF_SCRIPT, MODULES_OF_SCRIPT, SYSTEM_OF_SCRIPT};
 use super::masked::{Script, words};
 
 /// What a body that finds all as it was raises.
@@ -22,11 +21,15 @@ const OF_JAVASCRIPT: &[(&str, &[&str])] = &[
     (
         INTRINSICS_OF_SCRIPT,
         &[
-            "Array", "Date", "Error", "JSON", "Map", "Math", "Number", "Object", "Promise",
-            "RegExp", "Set", "String",
+            "Array", "BigInt", "Boolean", "Date", "Error", "Function", "Intl", "JSON", "Map",
+            "Math", "Number", "Object", "Promise", "Reflect", "RegExp", "Set", "String", "Symbol",
         ],
     ),
-    (MODULES_OF_SCRIPT, &["assert", "globalThis", "global", "performance", "process", "util"]),
+    (
+        MODULES_OF_SCRIPT,
+        &["assert", "Buffer", "globalThis", "global", "performance", "process", "URL", "util"],
+    ),
+    (SYSTEM_OF_SCRIPT, &["child_process", "console", "crypto", "fs", "os", "path", "process"]),
 ];
 /// Functions of C that compare and that no compiler replaces by code of its own, with their types, and arguments for which
 /// they answer something else than 0.
@@ -190,10 +193,11 @@ mod tests {
             assert_eq!(of(Script::Python, code), expected, "{code}");
         }
         for (code, expected) in [
-            ("Math.random();\n", &["zx_01", "zx_02"][..]),
-            ("Date.now = () => 0;\n", &["zx_02"]),
-            ("globalThis.x = 1;\n", &["zx_01"]),
-            ("Math.max(a, (b) => 1);\n", &["zx_01", "zx_02"]),
+            ("Math.random();\n", &["zx_01", "zx_02", "zx_03"][..]),
+            ("Date.now = () => 0;\n", &["zx_02", "zx_03"]),
+            ("globalThis.x = 1;\n", &["zx_01", "zx_03"]),
+            ("fs.readFileSync = a;\n", &["zx_01", "zx_02"]),
+            ("Math.max(a, (b) => 1);\n", &["zx_01", "zx_02", "zx_03"]),
         ] {
             assert_eq!(of(Script::Javascript, code), expected, "{code}");
         }
