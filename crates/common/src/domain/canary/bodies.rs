@@ -3,6 +3,7 @@
 
 use super::flavour::{Flavour, flavour};
 use super::integrity;
+use super::matchers;
 use crate::domain::tests_seen::Runner;
 
 /// The bodies for a file: those of the runner, and those of libraries that its tests assert with.
@@ -89,6 +90,7 @@ const OF_NODE: &[Library] = &[(
         "@_chai.expect(«).to.equal(»);",
         "@_chai.expect([«]).to.deep.equal([»]);",
         "@_chai.assert.strictEqual(«, »);",
+        matchers::CHAI,
     ],
 )];
 
@@ -183,6 +185,7 @@ const JEST: &[&str] = &[
     "expect([«]).toHaveLength(2);",
     "expect('a').toMatch(/^b$/);",
     "expect(() => «).toThrow();",
+    matchers::JEST,
     "throw new Error('«');",
 ];
 
@@ -197,6 +200,7 @@ const VITEST: &[&str] = &[
     "@_expect([«]).toContain(»);",
     "@_expect('a').toMatch(/^b$/);",
     "@_expect(() => «).toThrow();",
+    matchers::VITEST,
     "throw new Error('«');",
 ];
 

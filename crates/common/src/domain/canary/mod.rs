@@ -19,6 +19,7 @@ mod integrity;
 mod javascript;
 mod loaded;
 mod masked;
+mod matchers;
 mod narrow;
 mod plant;
 mod replaced;
