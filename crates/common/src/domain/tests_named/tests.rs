@@ -100,6 +100,13 @@ fn each_runner_names_its_tests() {
             "ok 1 - adds\n    not ok 1 - inner\nok 2 - off # SKIP\n",
             vec!["gone"],
         ),
+        (
+            NodeTest,
+            "a.test.js",
+            "test('adds', f); test('is marked', f); test('is shown', f)",
+            "ok 1 - adds # TODO\nnot ok 2 - is marked # TODO why\n\u{2716} is shown (1.6ms) # TODO\n",
+            vec!["is marked", "is shown"],
+        ),
         (NodeTest, "a.test.js", "test('adds', f)", "\u{2714} adds (1.264263ms)\n", vec![]),
         (Jest, "a.test.js", "it('adds', f)", "  \u{2715} adds (2 ms)\n", vec![]),
         (Vitest, "a.test.js", "it('adds', f)", " \u{2713} test/a.test.js > s > adds 5ms\n", vec![]),
