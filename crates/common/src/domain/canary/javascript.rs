@@ -5,7 +5,8 @@
 //! function by `toString`, the keys of an object. It stands in a text, which checks of types do not read. A body fails
 //! while all is as it was, so that an error on the way to that counts as a replacement.
 
-/// Names that the language or a library of assertions looks up on any object, and on other values that tests compare.
+/// All objects of the language, with what they lead to. An added name counts only where the language or a library of
+/// assertions looks it up.
 macro_rules! intrinsics {
     () => {
         "\
