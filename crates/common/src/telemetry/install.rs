@@ -14,7 +14,7 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tracing::level_filters::LevelFilter;
-use tracing::{Dispatch, Subscriber};
+use tracing::{Dispatch, Metadata, Subscriber};
 use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
@@ -32,6 +32,8 @@ use crate::wire::client::{Transport, channel_without_token};
 /// Libraries whose spans would trace the exporter itself, or outnumber the service's own; rmcp's have what MCP servers
 /// say.
 const NOT_EXPORTED: [&str; 6] = ["h2", "hyper", "tonic", "opentelemetry", "tower", "rmcp"];
+const INSIDE_A_STEP: [&str; 4] =
+    [names::SPAN_TURN, names::SPAN_TOOL, names::SPAN_PROBE, names::SPAN_SNAPSHOT];
 /// The log lines of these libraries are disabled unless the filter names them. Those of rmcp have whole messages of MCP
 /// servers.
 const QUIET_LOGS: &str =
@@ -215,26 +217,41 @@ fn provider(
         .build())
 }
 
+/// A layer that is absent is left out, and not given as `None`: above the registry such a layer makes each callsite that no
+/// layer wants ask again at each use, and HTTP/2 alone has dozens for each frame.
 fn dispatch(
     config: &TelemetryConfig,
     provider: Option<&SdkTracerProvider>,
 ) -> Result<Dispatch, TelemetryError> {
+    let registry = Registry::default();
+    Ok(match provider {
+        Some(provider) => Dispatch::new(registry.with(spans(provider)).with(lines(config)?)),
+        None => Dispatch::new(registry.with(lines(config)?)),
+    })
+}
+
+fn spans<S>(provider: &SdkTracerProvider) -> impl Layer<S>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
     let exported = NOT_EXPORTED
         .iter()
         .fold(Targets::new().with_default(LevelFilter::INFO), |targets, target| {
             targets.with_target(*target, LevelFilter::OFF)
         });
-    let spans = provider.map(|provider| {
-        tracing_opentelemetry::layer()
-            .with_tracer(ResumingTracer(provider.tracer("surety")))
-            .with_location(false)
-            .with_threads(false)
-            .with_target(false)
-            .with_tracked_inactivity(false)
-            .with_filter(exported)
-    });
-    let subscriber = Registry::default().with(spans).with(lines(config)?);
-    Ok(Dispatch::new(subscriber))
+    tracing_opentelemetry::layer()
+        .with_tracer(ResumingTracer(provider.tracer("surety")))
+        .with_location(false)
+        .with_threads(false)
+        .with_target(false)
+        .with_tracked_inactivity(false)
+        .with_filter(exported)
+}
+
+/// Whether a span is for traces alone. A log line names its innermost span, and of the spans inside a step only the step's own
+/// names the run, the step and the trace.
+fn is_only_traced(span: &Metadata<'_>) -> bool {
+    span.is_span() && span.target() == names::TARGET_SPAN && INSIDE_A_STEP.contains(&span.name())
 }
 
 fn lines<S>(config: &TelemetryConfig) -> Result<impl Layer<S>, TelemetryError>
@@ -252,5 +269,52 @@ where
         LogFormat::Text => layer.boxed(),
         LogFormat::Json => layer.json().flatten_event(true).with_span_list(false).boxed(),
     };
-    Ok(layer.with_filter(filter.and(filter_fn(|line| !is_reported(line)))))
+    let shown = filter_fn(|line| !is_reported(line) && !is_only_traced(line))
+        // Without it, the levels of both filters together count as all levels.
+        .with_max_level_hint(LevelFilter::TRACE);
+    Ok(layer.with_filter(filter.and(shown)))
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+    use tracing::callsite::{Callsite, Identifier};
+    use tracing::field::FieldSet;
+    use tracing::metadata::Kind;
+    use tracing::subscriber::Interest;
+
+    use super::*;
+
+    struct Frame;
+
+    static FRAME: Frame = Frame;
+    static DETAIL: Metadata<'static> = Metadata::new(
+        "frame",
+        "h2::codec",
+        Level::DEBUG,
+        None,
+        None,
+        None,
+        FieldSet::new(&[], Identifier(&FRAME)),
+        Kind::EVENT,
+    );
+
+    impl Callsite for Frame {
+        fn set_interest(&self, _interest: Interest) {}
+
+        fn metadata(&self) -> &Metadata<'_> {
+            &DETAIL
+        }
+    }
+
+    #[test]
+    fn a_detail_that_no_layer_wants_is_not_asked_for_again_at_each_use() {
+        let config = TelemetryConfig {
+            log: "info".into(),
+            log_format: LogFormat::Json,
+            otlp_endpoint: None,
+        };
+        let dispatch = dispatch(&config, None).expect("a valid filter");
+        assert!(dispatch.register_callsite(&DETAIL).is_never());
+    }
 }

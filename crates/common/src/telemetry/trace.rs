@@ -12,7 +12,7 @@ use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, Tra
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
 use thiserror::Error;
 use tracing::Span;
-use tracing::field::Empty;
+use tracing::field::{DisplayValue, Empty};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use super::names;
@@ -167,6 +167,7 @@ pub fn start_run(service: &'static str, run_id: &str, caller: Option<&str>) -> (
 /// Opens the span of a planning or a replanning of a run.
 #[must_use]
 pub fn plan_span(service: &'static str, run_id: &str, traceparent: &str) -> Span {
+    let parent = traceparent.parse::<TraceParent>();
     let span = tracing::info_span!(
         target: names::TARGET_SPAN,
         parent: None,
@@ -175,14 +176,15 @@ pub fn plan_span(service: &'static str, run_id: &str, traceparent: &str) -> Span
         gen_ai.conversation.id = run_id,
         surety.service = service,
         surety.run.id = run_id,
-        trace_id = Empty,
+        trace_id = trace_id_of(&parent),
     );
-    join(span, traceparent)
+    join(span, traceparent, parent)
 }
 
 /// Opens the span of a service's work on a run, such as an executor's under one lease.
 #[must_use]
 pub fn work_span(service: &'static str, run_id: &str, traceparent: &str) -> Span {
+    let parent = traceparent.parse::<TraceParent>();
     let span = tracing::info_span!(
         target: names::TARGET_SPAN,
         parent: None,
@@ -191,15 +193,16 @@ pub fn work_span(service: &'static str, run_id: &str, traceparent: &str) -> Span
         gen_ai.conversation.id = run_id,
         surety.service = service,
         surety.run.id = run_id,
-        trace_id = Empty,
+        trace_id = trace_id_of(&parent),
     );
-    join(span, traceparent)
+    join(span, traceparent, parent)
 }
 
 /// Opens the span of a step under one lease. A step that another executor takes over has one span
 /// for each lease.
 #[must_use]
 pub fn step_span(step: &StepSpan<'_>, traceparent: &str) -> Span {
+    let parent = traceparent.parse::<TraceParent>();
     let span = tracing::info_span!(
         target: names::TARGET_SPAN,
         parent: None,
@@ -211,9 +214,9 @@ pub fn step_span(step: &StepSpan<'_>, traceparent: &str) -> Span {
         surety.run.id = step.run_id,
         surety.step.id = step.step_id,
         surety.lease_epoch = step.lease_epoch,
-        trace_id = Empty,
+        trace_id = trace_id_of(&parent),
     );
-    join(span, traceparent)
+    join(span, traceparent, parent)
 }
 
 /// Opens the span of a turn inside `step`, which a participant decided. `agent` is the `traceparent` that came
@@ -245,6 +248,7 @@ pub fn turn_span(step: &Span, run_id: &str, turn: u32, agent: &str) -> Span {
 /// [`fail`](super::fail) when it fails. Prompts and replies are no part of it.
 #[must_use]
 pub fn chat_span(service: &'static str, chat: &ChatSpan<'_>, traceparent: &str) -> Span {
+    let parent = traceparent.parse::<TraceParent>();
     let span = tracing::info_span!(
         target: names::TARGET_SPAN,
         parent: None,
@@ -264,9 +268,9 @@ pub fn chat_span(service: &'static str, chat: &ChatSpan<'_>, traceparent: &str) 
         surety.prompt = chat.prompt,
         error.type = Empty,
         otel.status_code = Empty,
-        trace_id = Empty,
+        trace_id = trace_id_of(&parent),
     );
-    join(span, traceparent)
+    join(span, traceparent, parent)
 }
 
 /// The `traceparent` that names a span as the parent; empty when nothing is exported.
@@ -283,6 +287,7 @@ pub fn evaluation_span(
     plan_revision: u64,
     traceparent: &str,
 ) -> Span {
+    let parent = traceparent.parse::<TraceParent>();
     let span = tracing::info_span!(
         target: names::TARGET_SPAN,
         parent: None,
@@ -291,9 +296,9 @@ pub fn evaluation_span(
         surety.service = service,
         surety.run.id = run_id,
         surety.plan.revision = plan_revision,
-        trace_id = Empty,
+        trace_id = trace_id_of(&parent),
     );
-    join(span, traceparent)
+    join(span, traceparent, parent)
 }
 
 /// Opens the span of one tool call inside `parent`. Call [`fail`](super::fail) when it fails.
@@ -333,7 +338,8 @@ pub fn below_call(span: &CallSpan) -> Option<String> {
 /// Opens the span of a call that began at `since`, as it ends. Call [`fail`](super::fail) when it failed.
 #[must_use]
 pub fn end_call_span(span: &CallSpan, since: DateTime<Utc>, tool: &str, call_id: &str) -> Span {
-    let CallSpan { id, parent } = span;
+    let CallSpan { id, parent: traceparent } = span;
+    let parent = traceparent.parse::<TraceParent>();
     let span = tracing::info_span!(
         target: names::TARGET_SPAN,
         parent: None,
@@ -347,9 +353,9 @@ pub fn end_call_span(span: &CallSpan, since: DateTime<Utc>, tool: &str, call_id:
         surety.resumed.since_us = since.timestamp_micros(),
         error.type = Empty,
         otel.status_code = Empty,
-        trace_id = Empty,
+        trace_id = trace_id_of(&parent),
     );
-    join(span, parent)
+    join(span, traceparent, parent)
 }
 
 /// Opens the span of one probe of a verification inside `parent`. Record `surety.exit_code` and
@@ -386,20 +392,21 @@ pub fn span_id(span: &Span) -> Option<String> {
     TraceParent::of(span).map(|context| context.span_id.to_string())
 }
 
+/// What a span shows as its trace. Named when the span is made: a field that is recorded later makes the formatter of log
+/// lines read and write all fields of the span again.
+fn trace_id_of(parent: &Result<TraceParent, TraceParentError>) -> Option<DisplayValue<TraceId>> {
+    parent.as_ref().ok().map(|parent| tracing::field::display(parent.trace_id))
+}
+
 /// Sets the stored context as the parent of `span`. An invalid context, which only a manual change
 /// of the database can cause, starts a separate trace.
-fn join(span: Span, traceparent: &str) -> Span {
-    if span.is_disabled() {
-        return span;
-    }
-    match traceparent.parse::<TraceParent>() {
-        Ok(parent) => {
-            adopt(&span, parent);
-            span.record("trace_id", tracing::field::display(parent.trace_id));
-        }
-        Err(error) => {
+fn join(span: Span, traceparent: &str, parent: Result<TraceParent, TraceParentError>) -> Span {
+    match parent {
+        Ok(parent) => adopt(&span, parent),
+        Err(error) if !span.is_disabled() => {
             tracing::warn!(parent: &span, traceparent, %error, "telemetry: the stored traceparent is invalid; the work starts a separate trace")
         }
+        Err(_) => {}
     }
     span
 }

@@ -10,7 +10,7 @@ select wanted.place, execution.run_id, execution.namespace, execution.state, exe
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
        run.forked_from::text as forked_from,
        run.repository::text as repository,
-       plan.body::text as plan_body, plan.digest as plan_digest,
+       plan.body as plan_body, plan.digest as plan_digest,
        run.submitter, plan.created_at as plan_created_at, plan.parent_digest as plan_parent_digest,
        plan.reason as plan_reason, found.signatures,
        found.sequences, found.times, found.actors, found.entries

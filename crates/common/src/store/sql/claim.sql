@@ -96,7 +96,7 @@ select leased.run_id, leased.namespace, leased.state, leased.blocked_from, lease
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
        run.forked_from::text as forked_from,
        run.repository::text as repository,
-       plan.body::text as plan_body, plan.digest as plan_digest
+       plan.body as plan_body, plan.digest as plan_digest
 from leased
 join run on run.id = leased.run_id
 left join plan on plan.run_id = leased.run_id and plan.revision = leased.plan_revision

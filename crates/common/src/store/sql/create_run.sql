@@ -32,7 +32,7 @@ made as (
 -- their list a hashed one.
 planned as (
     insert into plan (run_id, revision, digest, parent_digest, reason, body, created_at)
-    select id, 1, plan_digest, '', plan_reason, plan_body::json, created_at
+    select id, 1, plan_digest, '', plan_reason, plan_body, created_at
     from new
     where plan_digest is not null
       and (id in (select id from made)) is true

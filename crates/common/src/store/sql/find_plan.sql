@@ -1,4 +1,4 @@
-select revision, digest, parent_digest, reason, body::text as body, created_at
+select revision, digest, parent_digest, reason, body, created_at
 from plan
 where run_id = $1 and ($2 = 0 or revision = $2)
 order by revision desc

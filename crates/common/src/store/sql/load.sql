@@ -11,7 +11,7 @@ select execution.run_id, execution.namespace, execution.state, execution.blocked
        run.policy::text as policy, run.labels::text as labels, run.trace_parent, run.created_at,
        run.forked_from::text as forked_from,
        run.repository::text as repository,
-       plan.body::text as plan_body, plan.digest as plan_digest
+       plan.body as plan_body, plan.digest as plan_digest
 from execution
 join run on run.id = execution.run_id
 left join plan on plan.run_id = execution.run_id and plan.revision = execution.plan_revision
