@@ -45,6 +45,8 @@ pub(super) fn holds_with_all(so_far: &[(Inputs, bool)], has_installed: bool) -> 
 /// What the view of one command is made for.
 #[derive(Debug, Clone)]
 pub(super) struct ViewOrder {
+    /// The id of the check.
+    pub(super) check: String,
     /// The owner of the check.
     pub(super) owner: Owner,
     /// Its line; empty for the project's own tests.
@@ -111,6 +113,7 @@ impl ViewOrder {
             | Observation::Content { .. } => None,
         };
         Self {
+            check: probe.check_id.clone(),
             owner,
             line,
             inputs,
@@ -137,7 +140,8 @@ impl ViewOrder {
         (is_first || self.prepares || self.owner == Owner::Plan) && !self.unconfined
     }
 
-    /// Whether this command finds what earlier ones of this owner wrote to ignored paths.
+    /// Whether this command finds what earlier checks of this owner wrote to ignored paths. What the first run of its own check
+    /// wrote no further run finds: a product could tell them apart by it.
     pub(super) const fn sees_earlier(&self) -> bool {
         matches!(self.inputs, Inputs::Original) && !self.unconfined
     }

@@ -44,6 +44,7 @@ mod view;
 mod view_changes;
 mod view_content;
 mod view_folder;
+mod view_kept;
 mod view_layers;
 mod view_time;
 mod whole;

@@ -4,6 +4,7 @@
 //! ```text
 //!   FOLDER/CLASS/upper   what commands of this owner class wrote, below the overlay; between two
 //!                        commands only ignored paths and what the view itself changed stay in it
+//!   FOLDER/CLASS/layers  the same of the checks before
 //!   FOLDER/CLASS/made    the other writes: files that checks look for afterwards
 //!   FOLDER/originals     the check inputs of the start
 //!   FOLDER/single        what a command wrote whose writes no other one may find
@@ -16,6 +17,7 @@ use super::additions::ViewOrder;
 use super::copy;
 use super::view_changes::Changes;
 use super::view_folder::ViewFolder;
+use super::view_kept;
 use super::view_layers::{
     PLACED, Sorting, read_placed, remove_at, settle, undo_placed, write_placed,
 };
@@ -36,11 +38,29 @@ use surety_sandbox::remove_tree;
 /// The folder of a command whose writes no other one may find.
 const SINGLE: &str = "single";
 
+/// The layers of earlier checks that lie below this command, without what only their views changed.
+fn layers(
+    own: &Path,
+    order: &ViewOrder,
+    (root, changes): (&Path, &mut Changes),
+) -> io::Result<Vec<PathBuf>> {
+    if order.is_kept() {
+        view_kept::begin(own, &order.check)?;
+    }
+    let layers = view_kept::below(own, &order.check, order.is_kept())?;
+    for layer in &layers {
+        undo_placed(layer, root, changes)?;
+    }
+    Ok(layers.into_iter().map(|layer| layer.join("upper")).collect())
+}
+
 /// What commands of one owner class wrote.
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) folder: PathBuf,
     placed: BTreeSet<PathBuf>,
+    /// The layers above it, which may have removed what is in this one.
+    above: Vec<PathBuf>,
 }
 
 impl Made {
@@ -48,6 +68,9 @@ impl Made {
     /// more than such files. It blocks.
     pub(super) fn is_written(&self, path: &Path) -> Result<bool, ToolError> {
         let at = self.folder.join(path);
+        if view_kept::is_removed(path, &self.above) {
+            return Ok(false);
+        }
         self.writes(path, &at).map_err(|error| ToolError::io(at.display(), &error))
     }
 
@@ -116,10 +139,9 @@ impl Round {
         let mut changes = self.changes(order, workspace.root())?;
         self.let_second_pass(&changes);
         let mut below = Vec::new();
-        if !order.is_kept() && order.sees_earlier() && own.join("upper").is_dir() {
-            undo_placed(&own, workspace.root(), &mut changes)
+        if order.sees_earlier() && !order.prepares && order.owner != Owner::Plan {
+            below = layers(&own, order, (workspace.root(), &mut changes))
                 .map_err(|error| ToolError::io(own.display(), &error))?;
-            below.push(own.join("upper"));
         }
         let prepared = views.prepared(order.inputs).join("upper");
         if !order.prepares && order.owner != Owner::Plan && prepared.is_dir() {
@@ -233,8 +255,16 @@ impl Round {
             let placed = placed.map_err(|error| ToolError::io(class.display(), &error))?;
             for folder in ["made", "upper"].map(|kind| class.join(kind)) {
                 if folder.is_dir() {
-                    found.push(Made { folder, placed: placed.clone() });
+                    found.push(Made { folder, placed: placed.clone(), above: Vec::new() });
                 }
+            }
+            let failed = |error: io::Error| ToolError::io(class.display(), &error);
+            let mut above = vec![class.join("upper")];
+            for layer in view_kept::all(&class).map_err(failed)? {
+                let placed = read_placed(&layer.join(PLACED)).map_err(failed)?;
+                let folder = layer.join("upper");
+                found.push(Made { folder: folder.clone(), placed, above: above.clone() });
+                above.push(folder);
             }
         }
         Ok(found)
