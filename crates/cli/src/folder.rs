@@ -9,6 +9,7 @@
 //!         +- keys/       the private keys of the services, 0600, and the file of trusted keys
 //! ```
 
+use data_encoding::HEXLOWER;
 use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -216,7 +217,7 @@ fn random_token() -> Result<String, Failure> {
     File::open(source)
         .and_then(|mut file| file.read_exact(&mut bytes))
         .map_err(Failure::file(source))?;
-    Ok(hex::encode(bytes))
+    Ok(HEXLOWER.encode(&bytes))
 }
 
 /// For root the database runs as another user, which cannot enter root's home.

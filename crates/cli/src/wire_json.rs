@@ -4,6 +4,7 @@
 //! 3339, durations are seconds, as in `3600s`, and bytes are hexadecimal. An absent message or
 //! optional text is null.
 
+use data_encoding::HEXLOWER;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -175,7 +176,7 @@ impl Schema {
             (Type::String, Raw::Bytes(bytes)) => {
                 Some(Value::String(String::from_utf8(bytes.to_vec()).ok()?))
             }
-            (Type::Bytes, Raw::Bytes(bytes)) => Some(Value::String(hex::encode(bytes))),
+            (Type::Bytes, Raw::Bytes(bytes)) => Some(Value::String(HEXLOWER.encode(bytes))),
             (Type::Message, Raw::Bytes(bytes)) => self.message(field.type_name(), bytes),
             (Type::Bool, Raw::Number(number)) => Some(Value::Bool(*number != 0)),
             (Type::Enum, Raw::Number(number)) => {

@@ -1,5 +1,6 @@
 //! The user's checks, as they were when a contract was opened.
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -55,7 +56,9 @@ impl Checks {
         let files = RefCell::new(BTreeMap::new());
         let beside = |inner: &Path| {
             let bytes = beside_at(folder, inner, from)?;
-            files.borrow_mut().insert(inner.to_string_lossy().into_owned(), hex::encode(&bytes));
+            files
+                .borrow_mut()
+                .insert(inner.to_string_lossy().into_owned(), HEXLOWER.encode(&bytes));
             Ok(bytes)
         };
         let named = RefCell::new(BTreeMap::new());
@@ -80,14 +83,16 @@ impl Checks {
     pub fn plan(&self) -> Result<VerifyPlan, Failure> {
         let stored = |inner: &Path| {
             let stored = self.files.get(inner.to_string_lossy().as_ref());
-            stored.and_then(|text| hex::decode(text).ok()).ok_or_else(|| {
-                let message = format!("the contract lacks the file {}", inner.display());
-                Failure::new(
-                    Code::FileUnusable,
-                    message,
-                    "Open a new one with `surety contract new`.",
-                )
-            })
+            stored.and_then(|text| HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()).ok_or_else(
+                || {
+                    let message = format!("the contract lacks the file {}", inner.display());
+                    Failure::new(
+                        Code::FileUnusable,
+                        message,
+                        "Open a new one with `surety contract new`.",
+                    )
+                },
+            )
         };
         VerifyPlan::read(&self.path, &self.text, &stored, &|path| self.standing(Path::new(path)))
     }

@@ -1,5 +1,6 @@
 //! The overlays of hidden checks: `{file: PATH}` becomes the content of the file.
 
+use data_encoding::HEXLOWER;
 use std::path::Path;
 
 use surety_common::domain::check::MAX_OVERLAY_BYTES;
@@ -54,7 +55,7 @@ pub(crate) fn resolve(checks: &mut Value, read: ReadFile<'_>) -> Result<(), Fail
             *content = match String::from_utf8(read(Path::new(&named))?) {
                 Ok(text) => Value::String(text),
                 Err(bytes) => {
-                    let digits = hex::encode(bytes.as_bytes());
+                    let digits = HEXLOWER.encode(bytes.as_bytes());
                     Value::Object(vec![("hex".to_owned(), Value::String(digits))])
                 }
             };

@@ -1,5 +1,6 @@
 //! The verdict file: what a verification found, for people, for CI, and for a later comparison.
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use std::io::Write;
 use std::path::Path;
 
@@ -297,7 +298,7 @@ impl Recorded {
         Self {
             path: root.to_string_lossy().into_owned(),
             digest,
-            ignore_rules: hex::encode(encode(&rules)),
+            ignore_rules: HEXLOWER.encode(&encode(&rules)),
         }
     }
 
@@ -310,7 +311,9 @@ impl Recorded {
             let message = format!("the verdict's `workspace.ignore_rules` do not read: {why}");
             Failure::new(Code::ValueInvalid, message, "Make the verdict again.")
         };
-        let bytes = hex::decode(&self.ignore_rules).map_err(|error| invalid(error.to_string()))?;
+        let bytes = HEXLOWER_PERMISSIVE
+            .decode(self.ignore_rules.as_bytes())
+            .map_err(|error| invalid(error.to_string()))?;
         let manifest = decode(&bytes).map_err(|error| invalid(error.to_string()))?;
         Ok(manifest.rules)
     }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
+use data_encoding::HEXLOWER;
 use opentelemetry::Context;
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
@@ -122,19 +123,11 @@ impl FromStr for TraceParent {
 
 /// The bytes of so many digits in lower case.
 fn from_hex<const BYTES: usize>(digits: &str) -> Result<[u8; BYTES], TraceParentError> {
-    let (pairs, odd) = digits.as_bytes().as_chunks::<2>();
-    if pairs.len() != BYTES || !odd.is_empty() {
+    if HEXLOWER.decode_len(digits.len()) != Ok(BYTES) {
         return Err(TraceParentError);
     }
-    let digit = |digit: u8| match digit {
-        b'0'..=b'9' => Ok(digit - b'0'),
-        b'a'..=b'f' => Ok(digit - b'a' + 10),
-        _ => Err(TraceParentError),
-    };
     let mut bytes = [0; BYTES];
-    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-        *byte = digit(*high)? << 4 | digit(*low)?;
-    }
+    HEXLOWER.decode_mut(digits.as_bytes(), &mut bytes).map_err(|_| TraceParentError)?;
     Ok(bytes)
 }
 

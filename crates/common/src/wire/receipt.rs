@@ -7,10 +7,11 @@ use crate::domain::receipt::{
     CheckProbe, Command, Conditions, EvidenceReceipt, EvidenceSource, Fact, Inputs,
     PresentedReceipt, probe_of,
 };
-use crate::domain::signature::{KeyId, ReceiptProof, SignatureStatus, from_hex, to_hex};
+use crate::domain::signature::{KeyId, ReceiptProof, SignatureStatus};
 use crate::domain::tests_seen::Counts;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use data_encoding::HEXLOWER;
 use v1::fact as wire;
 
 impl From<SignatureStatus> for v1::SignatureReport {
@@ -180,10 +181,10 @@ impl v1::EvidenceReceipt {
         let ReceiptProof { key_id, signed_at, signature, root, leaf_index, leaf_count, path } =
             proof;
         let proof = v1::InclusionProof {
-            root: to_hex(root),
+            root: HEXLOWER.encode(root),
             leaf_index: *leaf_index,
             leaf_count: *leaf_count,
-            path: path.iter().map(|digest| to_hex(digest)).collect(),
+            path: path.iter().map(|digest| HEXLOWER.encode(digest)).collect(),
             signed_at: Some(timestamp(*signed_at)),
         };
         Self {
@@ -207,7 +208,7 @@ pub fn read_receipt_proof(receipt: &v1::EvidenceReceipt) -> Result<Option<Receip
         Some(proof) => proof,
     };
     let v1::InclusionProof { root, leaf_index, leaf_count, path, signed_at } = proof;
-    let digest = |text: &String| from_hex(text)?.try_into().ok();
+    let digest = |text: &String| HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok();
     let signed_at = signed_at.map(|at| moment("proof.signed_at", at)).transpose();
     let signed_at = signed_at.map_err(|error| error.to_string())?;
     Ok(Some(ReceiptProof {

@@ -3,6 +3,7 @@
 
 use super::list::{LineEnds, Listed};
 use crate::tool::{RelPath, ToolError, Workspace};
+use data_encoding::HEXLOWER;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -95,7 +96,7 @@ fn is_pointer_to(entry: &Entry, present: &Entry, checkout: &Workspace) -> Result
     let text = read(checkout, &entry.path)?;
     let text = String::from_utf8_lossy(&text);
     let named = text.lines().find_map(|line| line.strip_prefix(POINTER_DIGEST));
-    Ok(text.starts_with(POINTER) && named == Some(hex::encode(digest).as_str()))
+    Ok(text.starts_with(POINTER) && named == Some(HEXLOWER.encode(digest).as_str()))
 }
 
 fn read(folder: &Workspace, path: &[u8]) -> Result<Vec<u8>, ToolError> {

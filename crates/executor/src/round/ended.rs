@@ -1,6 +1,7 @@
 //! The workspace at the end of a round, for the record.
 
 use crate::tool::ToolOutcome;
+use data_encoding::HEXLOWER;
 use std::sync::Arc;
 use surety_common::domain::manifest::{IgnoreRules, Manifest, Place, digest, encode};
 use surety_common::domain::receipt::Fact;
@@ -40,5 +41,5 @@ impl Ended {
 /// Ignore rules as text: a stored manifest without entries, in hexadecimal.
 pub fn rules_text(rules: &Arc<IgnoreRules>) -> String {
     let manifest = Manifest::new(Place::default(), Arc::clone(rules), Vec::new());
-    hex::encode(encode(&manifest))
+    HEXLOWER.encode(&encode(&manifest))
 }

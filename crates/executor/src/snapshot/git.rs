@@ -2,6 +2,7 @@
 //! configuration of the workspace can run.
 
 use crate::tool::{ErrorCode, ToolError};
+use data_encoding::HEXLOWER;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -132,7 +133,7 @@ impl WorkTree {
         // An entry without a path replaces one of the shared index, and which one is not read here: it may mark any of them.
         let may_mark = tracked.iter().any(|tracked| tracked.path.is_empty() && tracked.overlooked);
         if let Some(shared) = shared {
-            let path = self.git.join(format!("sharedindex.{}", hex::encode(shared)));
+            let path = self.git.join(format!("sharedindex.{}", HEXLOWER.encode(&shared)));
             let bytes = read(&path, INDEX_LIMIT).map_err(|error| failed(&error))?;
             let bytes = bytes.ok_or_else(|| unread(&path))?;
             // Those that were deleted since stay: a path too many is only never ignored.

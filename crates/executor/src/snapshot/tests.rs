@@ -1,4 +1,5 @@
 use super::*;
+use data_encoding::HEXLOWER;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -98,7 +99,7 @@ fn every_kind_of_thing_is_recorded_by_what_it_is() {
     let Content::File(found) = &file.content else { panic!("{file:?}") };
     assert_eq!(found.blake3, *blake3::hash(b"a/b.txt").as_bytes());
     let sha256 = surety_common::domain::json::sha256_hex(b"a/b.txt");
-    assert_eq!(found.sha256.map(hex::encode), Some(sha256));
+    assert_eq!(found.sha256.map(|digest| HEXLOWER.encode(&digest)), Some(sha256));
     let target = Content::Target(b"../nowhere".as_slice().into());
     assert_eq!(manifest.get(b"a/link").unwrap().content, target);
 }

@@ -2,6 +2,7 @@
 //! write scopes.
 
 use crate::tool::WriteScope;
+use data_encoding::HEXLOWER;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -91,7 +92,9 @@ fn fact(change: &Change<'_>) -> Fact {
 fn digest_of(entry: &Entry) -> Option<String> {
     match (&entry.content, entry.kind) {
         (_, Kind::Folder) => None,
-        (Content::File(digest), _) => Some(hex::encode(digest.sha256.unwrap_or(digest.blake3))),
+        (Content::File(digest), _) => {
+            Some(HEXLOWER.encode(&digest.sha256.unwrap_or(digest.blake3)))
+        }
         (Content::Target(target), _) => Some(sha256_hex(target)),
         // Never read, so it is told by all that is known of it.
         (Content::None | Content::Unreadable, kind) => {
@@ -129,7 +132,7 @@ mod tests {
     }
 
     fn digest(content: u8) -> Option<String> {
-        Some(hex::encode([content; 32]))
+        Some(HEXLOWER.encode(&[content; 32]))
     }
 
     fn wrote(path: &str, before_digest: Option<String>, after_digest: Option<String>) -> Fact {

@@ -3,6 +3,7 @@
 use crate::tool::error::{ErrorCode, ToolError};
 use crate::tool::resolve;
 use crate::tool::scope::WriteScope;
+use data_encoding::HEXLOWER;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag};
@@ -347,7 +348,7 @@ impl Workspace {
 pub(crate) fn digest_of(mut source: impl Read) -> std::io::Result<String> {
     let mut hasher = Sha256::new();
     std::io::copy(&mut source, &mut hasher)?;
-    Ok(hex::encode(hasher.finalize()))
+    Ok(HEXLOWER.encode(&hasher.finalize()))
 }
 
 pub(super) fn not_a_file(path: &RelPath) -> ToolError {

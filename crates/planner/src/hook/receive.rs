@@ -15,13 +15,13 @@ use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use data_encoding::HEXLOWER;
 use futures::StreamExt;
 use ring::digest::{Context, SHA256};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use surety_common::domain::fault::{Fault, FaultCode, Reason};
-use surety_common::domain::signature::to_hex;
 use surety_common::domain::toolchain::{BodyKind, Forge, MAX_DELIVERY};
 use surety_common::store::{NewDelivery, StoreError};
 use surety_common::telemetry::{count_delivery, record_delivery_answer};
@@ -239,7 +239,7 @@ async fn keep(
     let event = first_word(headers, forge.event_headers()).unwrap_or_default();
     let digest = digest_of(&event, &body);
     let delivery_id = first_word(headers, forge.delivery_headers())
-        .unwrap_or_else(|| format!("sha256:{}", to_hex(&digest)));
+        .unwrap_or_else(|| format!("sha256:{}", HEXLOWER.encode(&digest)));
     let id = Uuid::now_v7();
     let delivery = NewDelivery {
         id,

@@ -1,8 +1,8 @@
 //! Signatures of deliveries: HMAC-SHA256 over the body as it was sent, in hexadecimal.
 
 use axum::http::HeaderMap;
+use data_encoding::HEXLOWER_PERMISSIVE;
 use ring::hmac;
-use surety_common::domain::signature::from_hex;
 use surety_common::domain::toolchain::Forge;
 
 /// What GitHub's signatures begin with.
@@ -20,7 +20,8 @@ pub(super) fn read(forge: Forge, headers: &HeaderMap) -> Option<Vec<u8>> {
     let text = forge.signature_headers().iter().find_map(|name| headers.get(*name))?;
     let text = text.to_str().ok()?.trim();
     let digits = text.strip_prefix(PREFIX).unwrap_or(text);
-    from_hex(&digits.to_ascii_lowercase()).filter(|signature| signature.len() == BYTES)
+    let signature = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok()?;
+    (signature.len() == BYTES).then_some(signature)
 }
 
 /// Whether one of the keys made the signature. The comparison takes the same time wherever they differ.

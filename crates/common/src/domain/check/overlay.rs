@@ -8,6 +8,7 @@
 use crate::domain::fields::{join, mismatch};
 use crate::domain::json::{Value, sha256_hex};
 use crate::domain::problem::Problem;
+use data_encoding::HEXLOWER_PERMISSIVE;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -109,20 +110,11 @@ pub(super) fn read_overlay(value: &Value, path: &str) -> Result<Overlay, Problem
             (Some(text), _) => text.as_bytes().to_vec(),
             (None, Some((_, digits))) => digits
                 .as_str()
-                .and_then(from_hex)
+                .and_then(|digits| HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok())
                 .ok_or_else(|| mismatch(&here, "pairs of hexadecimal digits", digits))?,
             (None, None) => return Err(mismatch(&here, "a text or {\"hex\": DIGITS}", value)),
         };
         files.insert(name.clone(), content);
     }
     Ok(Overlay::of(files))
-}
-
-fn from_hex(digits: &str) -> Option<Vec<u8>> {
-    let digit = |digit: &u8| char::from(*digit).to_digit(16).and_then(|it| u8::try_from(it).ok());
-    let pair = |pair: &[u8]| match pair {
-        [high, low] => Some(digit(high)? << 4 | digit(low)?),
-        _ => None,
-    };
-    digits.as_bytes().chunks(2).map(pair).collect()
 }

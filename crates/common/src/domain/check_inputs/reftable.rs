@@ -7,6 +7,7 @@
 //!
 //! The form is that of git's own `Documentation/technical/reftable`. Logs and indexes are not read.
 
+use data_encoding::HEXLOWER;
 use std::collections::BTreeMap;
 
 const MAGIC: &[u8] = b"REFT";
@@ -125,10 +126,10 @@ fn read_records(
         varint(&mut records)?;
         let value = match kind {
             DELETED => None,
-            OBJECT => Some(to_hex(take(&mut records, hash)?)),
+            OBJECT => Some(HEXLOWER.encode(take(&mut records, hash)?)),
             PEELED => {
                 let [object, peeled] = [take(&mut records, hash)?, take(&mut records, hash)?];
-                Some(format!("{} {}", to_hex(object), to_hex(peeled)))
+                Some(format!("{} {}", HEXLOWER.encode(object), HEXLOWER.encode(peeled)))
             }
             SYMBOLIC => {
                 let length = varint(&mut records)?;
@@ -149,7 +150,7 @@ fn put_record(out: &mut Vec<u8>, name: &[u8], value: Option<&[u8]>) {
     let objects: Vec<Vec<u8>> = value
         .unwrap_or_default()
         .split(|byte| *byte == b' ')
-        .filter_map(from_hex)
+        .filter_map(|digits| HEXLOWER.decode(digits).ok())
         .filter(|object| !object.is_empty())
         .collect();
     let target = value.and_then(|value| value.strip_prefix(b"ref: "));
@@ -176,19 +177,6 @@ fn take<'b>(bytes: &mut &'b [u8], length: usize) -> Option<&'b [u8]> {
     let (taken, rest) = bytes.split_at_checked(length)?;
     *bytes = rest;
     Some(taken)
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
-    let digit = |digit: &u8| char::from(*digit).to_digit(16).and_then(|it| u8::try_from(it).ok());
-    let pair = |pair: &[u8]| match pair {
-        [high, low] => Some(digit(high)? << 4 | digit(low)?),
-        _ => None,
-    };
-    digits.chunks(2).map(pair).collect()
 }
 
 /// A number of up to four bytes, the highest first.

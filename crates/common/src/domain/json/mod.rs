@@ -12,6 +12,7 @@ mod write;
 
 pub use write::{ObjectText, write_list, write_string};
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 pub use parse::{parse, parse_stored, parse_within};
@@ -180,7 +181,7 @@ fn number_to_serde(spelling: &str) -> serde_json::Value {
 
 /// The SHA-256 of some bytes in hexadecimal.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    format!("{:x}", Sha256::digest(bytes))
+    HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
 /// The SHA-256 of parts, one after the other.

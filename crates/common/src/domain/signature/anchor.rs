@@ -9,11 +9,12 @@
 //! ```
 
 use super::envelope::{number, object, text};
-use super::key::{SIGNATURE_BYTES, from_base64, to_base64, to_hex};
+use super::key::{SIGNATURE_BYTES, from_base64, to_base64};
 use super::merkle::{Digest, MAX_LEAVES, RangeProof, Tree, leaf};
 use crate::domain::json::{Value, parse_stored};
 use crate::domain::timestamp::{Token, TsaCertificate};
 use chrono::{DateTime, Utc};
+use data_encoding::HEXLOWER;
 
 /// Names the form of a file with an anchor; another form has another name.
 const FORM: &str = "surety anchor 1";
@@ -88,7 +89,7 @@ impl AnchorTree {
 impl VerdictAnchor {
     /// The line of an export.
     pub fn to_line(&self) -> String {
-        let nodes = self.proof.nodes.iter().map(|node| text(to_hex(node)));
+        let nodes = self.proof.nodes.iter().map(|node| text(HEXLOWER.encode(node)));
         let anchor = object([
             ("first", number(self.proof.first)),
             ("leaf_count", number(self.proof.leaf_count)),

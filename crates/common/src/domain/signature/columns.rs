@@ -1,9 +1,10 @@
 //! The digests of the columns of runs, tasks and plans that feed a verdict.
 
 use super::envelope::line_with;
-use super::key::{from_hex, write_hex_text};
+use super::key::write_hex_text;
 use super::merkle::Digest;
 use crate::domain::json::{ObjectText, Value, sha256};
+use data_encoding::HEXLOWER;
 
 /// The digests of the columns of a run, in the order of [`RunColumns::NAMES`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,5 +170,5 @@ fn read_columns<const N: usize>(value: &Value, names: &[&str; N]) -> Option<[Dig
 }
 
 pub(super) fn digest(value: &Value) -> Option<Digest> {
-    from_hex(value.as_str()?)?.try_into().ok()
+    HEXLOWER.decode(value.as_str()?.as_bytes()).ok()?.try_into().ok()
 }

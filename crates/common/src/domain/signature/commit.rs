@@ -2,13 +2,14 @@
 
 use super::columns::{SignedColumns, digest};
 use super::envelope::{instant, line_with, number, object, text};
-use super::key::{to_hex, write_hex_text};
+use super::key::write_hex_text;
 use super::merkle::{Digest, LEAF};
 use super::progress::{SignedState, StateChange, StateName};
 use super::row::{RowLeaves, RowSignature};
 use crate::domain::json::{ObjectText, Value, sha256, write_string};
 use crate::domain::receipt::EvidenceReceipt;
 use chrono::{DateTime, Utc};
+use data_encoding::HEXLOWER;
 
 /// A journal row and what was stored with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -215,7 +216,7 @@ impl Commit {
                 let leaves = self.as_row().leaves_in(run_id);
                 // A proof that does not fit its leaves has no root: the line that follows shows it.
                 lines.extend(signature.envelope(&leaves).map(|envelope| envelope.to_line()));
-                let nodes = signature.proof.nodes.iter().map(|node| text(to_hex(node)));
+                let nodes = signature.proof.nodes.iter().map(|node| text(HEXLOWER.encode(node)));
                 let (first, nodes) = (number(signature.proof.first), Value::Array(nodes.collect()));
                 let proof = match self.uncounted_answers {
                     0 => object([("first", first), ("nodes", nodes)]),
@@ -226,7 +227,7 @@ impl Commit {
                 lines.push(object([("proof", proof)]).to_canonical());
             }
             None => {
-                let column = self.unread.as_ref().map(|bytes| text(to_hex(bytes)));
+                let column = self.unread.as_ref().map(|bytes| text(HEXLOWER.encode(bytes)));
                 let proof = column.map(|column| object([("column", column)]));
                 lines.push(object([("proof", proof.unwrap_or(Value::Null))]).to_canonical());
             }

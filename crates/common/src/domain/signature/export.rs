@@ -24,7 +24,6 @@ use super::columns::{FoundColumns, PlanColumns, RunColumns, SignedColumns, TaskC
 use super::commit::{Commit, CommitLine};
 use super::entry::{EntryLine, EntrySignature, SignedEntry};
 use super::envelope::{Envelope, instant, line_with, number, object, text};
-use super::key::to_hex;
 use super::merkle::RangeProof;
 use super::report::{EvidenceReport, SignatureStatus, StoredState};
 use super::row::{ROOT, RowSignature};
@@ -35,6 +34,7 @@ use crate::domain::journal::{read_verdict_text, verdict_text};
 use crate::domain::json::{ObjectText, Value, parse_stored, write_list};
 use crate::domain::receipt::{ChainEnd, EvidenceReceipt, check_plain, read_stored};
 use chrono::DateTime;
+use data_encoding::HEXLOWER;
 
 /// Names the form of the file; another form has another name.
 const FORM: &str = "surety receipts 6";
@@ -74,7 +74,7 @@ pub fn state_line(state: &StoredState) -> String {
         ("sequence", number(sequence)),
         ("state", text(state)),
     ];
-    members.push(("progress", text(to_hex(progress))));
+    members.push(("progress", text(HEXLOWER.encode(progress))));
     let members = members.into_iter().map(|(name, value)| (name.to_owned(), value));
     object([("state", Value::Object(members.collect()))]).to_canonical()
 }

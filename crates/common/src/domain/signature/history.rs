@@ -1,9 +1,9 @@
 //! The chain of the entries in the history of a task, and the verdicts that rest on it.
 
 use super::entry::EntryLine;
-use super::key::to_hex;
 use super::merkle::Digest;
 use crate::domain::journal::TaskHistory;
+use data_encoding::HEXLOWER;
 
 /// The entries as they come, and what verdicts named of them.
 #[derive(Debug, Default)]
@@ -42,6 +42,6 @@ impl HistoryCheck {
     pub(super) fn has(&self, history: &TaskHistory) -> bool {
         let last = usize::try_from(history.entries).ok().and_then(|it| it.checked_sub(1));
         let found = last.and_then(|last| self.digests.get(last));
-        found.is_some_and(|digest| to_hex(digest) == history.last_digest)
+        found.is_some_and(|digest| HEXLOWER.encode(digest) == history.last_digest)
     }
 }

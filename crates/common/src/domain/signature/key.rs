@@ -3,6 +3,7 @@
 use crate::domain::json::sha256;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use data_encoding::HEXLOWER;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use std::fmt;
 
@@ -24,14 +25,14 @@ pub struct KeyId(pub [u8; 16]);
 impl KeyId {
     /// The id with this text.
     pub fn from_text(text: &str) -> Option<Self> {
-        Some(Self(from_hex(text)?.try_into().ok()?))
+        Some(Self(HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok()?))
     }
 }
 
 impl fmt::Display for KeyId {
     /// 32 hex digits in lower case.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&to_hex(&self.0))
+        f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 
@@ -158,41 +159,11 @@ pub(super) fn from_base64(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
 }
 
-/// Bytes as hex digits in lower case.
-pub fn to_hex(bytes: &[u8]) -> String {
-    let mut hex = String::with_capacity(2 * bytes.len());
-    write_hex(&mut hex, bytes);
-    hex
-}
-
-fn write_hex(out: &mut String, bytes: &[u8]) {
-    let digit = |four: u8| char::from(if four < 10 { b'0' + four } else { b'a' - 10 + four });
-    for byte in bytes {
-        out.push(digit(byte >> 4));
-        out.push(digit(byte & 15));
-    }
-}
-
 /// Appends bytes as a text of hex digits, in quotes.
 pub(super) fn write_hex_text(out: &mut String, bytes: &[u8]) {
     out.push('"');
-    write_hex(out, bytes);
+    HEXLOWER.encode_append(bytes, out);
     out.push('"');
-}
-
-/// The bytes of hex digits in lower case; none for any other text.
-pub fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let four = |digit: u8| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    };
-    let pairs = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| match pair {
-        [high, low] => Some(four(*high)? << 4 | four(*low)?),
-        _ => None,
-    };
-    pairs.map(byte).collect()
 }
 
 #[cfg(test)]
@@ -229,9 +200,10 @@ mod tests {
 
     #[test]
     fn the_key_of_rfc_8032_signs_as_the_standard_says() {
-        let seed = from_hex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60");
+        let seed =
+            HEXLOWER.decode(b"9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60");
         let key = SecretKey::from_seed(seed.unwrap().try_into().unwrap()).unwrap();
-        let signature = to_hex(&key.sign(b""));
+        let signature = HEXLOWER.encode(&key.sign(b""));
         assert!(signature.starts_with("e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065"));
     }
 }

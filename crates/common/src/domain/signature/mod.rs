@@ -38,9 +38,7 @@ pub use commit::{Commit, CommitLine, Row};
 pub use entry::{EntryLine, EntrySignature, SignedEntry, links_digest};
 pub use envelope::{Envelope, PAYLOAD_TYPE, instant, message_of};
 pub use export::{check_export, header_line, state_line, stored_line};
-pub use key::{
-    KEY_BYTES, KeyError, KeyId, PublicKey, SIGNATURE_BYTES, SecretKey, from_hex, to_hex,
-};
+pub use key::{KEY_BYTES, KeyError, KeyId, PublicKey, SIGNATURE_BYTES, SecretKey};
 pub use merkle::{Digest, RangeProof, Tree, leaf};
 pub use progress::{SignedState, StateChange, StateName, initial_progress, progress_digest};
 pub use receipt_proof::{PresentedLink, ReceiptProof, check_receipts};

@@ -12,11 +12,12 @@
 
 use super::columns::{PlanColumns, RunColumns, SignedColumns, TaskColumns};
 use super::envelope::{Envelope, instant, message_of, statement_text, write_subject};
-use super::key::{KeyId, SIGNATURE_BYTES, SecretKey, to_hex};
+use super::key::{KeyId, SIGNATURE_BYTES, SecretKey};
 use super::merkle::{Digest, RangeProof, Tree};
 use super::progress::{SignedState, StateChange, StateName, initial_progress};
 use crate::domain::json::{ObjectText, write_list};
 use chrono::{DateTime, Utc};
+use data_encoding::HEXLOWER;
 
 /// The predicate of a signed root.
 pub(super) const ROOT: &str = "urn:surety:predicate:receipts-root:v1";
@@ -61,7 +62,7 @@ pub fn root_statement(root: &Digest, leaf_count: u32, signed_at: DateTime<Utc>) 
             .text("signed_at", &instant(signed_at))
             .end();
     };
-    let root = to_hex(root);
+    let root = HEXLOWER.encode(root);
     let subject = |out: &mut String| {
         write_list(out, [&root], |out, root| write_subject(out, "receipts", "sha256", root));
     };

@@ -1,6 +1,7 @@
 //! Checks a run's rows in their order: that none is missing, that receipts chain, and that each was signed by the
 //! service that may write it.
 
+use super::Digest;
 use super::anchor::{AnchoredVerdict, VerdictAnchor};
 use super::columns::{FoundColumns, PlanColumns, RunColumns, TaskColumns};
 use super::commit::{CommitLine, Row};
@@ -14,11 +15,11 @@ use super::row::RowSignature;
 use super::signers::signers;
 use super::summary::SignedVerdict;
 use super::trust::{Service, TrustedKeys};
-use super::{Digest, to_hex};
 use crate::domain::journal::{JournaledSteps, TaskHistory};
 use crate::domain::machine::run::RunState;
 use crate::domain::receipt::{ChainFinding, ChainReport, EvidenceReceipt, Place};
 use crate::domain::step::StepState;
+use data_encoding::HEXLOWER;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Checks a run's rows in their order.
@@ -270,7 +271,8 @@ impl<'k> Verifier<'k> {
         if self.signed_plans.contains_key(&revision) {
             self.find(0, format!("plan revision {revision}: it was signed twice"));
         }
-        let digest = signed.columns.get(2).map(|digest| to_hex(digest)).unwrap_or_default();
+        let digest =
+            signed.columns.get(2).map(|digest| HEXLOWER.encode(digest)).unwrap_or_default();
         self.signed_plans.insert(revision, digest);
         let Some(found) = self.found_plans.get(&revision).copied() else {
             return self.find(0, format!("plan revision {revision}: its row is missing"));
@@ -306,7 +308,8 @@ impl<'k> Verifier<'k> {
             );
         }
         if let Some(keys) = self.keys {
-            let digest = to_hex(&crate::domain::json::sha256(&[record.plan_digest.as_bytes()]));
+            let digest =
+                HEXLOWER.encode(&crate::domain::json::sha256(&[record.plan_digest.as_bytes()]));
             match self.signed_plans.get(&revision) {
                 Some(signed) if *signed != digest => {
                     self.find(

@@ -4,9 +4,10 @@ use super::columns::JudgedColumns;
 use super::entry::{EntryRow, JudgedRow};
 use super::row::StoredTask;
 use crate::domain::journal::TaskHistory;
-use crate::domain::signature::{SignedEntry, TaskColumns, to_hex};
+use crate::domain::signature::{SignedEntry, TaskColumns};
 use crate::store::StoreError;
 use crate::store::pool::within;
+use data_encoding::HEXLOWER;
 use futures::TryStreamExt;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -67,7 +68,7 @@ pub async fn task_history(pool: &PgPool, run_id: Uuid) -> Result<Option<TaskHist
 
 fn history_to(run_id: Uuid, last: &SignedEntry) -> TaskHistory {
     let digest = last.line.digest(&run_id.to_string());
-    TaskHistory { entries: last.line.number, last_digest: to_hex(&digest) }
+    TaskHistory { entries: last.line.number, last_digest: HEXLOWER.encode(&digest) }
 }
 
 /// What the gate judges a task by; none for a run that is no task.

@@ -3,11 +3,11 @@
 use super::super::columns::digest;
 use super::super::commit::read_count;
 use super::super::envelope::Statement;
-use super::super::key::from_hex;
 use super::super::merkle::Digest;
 use super::super::report::StoredState;
 use crate::domain::json::Value;
 use chrono::{DateTime, Utc};
+use data_encoding::HEXLOWER;
 
 /// What stands in the place of a row's inclusion proof.
 #[derive(Debug)]
@@ -50,7 +50,11 @@ pub(super) fn read_proof(value: &Value) -> Result<Proof, String> {
     if *value == Value::Null {
         return Ok(Proof::None);
     }
-    if let Some(column) = value.get("column").and_then(Value::as_str).and_then(from_hex) {
+    if let Some(column) = value
+        .get("column")
+        .and_then(Value::as_str)
+        .and_then(|digits| HEXLOWER.decode(digits.as_bytes()).ok())
+    {
         return Ok(Proof::Column(column));
     }
     let first = value.get("first").and_then(Value::as_number).and_then(|first| first.parse().ok());

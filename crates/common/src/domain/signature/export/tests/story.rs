@@ -1,6 +1,7 @@
 //! The rows of runs as they are made and stored: what the tests change.
 
 use super::*;
+use data_encoding::HEXLOWER;
 
 pub(super) const RUN: &str = "0199f4d0-0000-7000-8000-000000000001";
 pub(super) const OTHER: &str = "0199f4d0-0000-7000-8000-000000000002";
@@ -249,9 +250,8 @@ pub(super) fn story_of(run_id: &'static str, shape: StoryShape) -> Story {
         (last, sequence) = (four, 18);
     }
     let revision = u32::try_from(found.plans.len()).unwrap();
-    let history = entries
-        .get(1)
-        .map(|report| TaskHistory { entries: 2, last_digest: to_hex(&report.line.digest(run_id)) });
+    let last_digest = |report: &SignedEntry| HEXLOWER.encode(&report.line.digest(run_id));
+    let history = entries.get(1).map(|it| TaskHistory { entries: 2, last_digest: last_digest(it) });
     add(Service::Gate, row(sequence, 2, &[], (1, RunState::Done)), none());
     records.push((
         commits.len() - 1,
