@@ -107,15 +107,10 @@ pub async fn serve(
     let authority = setup.gate.anchor_authority()?;
     let signing = keys::signing(Signer::Gate, setup.gate.gate_key_file.as_deref())?;
     announce("acceptgate", &listener);
-    let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
-    let pool = tokio::select! {
-        pool = connecting => pool?,
-        () = shutdown.cancelled() => return Ok(()),
+    let beginning = store::begin(database_url, PoolSize::of(&setup.common), &setup.tokens.known);
+    let Some(pool) = shutdown.run_until_cancelled(beginning).await.transpose()? else {
+        return Ok(());
     };
-    tokio::select! {
-        imported = store::import_patiently(&pool, &setup.tokens.known) => imported?,
-        () = shutdown.cancelled() => return Ok(()),
-    }
     let authentication = Authentication::Store(Arc::new(Identities::of(pool.clone())));
     tokio::spawn(keys::keep_registered(signing.clone(), pool.clone(), shutdown.clone()));
     if let Some(authority) = authority {

@@ -91,15 +91,10 @@ pub async fn serve(
     let gate = gate::Gate::new(gate_channel(&setup)?);
     // Everything of the configuration was read by now, and an error of it named.
     announce("executor", &listener);
-    let connecting = store::connect_with_patience(database_url, PoolSize::of(&setup.common));
-    let pool = tokio::select! {
-        pool = connecting => pool?,
-        () = shutdown.cancelled() => return Ok(()),
+    let beginning = store::begin(database_url, PoolSize::of(&setup.common), &setup.tokens.known);
+    let Some(pool) = shutdown.run_until_cancelled(beginning).await.transpose()? else {
+        return Ok(());
     };
-    tokio::select! {
-        imported = store::import_patiently(&pool, &setup.tokens.known) => imported?,
-        () = shutdown.cancelled() => return Ok(()),
-    }
     show_tools(&pool, &tools, &servers.names()).await;
     tokio::spawn(keys::keep_registered(keys.signing.clone(), pool.clone(), shutdown.clone()));
     let means =

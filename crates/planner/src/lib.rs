@@ -158,15 +158,10 @@ pub async fn serve(
     // Everything of the configuration was read by now, and an error of it named.
     announce("planner", &listener);
     let size = PoolSize::of(&setup.common);
-    let connecting = store::connect_with_patience(database_url, size);
-    let pool = tokio::select! {
-        pool = connecting => pool?,
-        () = shutdown.cancelled() => return Ok(()),
+    let beginning = store::begin(database_url, size, &setup.tokens.known);
+    let Some(pool) = shutdown.run_until_cancelled(beginning).await.transpose()? else {
+        return Ok(());
     };
-    tokio::select! {
-        imported = store::import_patiently(&pool, &setup.tokens.known) => imported?,
-        () = shutdown.cancelled() => return Ok(()),
-    }
     let identities = Identities::of(pool.clone());
     let escalations: Arc<dyn task::EscalationPort> = match forges.is_empty() {
         true => Arc::new(task::NoForge),

@@ -7,10 +7,11 @@
 use crate::check::{Answer, Shortage};
 use futures::{StreamExt, TryStreamExt, stream};
 use nix::errno::Errno;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 use std::time::Duration;
+use surety_common::config::AllowedAddresses;
 use surety_common::domain::check::{AcceptCheck, CheckKind};
 use surety_common::tls::http_client;
 
@@ -54,8 +55,7 @@ impl Failure {
 
 /// The client for the addresses that the operator allowed.
 pub struct Probes {
-    /// `host:port`, in lower case.
-    allowed: BTreeSet<String>,
+    allowed: AllowedAddresses,
     /// None where no address is allowed: to make one reads all authorities of the machine.
     client: Option<reqwest::Client>,
 }
@@ -66,12 +66,7 @@ impl Probes {
     /// # Errors
     /// The TLS provider cannot be used.
     pub fn new(allowed: Option<&str>) -> Result<Self, reqwest::Error> {
-        let allowed: BTreeSet<String> = allowed
-            .unwrap_or_default()
-            .split(',')
-            .map(|address| address.trim().to_ascii_lowercase())
-            .filter(|address| !address.is_empty())
-            .collect();
+        let allowed = AllowedAddresses::read(allowed);
         let client = if allowed.is_empty() { None } else { Some(client()?) };
         Ok(Self { allowed, client })
     }
@@ -131,7 +126,7 @@ fn address_of(url: &reqwest::Url) -> Option<String> {
         return None;
     }
     let (host, port) = (url.host_str()?, url.port_or_known_default()?);
-    Some(format!("{}:{port}", host.to_ascii_lowercase()))
+    Some(AllowedAddresses::named(host, port))
 }
 
 /// Why a probe has no proof.

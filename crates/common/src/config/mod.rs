@@ -9,6 +9,7 @@
 //! A setting is declared once, in [`settings`]. The structs take flag, variable, default, range
 //! and meaning from that declaration, so the table, the help and the documentation cannot differ.
 
+mod addresses;
 mod anchor;
 mod client;
 mod common;
@@ -32,6 +33,7 @@ mod toolchain;
 mod value;
 mod webhooks;
 
+pub use addresses::AllowedAddresses;
 pub use anchor::{AnchorAuthority, GateAnchorConfig};
 pub use client::{AddressConfig, ClientConfig, DataDirConfig, McpSessionsConfig, PostgresConfig};
 pub use common::{CommonConfig, ConnectionsConfig, TelemetryConfig};

@@ -216,7 +216,7 @@ impl crate::wire::server::Authenticator for Identities {
 ///
 /// # Errors
 /// Whatever waiting cannot mend.
-pub async fn import_patiently(
+pub(super) async fn import_patiently(
     pool: &PgPool,
     tokens: &[(TokenHash, Identity)],
 ) -> Result<(), StoreError> {

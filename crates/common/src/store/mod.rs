@@ -86,7 +86,7 @@ pub use forge_delivery::{
     forget_forge_deliveries, list_forge_deliveries, replay_forge_delivery, take_forge_deliveries,
 };
 pub use hook::{HookChange, StoredHook, delete_hook, list_hooks, put_hook};
-pub use identities::{Identities, import_patiently};
+pub use identities::Identities;
 pub use journal::{events, output_text, verdict, verdict_about};
 pub use mail::{
     MailFilter, NewMail, SentMail, StoredMail, delete_mail_language, fail_overdue_mail, find_mail,
@@ -96,7 +96,7 @@ pub use mail::{
 pub use migrate::{migrate, schema_version};
 pub use namespace_policy::{NewPolicy, Policies, SetPolicy, StoredPolicy, find_policy, set_policy};
 pub use offers::{Offers, Scope};
-pub use open::{connect_with_patience, open};
+pub use open::{begin, open};
 pub use output::{OutputParts, find_output, is_hidden_call, output_of_step};
 pub use pages::{
     ReceiptPages, ReceiptProofs, WorkPage, latest_events, latest_work, receipts, work_page,

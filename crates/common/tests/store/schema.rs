@@ -30,7 +30,7 @@ async fn a_database_of_a_newer_version_is_refused_with_both_versions(
     .execute(&pool)
     .await
     .unwrap();
-    let refused = store::connect_with_patience(url.as_str(), SIZE).await.unwrap_err();
+    let refused = store::begin(url.as_str(), SIZE, &[]).await.unwrap_err();
     assert!(matches!(refused, StoreError::NewerSchema { found: 9999, .. }), "{refused}");
     assert!(!refused.is_transient());
     assert!(refused.to_string().contains("9999"), "{refused}");
@@ -53,7 +53,7 @@ async fn a_database_that_is_not_there_yet_is_waited_for(
     let absent = store::connect(url.as_str(), SIZE).await.unwrap_err();
     assert!(absent.is_transient(), "{absent}");
 
-    let mut waiting = Box::pin(store::connect_with_patience(url.as_str(), SIZE));
+    let mut waiting = Box::pin(store::begin(url.as_str(), SIZE, &[]));
     assert!(futures::poll!(&mut waiting).is_pending());
     proxy.listen(&options);
     let pool = waiting.await.unwrap();
@@ -66,13 +66,13 @@ async fn a_database_that_does_not_exist_is_a_wrong_address(
     options: PgConnectOptions,
 ) {
     let url = options.database("not_made").to_url_lossy();
-    let refused = store::connect_with_patience(url.as_str(), SIZE).await.unwrap_err();
+    let refused = store::begin(url.as_str(), SIZE, &[]).await.unwrap_err();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused}");
     assert!(refused.to_string().contains("not_made"), "{refused}");
 }
 
 #[tokio::test]
 async fn an_address_that_does_not_read_is_refused() {
-    let refused = store::connect_with_patience("nonsense", SIZE).await.unwrap_err();
+    let refused = store::begin("nonsense", SIZE, &[]).await.unwrap_err();
     assert!(!refused.is_transient(), "{refused}");
 }

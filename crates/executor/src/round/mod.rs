@@ -315,12 +315,3 @@ const fn may_use_shell(owner: Owner) -> bool {
         Owner::User | Owner::Operator => true,
     }
 }
-
-/// How much an owner is trusted: what a command of less trust wrote counts for no check of more.
-const fn owner_rank(owner: Owner) -> u8 {
-    match owner {
-        Owner::Plan => 0,
-        Owner::Operator => 1,
-        Owner::User => 2,
-    }
-}

@@ -13,6 +13,7 @@
 //!                        the start in prepare_at_start
 //! ```
 
+use super::Round;
 use super::additions::ViewOrder;
 use super::copy;
 use super::view_changes::Changes;
@@ -21,7 +22,6 @@ use super::view_kept;
 use super::view_layers::{
     PLACED, Sorting, read_placed, remove_at, settle, undo_placed, write_placed,
 };
-use super::{Round, owner_rank};
 use crate::scratch::{entries, make};
 use crate::tool::{Folder, ToolContext, ToolError};
 use std::collections::BTreeSet;
@@ -248,7 +248,7 @@ impl Round {
     pub(super) fn made_for(&self, owner: Owner) -> Result<Vec<Made>, ToolError> {
         let Some(views) = self.views.get() else { return Ok(Vec::new()) };
         let classes = [Owner::Plan, Owner::Operator, Owner::User];
-        let counts = classes.into_iter().filter(|class| owner_rank(*class) >= owner_rank(owner));
+        let counts = classes.into_iter().filter(|class| *class >= owner);
         let mut found = Vec::new();
         for class in counts.map(|class| views.class(class)) {
             let placed = read_placed(&class.join(PLACED));

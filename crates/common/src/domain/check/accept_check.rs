@@ -60,16 +60,16 @@ pub fn check_key(checks: &[AcceptCheck], index: usize) -> String {
     if unique { name.to_owned() } else { format!("{name}[{index}]") }
 }
 
-/// The author of a check.
+/// The author of a check, the least trusted one first: what a command of less trust wrote counts for no check of more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub enum Owner {
     /// The plan, which a model may have written.
     #[default]
     Plan,
-    /// The user that the run works for.
-    User,
     /// The operator of the service.
     Operator,
+    /// The user that the run works for.
+    User,
 }
 
 impl Owner {

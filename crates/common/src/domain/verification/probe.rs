@@ -94,7 +94,8 @@ pub fn probes(checks: &[AcceptCheck], policy: &Policy, wrote_files: bool) -> Vec
         probes.extend(of(change));
         commands.extend(of(command));
         commands.extend(verifications(checks, policy));
-        commands.sort_by_key(|probe| order(probe.owner));
+        // The command of an owner that is trusted less cannot see what one that is trusted more left.
+        commands.sort_by_key(|probe| probe.owner);
     }
     if wants_project_tests(checks, policy.verify_commands, wrote_files) {
         commands.push(Probe {
@@ -141,15 +142,6 @@ fn preparing(policy: &Policy) -> impl Iterator<Item = Probe> {
         overlay: String::new(),
         unconfined: false,
     })
-}
-
-/// The command of an owner that is trusted less cannot see what one that is trusted more left.
-const fn order(owner: Owner) -> u8 {
-    match owner {
-        Owner::Plan => 0,
-        Owner::Operator => 1,
-        Owner::User => 2,
-    }
 }
 
 /// Whether the project's own tests decide the verdict: the runner verifies, files were written, and

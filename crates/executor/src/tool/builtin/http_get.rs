@@ -17,9 +17,10 @@ use reqwest::header::{
 use reqwest::{Client, Response, Url};
 use serde::Deserialize;
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
+use surety_common::config::AllowedAddresses;
 use surety_common::domain::json::Value;
 use surety_common::tls::http_client;
 use surety_sandbox::is_public;
@@ -35,8 +36,7 @@ const OF_THE_CONNECTION: [HeaderName; 5] =
 #[derive(Debug)]
 pub struct HttpGet {
     spec: ToolSpec,
-    /// `host:port`, in lower case.
-    allowed: BTreeSet<String>,
+    allowed: AllowedAddresses,
     /// None where no address is allowed: to make one reads all authorities of the machine.
     client: Option<Client>,
 }
@@ -54,12 +54,7 @@ impl HttpGet {
     /// # Errors
     /// The TLS provider cannot be used.
     pub fn new(allowed: Option<&str>) -> Result<Self, reqwest::Error> {
-        let allowed: BTreeSet<String> = allowed
-            .unwrap_or_default()
-            .split(',')
-            .map(|address| address.trim().to_ascii_lowercase())
-            .filter(|address| !address.is_empty())
-            .collect();
+        let allowed = AllowedAddresses::read(allowed);
         let client = if allowed.is_empty() { None } else { Some(client()?) };
         let spec = spec(
             "http_get",
@@ -122,7 +117,7 @@ impl HttpGet {
         let Some((host, port)) = place else {
             return refused("names no host");
         };
-        let place = format!("{}:{port}", host.to_ascii_lowercase());
+        let place = AllowedAddresses::named(host, port);
         let client = self.client.as_ref().filter(|_| self.allowed.contains(&place));
         client.map_or_else(
             || {
