@@ -92,7 +92,10 @@ async fn answer(planner: &Planner, task: &StoredTask, reply: SuppliedReply) -> R
 /// Ends the question or the confirmation that the step waits for: the report ends the step whatever a person answers. Its
 /// next wait is that for the decision. False where it waits for something else, and where another writer was first.
 async fn withdraw_question(planner: &Planner, task: &StoredTask) -> Result<bool, Fault> {
-    let record = planner.find(task.run_id).await?;
+    // A task is listed a moment before its run is made.
+    let Some(record) = store::find_run(&planner.pool, task.run_id).await? else {
+        return Ok(false);
+    };
     let asked = record.execution.waits().find(|wait| wait.asks_about_step());
     let Some(index) = asked.and_then(|wait| wait.step_index) else { return Ok(false) };
     change(planner, task, &record, |draft, graph| draft.withdraw_question(graph, index, REPORTED))
