@@ -18,16 +18,13 @@ use crate::spec::{NotStarted, Overlay, Refusal, Spec, View};
 use crate::times::set_modified;
 use calls::{ALWAYS, HOST, at, bind, host, make_folder, parents, remount, setup, tmpfs};
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, open};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sys::stat::Mode;
 use nix::unistd::{chdir, geteuid, pivot_root};
 use plan::{Entry, Kind, plan};
 use std::ffi::OsString;
 use std::fs::{self, File, FileTimes};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -273,25 +270,30 @@ struct Upper {
     work: PathBuf,
 }
 
-/// The folders are named by open handles, because the command reads their names in its mountinfo: paths would tell the views
-/// of a check apart, and have characters that the mount's options give a meaning.
 fn overlay(lower: &[PathBuf], upper: &Upper, path: &Path) -> Result<(), Errno> {
-    let handle = |folder: &PathBuf| {
-        open(folder, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
-    };
-    let named = |handle: &OwnedFd| format!("/proc/self/fd/{}", handle.as_raw_fd());
-    let (own, work) = (handle(&upper.upper)?, handle(&upper.work)?);
-    let lower: Vec<OwnedFd> = lower.iter().map(handle).collect::<Result<_, _>>()?;
-    let layers: Vec<String> = lower.iter().map(named).collect();
+    let lower: Vec<_> = lower.iter().map(|folder| escaped(folder, b",\\:")).collect();
     // Who is not root of the machine keeps the overlay's marks in attributes of the user.
     let marks = if geteuid().is_root() { "" } else { ",userxattr" };
-    let options = format!(
-        "lowerdir={},upperdir={},workdir={}{marks}",
-        layers.join(":"),
-        named(&own),
-        named(&work),
-    );
-    mount(Some("overlay"), path, Some("overlay"), ALWAYS, Some(options.as_str()))
+    let (own, work) = (escaped(&upper.upper, b",\\"), escaped(&upper.work, b",\\"));
+    let options = [
+        b"lowerdir=".as_slice(),
+        &lower.join(b":".as_slice()),
+        b",upperdir=",
+        &own,
+        b",workdir=",
+        &work,
+        marks.as_bytes(),
+    ];
+    let options = options.concat();
+    mount(Some("overlay"), path, Some("overlay"), ALWAYS, Some(options.as_slice()))
+}
+
+/// A path with a backslash before each of these bytes: commas end an option, and colons a folder.
+fn escaped(path: &Path, special: &[u8]) -> Vec<u8> {
+    let bytes = path.as_os_str().as_bytes().iter();
+    let written =
+        bytes.flat_map(|byte| special.contains(byte).then_some(b'\\').into_iter().chain([*byte]));
+    written.collect()
 }
 
 /// Remounts every mount of the tree with what its entry allows.
@@ -379,11 +381,14 @@ fn unsupported(reason: &str) -> NotStarted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
 
     #[test]
-    fn a_path_of_the_mounts_is_read_as_the_kernel_writes_it() {
+    fn a_path_is_read_and_written_as_the_kernel_does() {
         assert_eq!(unescaped(br"/a\040b\134c\0"), br"/a b\c\0");
         assert_eq!(unescaped(b"/a\xe9\\040"), b"/a\xe9 ");
+        assert_eq!(escaped(Path::new("/a:b,c\\d"), b",\\:"), br"/a\:b\,c\\d");
+        assert_eq!(escaped(Path::new(OsStr::from_bytes(b"/\xe9:")), b",\\"), b"/\xe9:");
         assert_eq!(host(Path::new("/usr/bin")), Path::new("/.host/usr/bin"));
     }
 }

@@ -374,26 +374,6 @@ fn a_view_shows_changes_that_the_workspace_does_not_get() {
 }
 
 #[test]
-fn a_command_cannot_tell_views_apart_by_their_folders() {
-    for (level, machine) in levels() {
-        let mut sandbox = Sandbox::new(&machine);
-        if !machine.makes_views() {
-            continue;
-        }
-        let mut seen_as = |folder: &str| {
-            let upper = sandbox.root.join("data").join(folder);
-            fs::create_dir_all(&upper).unwrap();
-            sandbox.view = Some(View { upper: Some(upper), ..View::default() });
-            // Without the numbers of the mount and of its device, which each mount has of its own.
-            let ran = sandbox.sh("grep ' - overlay ' /proc/self/mountinfo | cut -d ' ' -f 4-");
-            assert!(ran.stdout.contains("upperdir="), "{level}: {ran:?}");
-            ran.stdout
-        };
-        assert_eq!(seen_as("user,a"), seen_as("single\\b"), "{level}");
-    }
-}
-
-#[test]
 fn a_workspace_of_another_account_is_worked_on_by_that_account() {
     if !nix::unistd::geteuid().is_root() {
         println!("skipped: it needs root");
