@@ -14,8 +14,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use surety_sandbox::remove_tree;
 
-/// The most layers: a path is looked for in each of them, and the kernel takes 500.
-const MAX_LAYERS: usize = 64;
+/// The most layers: the options of a mount with all their paths have to fit in one page.
+const MAX_LAYERS: usize = 12;
 
 const OF: &str = "of";
 const LAYERS: &str = "layers";
