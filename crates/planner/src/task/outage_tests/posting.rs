@@ -2,7 +2,7 @@
 //! refuses it, to the infrastructure where the forge is down.
 
 use super::super::escalate::escalate;
-use super::super::{admit, end};
+use super::super::{admit, end, report};
 use super::{Fixture, OneForge, count_tasks, quick, seconds_from_now};
 use crate::planner::Planner;
 use chrono::{DateTime, Utc};
@@ -355,4 +355,17 @@ async fn a_chain_stops_at_its_bounds(pool: PgPool) {
                 .expect("a count");
         assert_eq!(escalations > 0, follows, "{depth} {tasks}");
     }
+}
+
+#[sqlx::test(migrations = "../common/migrations")]
+async fn a_report_that_comes_before_the_run_of_its_task_waits_for_it(pool: PgPool) {
+    let fixture = Fixture::start(&pool, &[Failure::Status(500)], quick()).await;
+    let events = fixture.forges[0].event("pull_request_rejected", "reviewed", 10);
+    let admitted = admit(&fixture.planner, "early", &events).await.expect("admitted");
+    let made = admitted.tasks[0].run_id.expect("a task");
+    // The same row as before its run is made.
+    let early = Uuid::now_v7();
+    let change = "update task set run_id = $2, reported_at = now() where run_id = $1";
+    sqlx::query(change).bind(made).bind(early).execute(&pool).await.expect("an update");
+    assert_eq!(report::supply(&fixture.planner, early).await.ok(), Some(false));
 }
