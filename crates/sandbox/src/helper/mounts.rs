@@ -31,6 +31,9 @@ use std::time::SystemTime;
 
 /// Where overlays in memory keep what is written.
 const MEMORY: &str = "/.memory";
+/// The two folders that an overlay writes to.
+const UPPER: &str = "upper";
+const WORK: &str = "work";
 
 /// Makes the tree and becomes part of it. [`close`] takes the host's root away.
 pub(super) fn build(order: &Order) -> Result<(), NotStarted> {
@@ -166,8 +169,8 @@ impl Overlays<'_> {
             .map_err(|error| unsupported(&format!("overlay at {}: {error}", path.display())))
     }
 
-    /// The folders of one more overlay, which go away with the command.
-    fn own_upper(&mut self) -> Result<Upper, NotStarted> {
+    /// The folder of one more overlay, which goes away with the command.
+    fn own_upper(&mut self) -> Result<PathBuf, NotStarted> {
         let parent = match (self.spec().confinement.overlay, &self.order.scratch) {
             (Overlay::Disk, Some(scratch)) => host(scratch),
             (Overlay::Disk | Overlay::Memory | Overlay::Unavailable, _) => PathBuf::from(MEMORY),
@@ -178,11 +181,11 @@ impl Overlays<'_> {
         self.upper_in(&folder)
     }
 
-    fn upper_in(&self, folder: &Path) -> Result<Upper, NotStarted> {
-        let upper = Upper { upper: folder.join("upper"), work: folder.join("work") };
-        self.make_owned(&upper.upper)?;
-        self.make_owned(&upper.work)?;
-        Ok(upper)
+    /// Makes what an overlay writes to, in a folder.
+    fn upper_in(&self, folder: &Path) -> Result<PathBuf, NotStarted> {
+        self.make_owned(&folder.join(UPPER))?;
+        self.make_owned(&folder.join(WORK))?;
+        Ok(folder.to_owned())
     }
 
     fn make_owned(&self, folder: &Path) -> Result<(), NotStarted> {
@@ -264,36 +267,28 @@ fn allow_as(path: &Path, from: &Path) -> io::Result<()> {
     if found.is_dir() { fs::set_permissions(path, found.permissions()) } else { Ok(()) }
 }
 
-/// An overlay's own folders.
-struct Upper {
-    upper: PathBuf,
-    work: PathBuf,
-}
-
-fn overlay(lower: &[PathBuf], upper: &Upper, path: &Path) -> Result<(), Errno> {
-    let lower: Vec<_> = lower.iter().map(|folder| escaped(folder, b",\\:")).collect();
+/// An overlay that writes to the folders [`UPPER`] and [`WORK`] in a folder. Both are named from there, because the command
+/// reads the mount's options: by the folder it could tell the views of a check apart.
+fn overlay(lower: &[PathBuf], folder: &Path, path: &Path) -> Result<(), Errno> {
+    let lower: Vec<_> = lower.iter().map(|folder| escaped(folder)).collect();
     // Who is not root of the machine keeps the overlay's marks in attributes of the user.
     let marks = if geteuid().is_root() { "" } else { ",userxattr" };
-    let (own, work) = (escaped(&upper.upper, b",\\"), escaped(&upper.work, b",\\"));
-    let options = [
-        b"lowerdir=".as_slice(),
-        &lower.join(b":".as_slice()),
-        b",upperdir=",
-        &own,
-        b",workdir=",
-        &work,
-        marks.as_bytes(),
-    ];
-    let options = options.concat();
-    mount(Some("overlay"), path, Some("overlay"), ALWAYS, Some(options.as_slice()))
+    let own = format!(",upperdir={UPPER},workdir={WORK}{marks}");
+    let options = [b"lowerdir=".as_slice(), &lower.join(b":".as_slice()), own.as_bytes()].concat();
+    chdir(folder)?;
+    let mounted = mount(Some("overlay"), path, Some("overlay"), ALWAYS, Some(options.as_slice()));
+    chdir("/")?;
+    mounted
 }
 
-/// A path with a backslash before each of these bytes: commas end an option, and colons a folder.
-fn escaped(path: &Path, special: &[u8]) -> Vec<u8> {
-    let bytes = path.as_os_str().as_bytes().iter();
-    let written =
-        bytes.flat_map(|byte| special.contains(byte).then_some(b'\\').into_iter().chain([*byte]));
-    written.collect()
+/// A path with a backslash before the bytes that end an option or a folder, and before backslashes.
+fn escaped(path: &Path) -> Vec<u8> {
+    let special = |byte: &u8| b",:\\".contains(byte).then_some(b'\\');
+    path.as_os_str()
+        .as_bytes()
+        .iter()
+        .flat_map(|byte| special(byte).into_iter().chain([*byte]))
+        .collect()
 }
 
 /// Remounts every mount of the tree with what its entry allows.
@@ -387,8 +382,8 @@ mod tests {
     fn a_path_is_read_and_written_as_the_kernel_does() {
         assert_eq!(unescaped(br"/a\040b\134c\0"), br"/a b\c\0");
         assert_eq!(unescaped(b"/a\xe9\\040"), b"/a\xe9 ");
-        assert_eq!(escaped(Path::new("/a:b,c\\d"), b",\\:"), br"/a\:b\,c\\d");
-        assert_eq!(escaped(Path::new(OsStr::from_bytes(b"/\xe9:")), b",\\"), b"/\xe9:");
+        assert_eq!(escaped(Path::new("/a:b,c\\d")), br"/a\:b\,c\\d");
+        assert_eq!(escaped(Path::new(OsStr::from_bytes(b"/\xe9:"))), b"/\xe9\\:");
         assert_eq!(host(Path::new("/usr/bin")), Path::new("/.host/usr/bin"));
     }
 }
