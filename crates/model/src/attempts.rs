@@ -312,7 +312,7 @@ impl<'a> Attempts<'a> {
     fn conclude(self, received: Received) -> Result<ChatReply, ChatError> {
         let (usage, cost_micros) = self.sent().used(&received);
         self.count(usage, cost_micros);
-        let Self { client, normal, levels, retries, .. } = self;
+        let Self { client, levels, retries, .. } = self;
         if levels.is_remembered && levels.known != Some(levels.present()) {
             client.endpoint().remember(&client.profile.model, levels.present());
         }
@@ -331,7 +331,6 @@ impl<'a> Attempts<'a> {
                 cost_micros,
                 model: model.unwrap_or_else(|| client.profile.model.clone()),
                 endpoint,
-                messages_normalized: normal.changed,
                 retries,
             }),
         }

@@ -50,8 +50,6 @@ pub struct ChatReply {
     pub model: String,
     /// The endpoint's name, such as `127.0.0.1:8000/v1`.
     pub endpoint: String,
-    /// Whether the messages had to be brought into normal form (`messages_normalized`).
-    pub messages_normalized: bool,
     /// How often the request was sent again.
     pub retries: u32,
 }

@@ -12,26 +12,10 @@ use surety_common::telemetry;
 use tokio::sync::Semaphore;
 use tokio::time::Instant as Clock;
 
-/// How an endpoint does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
-    /// Its name, such as `127.0.0.1:8000/v1`.
-    pub endpoint: String,
-    /// Failures in a row.
-    pub failures: u32,
-    /// For how long it is not asked; none while it is.
-    pub open_for: Option<Duration>,
-    /// Requests on their way.
-    pub in_use: u32,
-    /// How many there may be.
-    pub capacity: u32,
-}
-
 /// What the profiles of one endpoint share.
 pub(crate) struct Endpoint {
     pub(crate) name: String,
     pub(crate) slots: Semaphore,
-    capacity: u32,
     breaker: Mutex<Breaker>,
     /// How each model is held to a schema, once that is known.
     levels: Mutex<HashMap<String, Known>>,
@@ -81,7 +65,6 @@ impl Endpoint {
         Self {
             name: name.unwrap_or_default(),
             slots: Semaphore::new(usize::try_from(capacity).unwrap_or(1)),
-            capacity,
             breaker: Mutex::new(Breaker::new(threshold, open)),
             levels: Mutex::new(HashMap::new()),
             lengths: Mutex::new(HashMap::new()),
@@ -208,17 +191,5 @@ impl Endpoint {
 
     fn holds(&self) -> MutexGuard<'_, HashMap<String, Hold>> {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn health(&self) -> Health {
-        let free = u32::try_from(self.slots.available_permits()).unwrap_or(self.capacity);
-        let breaker = self.breaker();
-        Health {
-            endpoint: self.name.clone(),
-            failures: breaker.failures(),
-            open_for: breaker.open_for(Instant::now()),
-            in_use: self.capacity.saturating_sub(free),
-            capacity: self.capacity,
-        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::ask::advice;
 use crate::chat::ChatModel;
 use crate::client::{Client, SECRET, secrets};
-use crate::endpoint::{Endpoint, Health};
+use crate::endpoint::Endpoint;
 use crate::error::{Blame, ChatError};
 use crate::profile::{Api, ModelUse, Profile, ProfileError, Profiles};
 use crate::tokens::count_messages;
@@ -90,20 +90,6 @@ impl Endpoints {
     pub fn secrets(&self) -> impl Iterator<Item = (String, Secret)> {
         let secrets = self.profiles.profiles.values().flat_map(secrets);
         secrets.map(|secret| (SECRET.to_owned(), Secret::new(secret)))
-    }
-
-    /// The profiles.
-    #[must_use]
-    pub fn profiles(&self) -> &Profiles {
-        &self.profiles
-    }
-
-    /// How each endpoint does, by profile.
-    #[must_use]
-    pub fn health(&self) -> BTreeMap<String, Health> {
-        let health =
-            |(name, client): (&String, &Arc<Client>)| (name.clone(), client.endpoint().health());
-        self.models.iter().map(health).collect()
     }
 
     /// The profiles in use whose context has no room for the text with which every prompt begins, each with what to do.

@@ -39,7 +39,6 @@ mod wire;
 pub use ask::{Answer, Away, Question, Said, TooLong, ask};
 pub use chat::{ChatModel, ChatReply, ChatRequest, OnPart, ReplyPart, ReplySchema, Replying};
 pub use context::{Bounded, ContextTooLong, bound};
-pub use endpoint::Health;
 pub use endpoints::Endpoints;
 pub use error::{Blame, ChatError, Phase};
 pub use length::Length;

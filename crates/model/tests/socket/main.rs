@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 /// A server, and a model that asks it.
 struct Fixture {
     server: ModelServer,
-    endpoints: Endpoints,
     model: Arc<dyn ChatModel>,
 }
 
@@ -38,7 +37,7 @@ impl Fixture {
         change(&mut profile);
         let endpoints = Endpoints::open(Profiles::of([profile], [])?)?;
         let model = endpoints.model("fast")?;
-        Ok(Self { server, endpoints, model })
+        Ok(Self { server, model })
     }
 
     async fn with(script: impl IntoIterator<Item = Reply>) -> Result<Self> {

@@ -62,9 +62,10 @@ fn repeating() -> Vec<Reply> {
 }
 
 async fn ask(profile: Profile, seen: &mut String) -> Result<()> {
-    let endpoints = Endpoints::open(Profiles::of([profile], [])?)?;
+    let profiles = Profiles::of([profile], [])?;
+    write!(seen, "{profiles:?}")?;
+    let endpoints = Endpoints::open(profiles)?;
     let model = endpoints.model("fast")?;
-    write!(seen, "{:?} {:?}", endpoints.profiles(), endpoints.health())?;
     let mut parts = String::new();
     let mut on_part = |part: ReplyPart<'_>| match part {
         ReplyPart::Text(piece) | ReplyPart::Reasoning(piece) => parts.push_str(piece),

@@ -6,9 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_e2e::model_server::{ModelServer, Reply, Script, Settings};
-use surety_model::{Blame, ChatError, Endpoints, Phase, Profile, Profiles};
+use surety_model::{Blame, ChatError, ChatReply, Endpoints, Phase, Profile, Profiles};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+/// The breaker let no request through yet.
+fn assert_is_early(reply: Result<ChatReply, ChatError>) {
+    assert_eq!(reply.expect_err("an open breaker").code(), "model_circuit_open");
+}
 
 #[tokio::test]
 async fn after_failures_in_a_row_the_endpoint_is_not_asked_until_it_is_back() -> Result<()> {
@@ -26,13 +31,10 @@ async fn after_failures_in_a_row_the_endpoint_is_not_asked_until_it_is_back() ->
     assert_eq!((error.code(), error.blame()), ("model_circuit_open", Blame::Endpoint));
     assert!(error.retry_after() > Some(Duration::from_secs(3000)), "{error:?}");
     assert_eq!(fixture.requests(), 3);
-    let health = &fixture.endpoints.health()["fast"];
-    assert_eq!((health.failures, health.open_for.is_some()), (3, true));
     // A run that waits asks whether the endpoint is back, which closes the breaker.
     fixture.server.play(Script::list([Reply::text("back")]));
     fixture.model.probe(&CancellationToken::new()).await?;
     assert_eq!(fixture.ask().await?.text, "back");
-    assert_eq!(fixture.endpoints.health()["fast"].open_for, None);
     Ok(())
 }
 
@@ -71,6 +73,36 @@ async fn an_endpoint_has_no_more_requests_at_a_time_than_its_profile_allows() ->
         assert_eq!(reply??.text, "ok");
     }
     assert_eq!((fixture.requests(), fixture.server.most_at_once()), (8, 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn profiles_of_one_endpoint_share_the_least_number_of_requests_that_one_allows() -> Result<()>
+{
+    let slow = |_: &_| Reply::text("ok").head_after(Duration::from_millis(20));
+    let server = ModelServer::start(Settings::default(), Script::function(slow)).await?;
+    let profile = |name: &str, more: &str| {
+        format!("[model.{name}]\nurl = \"{}\"\nmodel = \"test-model\"\n{more}", server.url())
+    };
+    let text = format!(
+        "[use]\nplan = \"a\"\nstep = \"b\"\n{}{}",
+        profile("a", ""),
+        profile("b", "concurrency = 3\n")
+    );
+    let endpoints = Arc::new(Endpoints::open(Profiles::read(&text, Path::new("models.toml"))?)?);
+    let mut asking = JoinSet::new();
+    for _ in 0..8 {
+        let endpoints = Arc::clone(&endpoints);
+        asking.spawn(async move {
+            let cancel = CancellationToken::new();
+            Ok(endpoints.model("a")?.reply(&request(), &mut |_| {}, &cancel).await?)
+        });
+    }
+    while let Some(reply) = asking.join_next().await {
+        let reply: Result<_> = reply?;
+        assert_eq!(reply?.text, "ok");
+    }
+    assert_eq!(server.most_at_once(), 3);
     Ok(())
 }
 
@@ -136,19 +168,18 @@ async fn the_first_part_of_a_trial_lets_other_requests_through() -> Result<()> {
     });
     let fixture = fixture.await?;
     fixture.ask().await.expect_err("a failure");
-    while fixture.endpoints.health()["fast"].open_for != Some(Duration::ZERO) {
-        tokio::task::yield_now().await;
-    }
     let (on_part, mut first) = tokio::sync::mpsc::unbounded_channel();
     let mut on_part = |_: surety_model::ReplyPart<'_>| on_part.send(()).unwrap_or_default();
     let (request, cancel) = (request(), CancellationToken::new());
-    let trial = fixture.model.reply(&request, &mut on_part, &cancel);
-    tokio::select! {
-        reply = trial => panic!("{reply:?}"),
-        other = async {
-            first.recv().await;
-            fixture.ask().await
-        } => assert_eq!(other?.text, "back"),
+    loop {
+        let trial = fixture.model.reply(&request, &mut on_part, &cancel);
+        tokio::select! {
+            reply = trial => assert_is_early(reply),
+            other = async {
+                first.recv().await;
+                fixture.ask().await
+            } => break assert_eq!(other?.text, "back"),
+        }
     }
     Ok(())
 }
@@ -198,12 +229,11 @@ async fn a_future_that_is_dropped_frees_its_slot_and_the_trial_of_the_breaker() 
     let fixture = fixture.await?;
     fixture.ask().await.expect_err("a failure");
     fixture.server.wait_until(|log| log.len() == 1).await?;
-    while fixture.endpoints.health()["fast"].open_for != Some(Duration::ZERO) {
-        tokio::task::yield_now().await;
-    }
-    tokio::select! {
-        reply = fixture.ask() => panic!("{reply:?}"),
-        log = fixture.server.wait_until(|log| log.len() == 2) => drop(log?),
+    loop {
+        tokio::select! {
+            reply = fixture.ask() => assert_is_early(reply),
+            log = fixture.server.wait_until(|log| log.len() == 2) => break drop(log?),
+        }
     }
     assert_eq!(fixture.ask().await?.text, "back");
     Ok(())
