@@ -46,7 +46,6 @@ COMMON = [
     ("comments", "get", f"{REPO}/issues/{{}}/comments"),
     ("add_comment", "post", f"{REPO}/issues/{{}}/comments"),
     ("statuses", "get", f"{REPO}/commits/{{}}/status"),
-    ("commits_since", "get", f"{REPO}/commits"),
     ("branch_head", "get", f"{REPO}/branches/{{}}"),
     ("ci_runs", "get", f"{REPO}/actions/runs"),
     ("ci_jobs", "get", f"{REPO}/actions/runs/{{}}/jobs"),

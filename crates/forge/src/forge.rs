@@ -130,14 +130,6 @@ pub trait Forge: Send + Sync {
     /// One commit.
     fn commit<'a>(&'a self, repo: &'a RepoName, commit: &'a str) -> Asking<'a, Commit>;
 
-    /// The commits of a branch that are dated after a time, at most 300.
-    fn commits_since<'a>(
-        &'a self,
-        repo: &'a RepoName,
-        branch: &'a str,
-        since: DateTime<Utc>,
-    ) -> Asking<'a, Vec<Commit>>;
-
     /// The newest deployments to an environment with their states, at most 10. Gitea and Forgejo have none
     /// (`not_served`). An empty environment asks for all.
     fn deployments<'a>(

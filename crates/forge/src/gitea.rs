@@ -286,26 +286,6 @@ impl Forge for Gitea {
         })
     }
 
-    fn commits_since<'a>(
-        &'a self,
-        repo: &'a RepoName,
-        branch: &'a str,
-        since: DateTime<Utc>,
-    ) -> Asking<'a, Vec<Commit>> {
-        let ask = self.api.get("commits_since", &format!("repos/{repo}/commits"));
-        let ask = match self.kind() {
-            // It knows no `since`, and answers with every commit.
-            ForgeKind::Forgejo => ask,
-            ForgeKind::Gitea | ForgeKind::Github => ask.query("since", &shared::time(since)),
-        };
-        let ask = ask
-            .query("sha", branch)
-            .query("stat", "false")
-            .query("files", "false")
-            .query(LIMIT.0, LIMIT.1);
-        Box::pin(shared::commits(&self.api, ask, since))
-    }
-
     fn deployments<'a>(
         &'a self,
         _repo: &'a RepoName,

@@ -325,17 +325,6 @@ impl Forge for Github {
         })
     }
 
-    fn commits_since<'a>(
-        &'a self,
-        repo: &'a RepoName,
-        branch: &'a str,
-        since: DateTime<Utc>,
-    ) -> Asking<'a, Vec<Commit>> {
-        let ask = self.api.get("commits_since", &format!("repos/{repo}/commits"));
-        let ask = ask.query("sha", branch).query("since", &shared::time(since));
-        Box::pin(shared::commits(&self.api, ask.query(PER_PAGE.0, PER_PAGE.1), since))
-    }
-
     fn deployments<'a>(
         &'a self,
         repo: &'a RepoName,

@@ -5,19 +5,17 @@ use crate::ask::{Ask, Reading};
 use crate::error::{ForgeError, ForgeErrorCode};
 use crate::repo::RepoName;
 use crate::types::{
-    ChangedFile, CheckRun, Comment, Commit, Excerpt, Issue, PullRequest, Review, ReviewComment,
+    ChangedFile, CheckRun, Comment, Excerpt, Issue, PullRequest, Review, ReviewComment,
 };
 use crate::wire::{
-    RawCombined, RawComment, RawCommit, RawFile, RawIssue, RawJobs, RawPull, RawReview, RawRuns,
-    RawUser,
+    RawCombined, RawComment, RawFile, RawIssue, RawJobs, RawPull, RawReview, RawRuns, RawUser,
 };
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::json;
 use surety_common::domain::toolchain::MAX_CHANGED_FILES;
 
-/// The most pull requests, commits, reviews, comments on lines, comments, and checks of one call.
+/// The most pull requests, reviews, comments on lines, comments, and checks of one call.
 pub(crate) const MAX_PULLS: usize = 300;
-pub(crate) const MAX_COMMITS: usize = 300;
 pub(crate) const MAX_REVIEWS: usize = 500;
 pub(crate) const MAX_COMMENTS: usize = 1_000;
 pub(crate) const MAX_CHECKS: usize = 1_000;
@@ -126,16 +124,6 @@ pub(crate) async fn statuses(
     let ask = api.get("statuses", &path).query(size.0, size.1);
     let raw = api.pages::<RawCombined>(ask, MAX_CHECKS, |_| true).await?;
     Ok(raw.into_iter().map(CheckRun::from).collect())
-}
-
-pub(crate) async fn commits(
-    api: &Api,
-    ask: Ask,
-    since: DateTime<Utc>,
-) -> Result<Vec<Commit>, ForgeError> {
-    let raw = api.pages::<Vec<RawCommit>>(ask, MAX_COMMITS, |_| true).await?;
-    let commits = raw.into_iter().map(Commit::from);
-    Ok(commits.filter(|commit| commit.committed_at > since).collect())
 }
 
 /// The end of the log of the first failed job of a commit. GitHub answers with a redirect to a storage; Gitea with

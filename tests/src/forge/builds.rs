@@ -1,7 +1,6 @@
 //! Commits, branches, statuses, builds and deployments.
 
 use super::call::{Answer, Call, Form, Reply, Said, missing};
-use super::pulls::since;
 use super::show;
 use super::state::{JobState, State, StatusState};
 use serde_json::{Value, json};
@@ -57,7 +56,7 @@ pub(super) fn check_runs(state: &mut State, call: &Call) -> Answer {
 pub(super) fn branch(state: &mut State, call: &Call) -> Answer {
     let name = call.rest(4);
     let Some(repo) = state.repo(&call.repo()) else { return missing() };
-    let Ok(commits) = repo.git.commits(&format!("refs/heads/{name}"), None) else {
+    let Ok(commits) = repo.git.commits(&format!("refs/heads/{name}")) else {
         return missing();
     };
     let Some(newest) = commits.first() else { return missing() };
@@ -75,16 +74,8 @@ pub(super) fn branch(state: &mut State, call: &Call) -> Answer {
 pub(super) fn commit(state: &mut State, call: &Call) -> Answer {
     let name = call.parts.last().cloned().unwrap_or_default();
     let Some(repo) = state.repo(&call.repo()) else { return missing() };
-    let commits = repo.git.commits(&name, None).unwrap_or_default();
+    let commits = repo.git.commits(&name).unwrap_or_default();
     commits.first().map_or_else(missing, |it| Ok(Reply::json(show::commit(it))))
-}
-
-pub(super) fn commits(state: &mut State, call: &Call) -> Answer {
-    let since = since(call)?;
-    let from = call.query.get("sha").cloned().unwrap_or_else(|| "main".to_owned());
-    let Some(repo) = state.repo(&call.repo()) else { return missing() };
-    let Ok(commits) = repo.git.commits(&from, since) else { return missing() };
-    call.page(&commits.iter().map(show::commit).collect::<Vec<_>>())
 }
 
 fn run(form: Form, it: &JobState) -> Value {

@@ -130,16 +130,13 @@ impl Bare {
         Ok(Some(commit))
     }
 
-    /// Commits of a branch or a commit, the newest first, those after a time.
+    /// Commits of a branch or a commit, the newest first, at most 200.
     ///
     /// # Errors
     /// git fails, or does not know the name.
-    pub fn commits(&self, from: &str, since: Option<DateTime<Utc>>) -> Result<Vec<CommitFact>> {
-        let since = since.map(|at| format!("--since={}", at.to_rfc3339()));
-        let mut arguments = vec!["log", "-n200", "--format=%H%x1f%cI%x1f%an%x1f%B%x1e"];
-        arguments.extend(since.as_deref());
-        arguments.extend([from, "--"]);
-        let text = self.git(&arguments, None)?;
+    pub fn commits(&self, from: &str) -> Result<Vec<CommitFact>> {
+        let format = "--format=%H%x1f%cI%x1f%an%x1f%B%x1e";
+        let text = self.git(&["log", "-n200", format, from, "--"], None)?;
         let read = |record: &str| {
             let mut parts = record.trim().split('\u{1f}');
             let (commit, at, author) = (parts.next()?, parts.next()?, parts.next()?);

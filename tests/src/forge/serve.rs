@@ -195,7 +195,6 @@ fn route(form: Form, method: &str, parts: &[&str]) -> Option<(&'static str, Hand
         ("GET", ["commits", _, "check-runs"]) if is_github => ("check_runs", builds::check_runs),
         ("GET", ["commits", _]) if is_github => ("commit", builds::commit),
         ("GET", ["git", "commits", _]) if !is_github => ("commit", builds::commit),
-        ("GET", ["commits"]) => ("commits_since", builds::commits),
         ("GET", ["branches", ..]) => ("branch_head", builds::branch),
         ("GET", ["actions", "runs"]) => ("ci_runs", builds::runs),
         ("GET", ["actions", "runs", _, "jobs"]) => ("ci_jobs", builds::jobs),

@@ -217,10 +217,6 @@ async fn commits_branches_and_the_end_of_a_log_are_read() -> Result<()> {
             (fixture.commit.as_str(), "Count")
         );
         assert_eq!(forge.commit(&fixture.repo, &fixture.commit).await?.commit, fixture.commit);
-        let since = forge.commits_since(&fixture.repo, "fix/7-totals", an_hour_ago()).await?;
-        assert_eq!(since.len(), 2);
-        let later = Utc::now() + TimeDelta::hours(1);
-        assert!(forge.commits_since(&fixture.repo, "fix/7-totals", later).await?.is_empty());
         assert_eq!(
             code(forge.ci_log(&fixture.repo, &fixture.commit).await),
             ForgeErrorCode::NotFound

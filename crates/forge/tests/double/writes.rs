@@ -85,7 +85,7 @@ async fn a_merge_reaches_the_real_repository_and_a_moved_head_is_a_conflict() ->
         alice.merge(&fixture.repo, fixture.pull, (MergeMethod::Merge, &newer)).await?;
         let pull = alice.pull(&fixture.repo, fixture.pull).await?;
         assert!(pull.state == PullState::Merged && pull.merged_at.is_some());
-        let main = fixture.git.commits("refs/heads/main", None)?;
+        let main = fixture.git.commits("refs/heads/main")?;
         assert!(main.iter().any(|commit| commit.commit == newer));
         let again = alice.merge(&fixture.repo, fixture.pull, (MergeMethod::Merge, &newer)).await;
         assert_eq!(code(again), ForgeErrorCode::Conflict);

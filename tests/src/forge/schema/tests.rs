@@ -92,9 +92,7 @@ fn a_query_that_is_not_as_published_is_named_with_its_place() {
         (Form::Github, "reviews", ("page", "2"), ("page", "two"), "/page"),
         (Form::Gitea, "comments", ("since", "2026-11-20T10:00:00Z"), ("since", "today"), "/since"),
         (Form::Gitea, "comments", ("before", "2026-11-20T10:00:00Z"), ("limit", "50"), "limit"),
-        (Form::Gitea, "commits_since", ("stat", "false"), ("stat", "no"), "/stat"),
-        // Of Gitea only.
-        (Form::Gitea, "commits_since", ("until", "2026-11-20T10:00:00Z"), ("till", "x"), "till"),
+        (Form::Gitea, "commit", ("stat", "false"), ("stat", "no"), "/stat"),
     ] {
         assert_eq!(asked(form, route, &[right]), Ok(()), "{route} {right:?}");
         let error = asked(form, route, &[wrong]).expect_err("it is not as published");

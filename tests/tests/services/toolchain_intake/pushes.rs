@@ -45,7 +45,7 @@ async fn a_commit_of_others_with_the_message_of_the_run_is_not_replaced() -> Res
     let (work, _) = made(&agent, work, &write("fn list() { quicker() }\n")).await?;
     let (work, said) = made(&agent, work, &push()).await?;
     ensure!(said.contains("pushed"), "{said}");
-    let pushed = at.git.commits(branch, None)?.into_iter().next().context("a commit")?;
+    let pushed = at.git.commits(branch)?.into_iter().next().context("a commit")?;
     ensure!(pushed.message.contains(&run_id), "{pushed:#?}");
     // A colleague amends it: another commit with the same message, and with work of the colleague.
     at.git.refer(&format!("refs/heads/{branch}"), &before)?;
@@ -82,7 +82,7 @@ async fn pushes_once_after(point: &str) -> Result<()> {
     let (_, said) = made(&agent, work, &push()).await?;
     ensure!(said.contains(branch) && !said.contains("forge_refused"), "{said}");
     let of_run = |commit: &CommitFact| commit.message.contains(&run_id);
-    let commits = at.git.commits(branch, None)?;
+    let commits = at.git.commits(branch)?;
     ensure!(commits.iter().filter(|commit| of_run(commit)).count() == 1, "{commits:#?}");
     ensure!(commits[1].commit == before, "{commits:#?}");
     let run = at.stage.deployment.run(&run_id).await?;
