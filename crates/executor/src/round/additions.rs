@@ -135,15 +135,16 @@ impl ViewOrder {
     /// Whether later commands of this owner find what this one wrote to ignored paths. A copy keeps nothing that an overlay
     /// could use.
     pub(super) fn is_kept(&self) -> bool {
-        let is_first =
-            matches!(self.inputs, Inputs::Original) && self.overlay.is_empty() && self.is_check;
-        (is_first || self.prepares || self.owner == Owner::Plan) && !self.unconfined
+        let is_first = self.sees_earlier() && self.overlay.is_empty() && self.is_check;
+        (is_first || self.prepares) && !self.unconfined
     }
 
     /// Whether this command finds what earlier checks of this owner wrote to ignored paths. What the first run of its own check
     /// wrote no further run finds: a product could tell them apart by it.
-    pub(super) const fn sees_earlier(&self) -> bool {
-        matches!(self.inputs, Inputs::Original) && !self.unconfined
+    pub(super) fn sees_earlier(&self) -> bool {
+        // A plan's command without original check inputs runs once.
+        let is_of_plan = self.owner == Owner::Plan && self.inputs == Inputs::AsLeft;
+        (self.inputs == Inputs::Original || is_of_plan) && !self.unconfined
     }
 }
 

@@ -48,9 +48,7 @@ fn layers(
         view_kept::begin(own, &order.check)?;
     }
     let layers = view_kept::below(own, &order.check, order.is_kept())?;
-    for layer in &layers {
-        undo_placed(layer, root, changes)?;
-    }
+    undo_placed(&layers, root, changes)?;
     Ok(layers.into_iter().map(|layer| layer.join("upper")).collect())
 }
 
@@ -139,7 +137,7 @@ impl Round {
         let mut changes = self.changes(order, workspace.root())?;
         self.let_second_pass(&changes);
         let mut below = Vec::new();
-        if order.sees_earlier() && !order.prepares && order.owner != Owner::Plan {
+        if order.sees_earlier() && !order.prepares {
             below = layers(&own, order, (workspace.root(), &mut changes))
                 .map_err(|error| ToolError::io(own.display(), &error))?;
         }

@@ -14,13 +14,19 @@ pub(super) struct Changes {
     pub(super) replace: BTreeMap<PathBuf, PathBuf>,
     /// Paths that are taken out.
     pub(super) remove: BTreeSet<PathBuf>,
+    /// Paths that an earlier view put into a layer below this one, and that this one does not have.
+    pub(super) undone: BTreeSet<PathBuf>,
     /// Paths that get the times of the start, in nanoseconds since 1970.
     pub(super) times: BTreeMap<PathBuf, i64>,
 }
 
 impl Changes {
     pub(super) fn has(&self, path: &Path) -> bool {
-        self.replace.contains_key(path) || self.remove.contains(path)
+        self.replace.contains_key(path) || self.takes_out(path)
+    }
+
+    pub(super) fn takes_out(&self, path: &Path) -> bool {
+        self.remove.contains(path) || self.undone.contains(path)
     }
 }
 

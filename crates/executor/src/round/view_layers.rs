@@ -17,20 +17,68 @@ use surety_sandbox::{View, remove_tree};
 /// The file with the paths that a view changed itself.
 pub(super) const PLACED: &str = "placed";
 
-/// Undoes what the kept view of an owner changed and this one does not: that view lies below this one.
-pub(super) fn undo_placed(class: &Path, root: &Path, changes: &mut Changes) -> io::Result<()> {
-    for path in read_placed(&class.join(PLACED))? {
-        let from = root.join(&path);
-        if changes.has(&path) {
-            continue;
-        }
-        match fs::symlink_metadata(&from) {
-            Ok(found) if found.is_dir() => {}
-            Ok(_) => drop(changes.replace.insert(path, from)),
-            Err(_) => drop(changes.remove.insert(path)),
+/// Undoes what the views of these layers changed and this one does not: the layers lie below it.
+pub(super) fn undo_placed(
+    layers: &[PathBuf],
+    root: &Path,
+    changes: &mut Changes,
+) -> io::Result<()> {
+    let uppers: Vec<PathBuf> = layers.iter().map(|layer| layer.join("upper")).collect();
+    let is_there = |path: &Path| uppers.iter().any(|upper| is_in(upper, path));
+    let mut undone = BTreeSet::new();
+    for layer in layers {
+        for path in read_placed(&layer.join(PLACED))? {
+            let from = root.join(&path);
+            if changes.has(&path) {
+                continue;
+            }
+            match fs::symlink_metadata(&from) {
+                Ok(found) if found.is_dir() => {}
+                Ok(_) => drop(changes.replace.insert(path, from)),
+                Err(_) if is_there(&path) => drop(undone.insert(path)),
+                Err(_) => {}
+            }
         }
     }
+    for path in &undone {
+        // Folders that only they needed go with them.
+        let mut whole = path.as_path();
+        for above in path.ancestors().skip(1).take_while(|above| !above.as_os_str().is_empty()) {
+            let is_needed =
+                is_in(root, above) || changes.replace.keys().any(|it| it.starts_with(above));
+            if is_needed || !holds_only(&uppers, above, &undone)? {
+                break;
+            }
+            whole = above;
+        }
+        changes.undone.insert(whole.to_owned());
+    }
     Ok(())
+}
+
+/// Whether a folder has nothing but these files in all layers.
+fn holds_only(uppers: &[PathBuf], folder: &Path, files: &BTreeSet<PathBuf>) -> io::Result<bool> {
+    for upper in uppers {
+        let at = upper.join(folder);
+        if !at.is_dir() {
+            continue;
+        }
+        for entry in entries(&at)? {
+            let path = folder.join(entry.file_name());
+            let is_theirs = match entry.file_type()?.is_dir() {
+                true => holds_only(uppers, &path, files)?,
+                false => files.contains(&path),
+            };
+            if !is_theirs {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn is_in(layer: &Path, path: &Path) -> bool {
+    layer.join(path).symlink_metadata().is_ok()
 }
 
 /// Brings what is below an overlay to these changes; answers what is left for the sandbox to do.
@@ -43,12 +91,12 @@ pub(super) fn settle(class: &Path, changes: &Changes, below: Vec<PathBuf>) -> io
         remove_empty_above(&upper, path);
     }
     let mut view = View { upper: Some(class.to_owned()), below, ..View::default() };
-    let is_in = |layer: &Path, path: &Path| layer.join(path).symlink_metadata().is_ok();
     for (path, from) in &changes.replace {
         let layers = [&upper].into_iter().chain(&view.below);
         let on_top = layers.into_iter().find(|layer| is_in(layer, path));
+        let goes = path.ancestors().any(|above| changes.undone.contains(above));
         // What stands there already keeps its time, so that what was built from it stays valid.
-        if !on_top.is_some_and(|layer| same_content(&layer.join(path), from)) {
+        if goes || !on_top.is_some_and(|layer| same_content(&layer.join(path), from)) {
             view.replace.push((path.clone(), from.clone()));
         }
     }
@@ -57,10 +105,10 @@ pub(super) fn settle(class: &Path, changes: &Changes, below: Vec<PathBuf>) -> io
         before.contains(path.as_path()) && is_in(&upper, path)
             || view.below.iter().any(|layer| is_in(layer, path))
     };
-    let removed = changes.remove.iter().filter(|path| !is_out(path)).cloned().collect();
-    view.remove = removed;
+    let removed = changes.remove.iter().filter(|path| !is_out(path));
+    view.remove = removed.chain(&changes.undone).cloned().collect();
     view.times = changes.times.iter().map(|(path, at)| (path.clone(), *at)).collect();
-    write_placed(&placed, changes.replace.keys().chain(&changes.remove))?;
+    write_placed(&placed, changes.replace.keys().chain(&changes.remove).chain(&changes.undone))?;
     Ok(view)
 }
 
@@ -163,7 +211,7 @@ impl Sorting<'_> {
     ) -> io::Result<bool> {
         // What the overlay marks as removed has this kind.
         let is_removal = kind.is_char_device() && fs::symlink_metadata(at)?.rdev() == 0;
-        if is_removal && path.ancestors().any(|above| self.changes.remove.contains(above)) {
+        if is_removal && path.ancestors().any(|above| self.changes.takes_out(above)) {
             return Ok(true);
         }
         let is_placed = self.changes.replace.get(path).is_some_and(|from| same_content(at, from));
