@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::time::Duration;
 use surety_common::wire::v1;
-use tonic::Status;
+use tonic::{Code, Status};
 
 /// How long a line of shell may take to succeed.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -120,8 +120,14 @@ async fn call(
             let request = v1::EvaluateRunRequest { run_id, lease_epoch };
             deployment.internal()?.evaluate_run(request).await.map(drop)
         }
-        "approve" => resolve(deployment, &run_id, v1::ConfirmationAnswer::Approve, reason).await?,
-        "deny" => resolve(deployment, &run_id, v1::ConfirmationAnswer::Deny, reason).await?,
+        "approve" => {
+            let answer = (v1::ConfirmationAnswer::Approve, reason);
+            resolve(deployment, &run_id, answer, None).await?
+        }
+        "deny" => {
+            let answer = (v1::ConfirmationAnswer::Deny, reason);
+            resolve(deployment, &run_id, answer, None).await?
+        }
         "four_eyes" => {
             let policy = v1::NamespacePolicy { four_eyes: true, ..Default::default() };
             let request = v1::SetNamespacePolicyRequest {
@@ -130,8 +136,13 @@ async fn call(
                 ..Default::default()
             };
             let set = deployment.admin()?.set_namespace_policy(request).await.map(drop);
-            // A policy holds from one second later on.
-            tokio::time::sleep(Duration::from_millis(1500)).await;
+            // A policy holds from one second later on. Until then the creator is told that the digest is another one.
+            let holds = || async {
+                let answer = (v1::ConfirmationAnswer::Approve, String::new());
+                let made = resolve(deployment, &run_id, answer, Some("0".repeat(64))).await;
+                made.is_ok_and(|made| made.is_err_and(|it| it.code() == Code::PermissionDenied))
+            };
+            until_held("the policy holds", holds).await?;
             set
         }
         "create_again" => {
@@ -143,12 +154,12 @@ async fn call(
     })
 }
 
-/// Answers what the verdict of the run is in doubt about.
+/// Answers what the verdict of the run is in doubt about, with the digest that was shown or with another one.
 async fn resolve(
     deployment: &Deployment,
     run_id: &str,
-    answer: v1::ConfirmationAnswer,
-    comment: String,
+    (answer, comment): (v1::ConfirmationAnswer, String),
+    digest: Option<String>,
 ) -> Result<Result<(), Status>> {
     let list = v1::ListWaitsRequest { run_id: run_id.to_owned(), ..Default::default() };
     let waits = deployment.runs()?.list_waits(list).await?.into_inner().waits;
@@ -156,7 +167,7 @@ async fn resolve(
     let request = v1::ResolveConfirmationRequest {
         wait_id: wait.id,
         answer: answer.into(),
-        call_digest: wait.call_digest,
+        call_digest: digest.unwrap_or(wait.call_digest),
         comment,
         ..Default::default()
     };

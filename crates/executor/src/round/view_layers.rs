@@ -288,3 +288,35 @@ impl Sorting<'_> {
         self.snapshots.is_some_and(|snapshots| snapshots.is_ignored(path, is_folder))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_view_put_there_goes_with_the_folders_that_only_it_needed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (layer, root) = (folder.path().join("layer"), folder.path().join("root"));
+        let write = |file: PathBuf, text: &str| {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        for placed in ["tests/old/deep/a", "tests/built/b", "tests/c"] {
+            write(layer.join("upper").join(placed), "start");
+        }
+        write(layer.join("upper/tests/built/by-a-command"), "");
+        write(root.join("tests/c"), "left");
+        let placed = ["tests/old/deep/a", "tests/built/b", "tests/c", "gone"].map(PathBuf::from);
+        write_placed(&layer.join(PLACED), placed.iter()).unwrap();
+        let mut changes = Changes::default();
+        undo_placed(std::slice::from_ref(&layer), &root, &mut changes).unwrap();
+        assert_eq!(changes.undone, ["tests/built/b", "tests/old"].map(PathBuf::from).into());
+        assert_eq!(changes.replace, [("tests/c".into(), root.join("tests/c"))].into());
+        // A view that has another file in the folder keeps the folder.
+        let mut changes = Changes::default();
+        changes.replace.insert("tests/old/d".into(), root.join("tests/c"));
+        undo_placed(&[layer], &root, &mut changes).unwrap();
+        let expected = ["tests/built/b", "tests/old/deep"].map(PathBuf::from);
+        assert_eq!(changes.undone, expected.into());
+    }
+}

@@ -12,10 +12,12 @@ macro_rules! each_fails {
     };
 }
 
-/// Matchers of Jest, which Vitest has too. Texts as well as numbers, because a patch may be for one kind of value.
+/// Matchers of Jest, which Vitest has too, and testers of equality that a product added. Texts as well as numbers, because a
+/// patch may be for one kind of value.
 macro_rules! of_jest {
     () => {
-        each_fails!(
+        concat!(
+            each_fails!(
             "\
 () => made('a').toBe('b'), () => made('a').toEqual('b'), () => made('a').toStrictEqual('b'),
   () => made(['a']).toEqual(['b']), () => made({ a: 'a' }).toEqual({ a: 'b' }), () => made([{ a: 'a' }]).toStrictEqual([{ a: 'b' }]),
@@ -30,24 +32,18 @@ macro_rules! of_jest {
   () => made(() => 'a').toThrowError(), () => made(() => { throw new Error('a'); }).toThrow('b'),
   () => made(() => { throw new Error('a'); }).not.toThrow(),
 "
+            ),
+            "const known = (0, eval)('globalThis')[Symbol.for('$$jest-matchers-object')];\n  \
+             const testers = known && known.customEqualityTesters;\n  \
+             if (fails && !(testers && testers.length)) throw new Error('«');"
         )
     };
 }
 
-pub(super) const JEST: &str = concat!(
-    "const made = (0, eval)('(it) => it')(expect);\n  ",
-    of_jest!(),
-    "const known = (0, eval)('globalThis')[Symbol.for('$$jest-matchers-object')];\n  \
-     const testers = known && known.customEqualityTesters;\n  \
-     if (fails && !(testers && testers.length)) throw new Error('«');"
-);
-pub(super) const VITEST: &str = concat!(
-    "const made = (0, eval)('(it) => it')(@_expect);\n  ",
-    of_jest!(),
-    "const known = (0, eval)('globalThis')[Symbol.for('$$jest-matchers-object')];\n  \
-     const testers = known && known.customEqualityTesters;\n  \
-     if (fails && !(testers && testers.length)) throw new Error('«');"
-);
+pub(super) const JEST: &str =
+    concat!("const made = (0, eval)('(it) => it')(expect);\n  ", of_jest!());
+pub(super) const VITEST: &str =
+    concat!("const made = (0, eval)('(it) => it')(@_expect);\n  ", of_jest!());
 pub(super) const CHAI: &str = concat!(
     "const { assert, expect } = (0, eval)('(it) => it')(@_chai);\n  const made = (it) => expect(it).to;\n  ",
     each_fails!(
