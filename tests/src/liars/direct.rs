@@ -128,23 +128,7 @@ async fn call(
             let answer = (v1::ConfirmationAnswer::Deny, reason);
             resolve(deployment, &run_id, answer, None).await?
         }
-        "four_eyes" => {
-            let policy = v1::NamespacePolicy { four_eyes: true, ..Default::default() };
-            let request = v1::SetNamespacePolicyRequest {
-                namespace: created.namespace.clone(),
-                policy: Some(policy),
-                ..Default::default()
-            };
-            let set = deployment.admin()?.set_namespace_policy(request).await.map(drop);
-            // A policy holds from one second later on. Until then the creator is told that the digest is another one.
-            let holds = || async {
-                let answer = (v1::ConfirmationAnswer::Approve, String::new());
-                let made = resolve(deployment, &run_id, answer, Some("0".repeat(64))).await;
-                made.is_ok_and(|made| made.is_err_and(|it| it.code() == Code::PermissionDenied))
-            };
-            until_held("the policy holds", holds).await?;
-            set
-        }
+        "four_eyes" => require_four_eyes(deployment, &run_id, created).await?,
         "create_again" => {
             let verify = calls::checks(value.as_array().map_or(&[][..], Vec::as_slice))?;
             let request = v1::CreateRunRequest { verify, ..created.clone() };
@@ -152,6 +136,29 @@ async fn call(
         }
         other => bail!("no action is named {other:?}"),
     })
+}
+
+/// Sets the policy of the run's namespace, and waits until it holds.
+async fn require_four_eyes(
+    deployment: &Deployment,
+    run_id: &str,
+    created: &v1::CreateRunRequest,
+) -> Result<Result<(), Status>> {
+    let policy = v1::NamespacePolicy { four_eyes: true, ..Default::default() };
+    let request = v1::SetNamespacePolicyRequest {
+        namespace: created.namespace.clone(),
+        policy: Some(policy),
+        ..Default::default()
+    };
+    let set = deployment.admin()?.set_namespace_policy(request).await.map(drop);
+    // A policy holds from one second later on. Until then the creator is told that the digest is another one.
+    let holds = || async {
+        let answer = (v1::ConfirmationAnswer::Approve, String::new());
+        let made = resolve(deployment, run_id, answer, Some("0".repeat(64))).await;
+        made.is_ok_and(|made| made.is_err_and(|it| it.code() == Code::PermissionDenied))
+    };
+    until_held("the policy holds", holds).await?;
+    Ok(set)
 }
 
 /// Answers what the verdict of the run is in doubt about, with the digest that was shown or with another one.
