@@ -105,7 +105,8 @@ impl Round {
         let root = root.as_os_str().as_bytes();
         let inputs =
             StartInputs::new(&self.setup.rules, &start.facts.imports, &start.manifest, root)
-                .asking(asked);
+                .asking(asked)
+                .hiding(self.hiding(&start.manifest, &now)?);
         let exams = lines.iter().map(|line| {
             let mut exam = Exam::of(&inputs, line, &start.manifest, &now);
             exam.add_git(&git);

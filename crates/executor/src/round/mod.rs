@@ -21,6 +21,7 @@ mod copy;
 mod difference;
 mod ended;
 mod foreign;
+mod hiding;
 mod listening;
 mod merge;
 mod observation;

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use surety_common::domain::check_inputs::{
-    InputKind, StartInputs, ecosystem_of, is_merged, language_of, replaced_package,
+    InputKind, StartInputs, ecosystem_of, is_ignore_file, is_merged, language_of, replaced_package,
 };
 use surety_common::domain::manifest::{Content, Entry, Kind, Manifest};
 use surety_common::domain::source_tests::{MAX_BYTES, has_documents, has_tests, may_have_tests};
@@ -80,6 +80,7 @@ impl Originals {
                     || scripts.contains(entry.path.as_ref())
                     || inputs.is_document(&entry.path)
                     || is_merged(&String::from_utf8_lossy(&entry.path))
+                    || is_ignore_file(&String::from_utf8_lossy(&entry.path))
                     || entry.size <= MAX_LOCK
                         && ecosystem_of(&String::from_utf8_lossy(&entry.path)).is_some())
         };

@@ -32,7 +32,7 @@ pub(crate) use kept::ignored_by_exclude;
 pub use kept::{Which, altered, ignored_at_start, keep, resumed};
 pub use net::{NetChanges, net_changes};
 pub use reach::{Check, Reach};
-pub(crate) use rules::of_revision;
+pub(crate) use rules::{named_by, of_revision, texts_in};
 pub use written::Written;
 
 use crate::tool::{Ignored, ToolError, Workspace};

@@ -334,6 +334,27 @@ fn inner(prefix: &[u8], base: &[u8]) -> Option<Vec<u8>> {
     (!folder.is_empty()).then(|| folder.to_vec())
 }
 
+/// What these rules of one folder name: answers for the path of a file, relative to that folder.
+pub(crate) fn named_by(texts: &[&str]) -> impl Fn(&[u8]) -> bool + use<> {
+    let source = |text: &&str| RuleSource { base: Vec::new(), text: (*text).to_owned() };
+    let matchers: Vec<_> = texts.iter().map(source).filter_map(|it| matcher(&it)).collect();
+    move |path| {
+        let path = Path::new(OsStr::from_bytes(path));
+        let said = matchers.iter().map(|rules| rules.matched_path_or_any_parents(path, false));
+        said.into_iter().any(|said| said.is_ignore())
+    }
+}
+
+/// The rules of a start for one folder of the workspace.
+pub(crate) fn texts_in<'r>(rules: &'r IgnoreRules, folder: &[u8]) -> Vec<&'r str> {
+    let base = match folder {
+        [] => rules.prefix.clone(),
+        folder => git::joined(&rules.prefix, folder),
+    };
+    let sources = rules.sources.iter().filter(|source| source.base == base);
+    sources.map(|source| source.text.as_str()).collect()
+}
+
 /// None when there is no rule in the text.
 fn matcher(source: &RuleSource) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new(Path::new(OsStr::from_bytes(&source.base)));

@@ -51,7 +51,7 @@ const NAMES: &[(&str, &str)] = &[
          .gitleaksignore .checkov.yml \
          .sqlfluff .spectral.yml .spectral.yaml .editorconfig build.xml mise.toml .mise.toml dodo.py \
          makefile.toml taskfile.dist.yml taskfile.dist.yaml earthfile sconstruct wscript pants.toml .bazelrc \
-         bb.edn thorfile .env.test .env.testing .tool-versions",
+         bb.edn thorfile .env.test .env.testing .tool-versions .ignore .rgignore .fdignore",
     ),
     (
         "python",

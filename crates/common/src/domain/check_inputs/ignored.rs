@@ -103,6 +103,27 @@ pub fn is_unmade_input(path: &str) -> bool {
     !is_written(path) && convention_of(path).is_some()
 }
 
+/// The ignore files of git, which linters and searches obey for tracked files too.
+const IGNORE_FILE: &str = ".gitignore";
+
+/// The names of all that searches obey.
+const OBEYED: &[&str] = &[IGNORE_FILE, ".ignore", ".rgignore", ".fdignore"];
+
+/// Whether a path is an ignore file of any tool.
+pub(super) fn is_obeyed(path: &str) -> bool {
+    OBEYED.contains(&name_of(path))
+}
+
+/// Whether a path is such an ignore file.
+pub fn is_ignore_file(path: &str) -> bool {
+    name_of(path) == IGNORE_FILE
+}
+
+/// Whether an ignore file that names a path hides it from a check: a source that no tool makes.
+pub fn is_hidden_where_ignored(path: &str) -> bool {
+    language_of(path).is_some() && !is_written(path)
+}
+
 /// Whether an ignored file that a recipe or a test names may be a check input.
 pub(super) fn may_be_named(path: &str) -> bool {
     let name = name_of(path);
@@ -175,6 +196,21 @@ impl Local {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_source_that_no_tool_makes_is_hidden_where_it_is_ignored() {
+        for (path, expected) in [
+            ("src/app.py", true),
+            ("lib/a.js", true),
+            ("build/a.js", false),
+            ("src/schema.generated.ts", false),
+            ("vendor/a.go", false),
+            ("notes.txt", false),
+        ] {
+            assert_eq!(is_hidden_where_ignored(path), expected, "{path}");
+        }
+        assert!(is_ignore_file("src/.gitignore") && !is_ignore_file("src/.gitignore/a"));
+    }
 
     #[test]
     fn ignored_check_inputs_are_what_no_tool_makes() {

@@ -1,6 +1,7 @@
 //! Lines that start no test: what they read is data under test, and no part of the check.
 
 use super::InputKind;
+use super::ignored::is_obeyed;
 use super::interpreter::reads_syntax_only;
 use super::visits::join;
 use crate::domain::shell_line::{
@@ -115,6 +116,8 @@ pub(super) struct Reading {
     operands: Vec<String>,
     has_git: bool,
     has_linter: bool,
+    /// A search leaves out what ignore files name.
+    obeys_ignored: bool,
 }
 
 /// Whether a text that the shell puts in is the same whatever the workspace holds: `$(printf '\r')`.
@@ -286,6 +289,7 @@ impl Reading {
         if OF_SEVERAL.contains(&name) && operands.len() > patterns + 1 {
             return None;
         }
+        self.obeys_ignored |= matches!(name, "ag" | "rg");
         let is_deep = OF_FOLDERS.contains(&name) || is_grep && (short('r') || short('R'));
         if is_deep && operands.len() <= patterns {
             self.operands.push(folder.to_owned());
@@ -304,6 +308,7 @@ impl Reading {
     fn take(&mut self, folder: &str, inner: Self) {
         self.has_git |= inner.has_git;
         self.has_linter |= inner.has_linter;
+        self.obeys_ignored |= inner.obeys_ignored;
         let joined = inner.operands.iter().map(|path| match (folder, path.as_str()) {
             ("", path) => path.to_owned(),
             (folder, "") => folder.to_owned(),
@@ -322,6 +327,10 @@ impl Reading {
             // What the policy protects, and the repository, are nowhere as the run left them.
             InputKind::Git | InputKind::Protected => false,
             InputKind::Test if self.has_linter => true,
+            // What the search passes over, unless it is given the file itself.
+            InputKind::Configuration if self.obeys_ignored && is_obeyed(path) => {
+                self.operands.iter().any(|operand| operand == path)
+            }
             InputKind::Test | InputKind::Configuration | InputKind::Shadow | InputKind::Script => {
                 self.has_git || self.operands.iter().any(is_below)
             }
@@ -403,6 +412,21 @@ mod tests {
             let reading = Reading::of(line);
             let seen = reading.is_some_and(|it| it.is_data(path, InputKind::Test));
             assert_eq!(seen, is_data, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_search_obeys_is_no_data_of_it() {
+        for (line, path, is_data) in [
+            ("! rg -q TODO", ".gitignore", false),
+            ("! rg -q TODO src", "src/.ignore", false),
+            ("rg -q build .gitignore", ".gitignore", true),
+            ("! grep -rq TODO .", ".gitignore", true),
+            ("git check-ignore -q a.py", ".gitignore", true),
+            ("ruff check .", ".gitignore", false),
+        ] {
+            let reading = Reading::of(line).unwrap();
+            assert_eq!(reading.is_data(path, InputKind::Configuration), is_data, "{line}");
         }
     }
 

@@ -28,6 +28,8 @@ pub struct StartInputs<'s> {
     linked: Linked,
     /// What the recipes do now that a line asks for and that the start has not.
     asked: BTreeMap<String, Vec<String>>,
+    /// Ignore files of now that name sources of the start.
+    hiding: BTreeSet<Vec<u8>>,
 }
 
 /// A script of a line that is there at the start, and what is assumed of it.
@@ -50,7 +52,8 @@ impl<'s> StartInputs<'s> {
         root: &'s [u8],
     ) -> Self {
         let linked = Linked::of(rules, imports, start, root);
-        Self { rules, imports, start, root, linked, asked: BTreeMap::new() }
+        let (asked, hiding) = (BTreeMap::new(), BTreeSet::new());
+        Self { rules, imports, start, root, linked, asked, hiding }
     }
 
     /// The same with the commands of recipes that lines ask for and that the start has not: what these name is asked
@@ -58,6 +61,13 @@ impl<'s> StartInputs<'s> {
     #[must_use]
     pub fn asking(self, asked: BTreeMap<String, Vec<String>>) -> Self {
         Self { asked, ..self }
+    }
+
+    /// The same with ignore files of now that name sources which the start did not ignore: linters and searches pass over
+    /// these, although git has them.
+    #[must_use]
+    pub fn hiding(self, hiding: BTreeSet<Vec<u8>>) -> Self {
+        Self { hiding, ..self }
     }
 
     /// The commands of recipes that a line asks for and that the start has not.
@@ -97,8 +107,9 @@ impl<'s> StartInputs<'s> {
             let is_one = self.imports.is_local(&String::from_utf8_lossy(path));
             is_one.then_some(InputKind::Configuration)
         };
+        let hides = || self.hiding.contains(path).then_some(InputKind::Configuration);
         let found = || {
-            let found = linked().or_else(named).or_else(beside).or_else(local);
+            let found = linked().or_else(named).or_else(beside).or_else(local).or_else(hides);
             found.filter(|_| !self.rules.may_change(path))
         };
         let kind = self.rules.kind_of(path);

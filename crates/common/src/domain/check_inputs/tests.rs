@@ -125,6 +125,34 @@ fn a_line_names_what_it_starts_and_never_its_operands() {
     }
 }
 
+#[test]
+fn an_ignore_file_that_hides_sources_is_as_at_the_start() {
+    let (start, imports, rules) =
+        (manifest(&[(".gitignore", 1)]), Imports::default(), rules(&[], &["b/**"]));
+    let now = manifest(&[
+        (".gitignore", 2),
+        ("a/.gitignore", 1),
+        ("b/.gitignore", 1),
+        ("c/.gitignore", 1),
+    ]);
+    let hiding =
+        [".gitignore", "a/.gitignore", "b/.gitignore"].map(|path| path.as_bytes().to_vec());
+    let inputs = StartInputs::new(&rules, &imports, &start, b"/w").hiding(hiding.into());
+    let paths = |differences: &[Difference]| -> Vec<String> {
+        let paths = differences.iter().map(|it| String::from_utf8_lossy(&it.path).into_owned());
+        paths.collect()
+    };
+    for (line, back, out) in [
+        ("ruff check .", &[".gitignore"][..], &["a/.gitignore"][..]),
+        ("sh tests/lint.sh", &[".gitignore"], &["a/.gitignore"]),
+        ("git check-ignore -q a/x.py", &[], &[]),
+    ] {
+        let exam = Exam::of(&inputs, line, &start, &now);
+        assert_eq!(paths(&exam.put_back), back, "{line}");
+        assert_eq!(paths(&exam.take_out), out, "{line}");
+    }
+}
+
 fn exam(line: &str, start: &[(&str, u8)], now: &[(&str, u8)]) -> [Vec<String>; 3] {
     exam_with(line, &Imports::default(), &manifest(start), &manifest(now))
 }
