@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use surety_common::domain::check_inputs::{
-    Difference, Exam, GitChange, InputKind, StartInputs, is_merged,
+    Difference, Exam, GitChange, InputKind, StartInputs, is_hidden_where_ignored, is_merged,
 };
 use surety_common::domain::manifest::{Aspect, Change, Entry, Manifest};
 
@@ -29,6 +29,8 @@ pub(super) struct Recorded {
     pub(super) objects: Option<PathBuf>,
     /// What is recorded otherwise.
     pub(super) paths: BTreeSet<Vec<u8>>,
+    /// What the index alone has otherwise, or not: HEAD and the file are as at the start.
+    pub(super) alone: BTreeSet<Vec<u8>>,
     /// The check inputs of each line among it.
     pub(super) inputs: BTreeMap<String, Inputs>,
     /// The workspace of the start with what is recorded.
@@ -56,6 +58,8 @@ impl Recorded {
         if !own.only_reads {
             put_back.extend(self.paths.iter().filter(is_back).cloned());
         }
+        put_back
+            .extend(self.alone.iter().filter(|path| self.misleads(path, line, inputs)).cloned());
         let [shown_out, shown_back] = [paths(&exam.take_out), paths(&exam.put_back)];
         let is_shown = take_out.is_subset(&shown_out) && put_back.is_subset(&shown_back);
         self.inputs.insert(line.to_owned(), [take_out, put_back]);
@@ -64,6 +68,16 @@ impl Recorded {
             aspect: Aspect::Content,
             content: None,
         })
+    }
+
+    /// Whether what the index alone has of a path decides what a line says of the file: a text that is neither that of HEAD
+    /// nor the file's, or a source that git no longer tracks. A line that names the file asks for that.
+    fn misleads(&self, path: &[u8], line: &str, inputs: &StartInputs<'_>) -> bool {
+        let text = String::from_utf8_lossy(path);
+        let name = text.rsplit('/').next().unwrap_or_default();
+        let is_tracked = self.manifest.get(path).is_some();
+        (is_tracked || is_hidden_where_ignored(&text) && !line.contains(name))
+            && !inputs.rules().may_change(path)
     }
 }
 

@@ -108,7 +108,12 @@ impl Round {
             .collect();
         beside.retain(|file| Some(file) != head.as_ref());
         let shown = shown.unwrap_or_else(|| tree.git.join("HEAD"));
-        Ok(place.recorded(start, (new, shown), (head, beside), versions))
+        let is_of_index = place.old == new;
+        let recorded = place.recorded(start, (new, shown), (head, beside), versions);
+        Ok(recorded.map(|recorded| match is_of_index {
+            true => Recorded { alone: alone(start, now, &recorded.paths), ..recorded },
+            false => recorded,
+        }))
     }
 
     /// What new references have that name neither the commit of HEAD nor one before it, but one behind that of the start: a
@@ -192,6 +197,17 @@ impl Round {
     }
 }
 
+/// Those of the paths that an index has otherwise whose files are as at the start. What the ignore rules named although it
+/// was tracked is none of them: it may go.
+fn alone(start: &Start, now: &Manifest, paths: &BTreeSet<Vec<u8>>) -> BTreeSet<Vec<u8>> {
+    let is_file = |path: &[u8]| now.get(path).is_some_and(|entry| entry.kind == Kind::File);
+    let was_ruled = |path: &Vec<u8>| start.manifest.rules.tracked.binary_search(path).is_ok();
+    let is_one = |path: &&Vec<u8>| {
+        is_file(path) && is_same(start.manifest.get(path), now.get(path)) && !was_ruled(path)
+    };
+    paths.iter().filter(is_one).cloned().collect()
+}
+
 /// Whether an index was written after the start was read.
 fn is_written(tree: &WorkTree, read_at: Option<i64>) -> bool {
     let Some(read_at) = read_at else { return true };
@@ -272,6 +288,7 @@ impl Place<'_> {
             shown,
             objects: self.inside(&self.tree.common).map(|common| common.join("objects")),
             paths: versions.keys().cloned().collect(),
+            alone: BTreeSet::new(),
             inputs: BTreeMap::new(),
             manifest: with(&start.manifest, &versions),
         })

@@ -2,19 +2,21 @@
 //! so what git says is there, is there, and a check input that was put back is no change of the work tree.
 
 use super::opening::{Merged, Put};
+use super::originals::MAX_FILE;
 use super::recorded::{Inputs, Recorded};
 use super::view_content::write_merged;
 use super::{Exam, Originals, Round};
 use crate::blocking::blocking;
 use crate::git_reader::{CommitChanges, IndexChanges, Reader};
 use crate::snapshot::WorkTree;
-use crate::tool::ToolError;
+use crate::tool::{RelPath, ToolError, if_readable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 use surety_common::domain::check_inputs::InputKind;
 
 /// The most sets of check inputs for which a round makes repositories. Checks beyond that have them as the steps left them.
@@ -167,7 +169,9 @@ impl Round {
         let original: Vec<PathBuf> =
             original.into_iter().filter(|it| is_tracked(it) || is_recorded(it)).collect();
         let written = reader.folder.join("originals");
-        let original = write_kept(originals, original, &written).await?;
+        let alone = self.write_alone(&original, &written).await?;
+        let mut original = write_kept(originals, original, &written).await?;
+        original.extend(alone);
         if removed.is_empty() && original.is_empty() {
             return Ok(None);
         }
@@ -183,6 +187,37 @@ impl Round {
         let from = reader.folder.join("view");
         fs::write(&from, index).map_err(|error| ToolError::io(from.display(), &error))?;
         Ok(Some((file, from)))
+    }
+
+    /// Writes the files that an index alone has otherwise, which are as at the start, to a folder; answers those.
+    async fn write_alone(&self, paths: &[PathBuf], to: &Path) -> Result<Vec<PathBuf>, ToolError> {
+        let opening = self.opening()?;
+        let is_alone = |path: &&PathBuf| {
+            let path = path.as_os_str().as_bytes();
+            opening.recorded.iter().any(|recorded| recorded.alone.contains(path))
+        };
+        let mode = |path: &Path| {
+            let entry = opening.now.as_ref().and_then(|now| now.get(path.as_os_str().as_bytes()));
+            entry.map_or(0o644, |entry| entry.mode)
+        };
+        let files: Vec<(PathBuf, u32)> =
+            paths.iter().filter(is_alone).map(|path| (path.clone(), mode(path))).collect();
+        let (workspace, to) = (self.setup.folder.workspace()?, to.to_owned());
+        blocking(move || {
+            let mut written = Vec::with_capacity(files.len());
+            for (path, mode) in files {
+                let place = RelPath::root().join(path.as_os_str());
+                let Some(text) = if_readable(workspace.read(&place, MAX_FILE))? else { continue };
+                let file = to.join(&path);
+                let failed = |error: io::Error| ToolError::io(file.display(), &error);
+                file.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+                fs::write(&file, text).map_err(failed)?;
+                fs::set_permissions(&file, fs::Permissions::from_mode(mode)).map_err(failed)?;
+                written.push(path);
+            }
+            Ok(written)
+        })
+        .await?
     }
 
     /// The places that name a commit of HEAD or of references, and what stands there in a view, with the objects that this needs.

@@ -267,6 +267,29 @@ async fn an_index_has_the_check_inputs_of_the_start() {
 }
 
 #[tokio::test]
+async fn an_index_says_of_a_file_what_it_is() {
+    let generated = "cp source.py made.py && git diff --exit-code";
+    let stale = "git update-index --cacheinfo 100644,$(git hash-object -w source.py),made.py";
+    let untracked = "git rm -q --cached made.py";
+    for (line, step, is_refused) in [
+        (generated, stale, true),
+        ("! git grep -q TODO", untracked, true),
+        ("git ls-files '*.py' | xargs cat | grep -c TODO | grep -qx 0", untracked, true),
+        ("! git ls-files --error-unmatch made.py", untracked, false),
+        ("! git grep -q other", untracked, false),
+        (generated, "cp source.py made.py && git add made.py", false),
+    ] {
+        let case = Case::new(&[("source.py", "new\n"), ("made.py", "TODO\n")]);
+        case.run(&format!("git init -q -b main && git add -A && {COMMIT} first"));
+        let case = case.begin(line);
+        case.run(step);
+        let (found, _) = case.check(line).await;
+        let reason = "check_inputs_changed: changed .git/index (git)";
+        assert_eq!(found, if is_refused { reason } else { "" }, "{line}: {step}");
+    }
+}
+
+#[tokio::test]
 async fn what_was_not_committed_at_the_start_may_be_committed() {
     let line = "test -z \"$(git status --porcelain)\" && sh tests/run.sh";
     let case = Case::new(&[("app.txt", "right\n"), ("tests/run.sh", "false\n")]);
