@@ -114,7 +114,7 @@ pub(super) fn is_obeyed(path: &str) -> bool {
     OBEYED.contains(&name_of(path))
 }
 
-/// Whether a path is such an ignore file.
+/// Whether a path is an ignore file of git.
 pub fn is_ignore_file(path: &str) -> bool {
     name_of(path) == IGNORE_FILE
 }
