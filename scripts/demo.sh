@@ -101,7 +101,7 @@ build() {
   if [ -z "$model" ] && [ -n "$surety" ] && [ -x "$beside" ]; then model="$beside"; fi
   [ -z "$surety" ] || [ -z "$model" ] || return 0
   title "Building surety and the demo's model (the first time takes some minutes)"
-  cargo build --locked --workspace --bin surety --bin scripted-model
+  cargo build --locked --workspace --bin surety --bin surety-sandbox --bin scripted-model
   # Absolute, because some commands run in other folders.
   built="$(cd "${CARGO_TARGET_DIR:-target}/debug" && pwd -P)"
   surety="${surety:-$built/surety}"

@@ -1,4 +1,4 @@
-//! Starting the helper, which is this program once more.
+//! Starting the helper, which is its own program beside this one, or this program once more.
 
 use crate::message::{frame, receive, unframe};
 use crate::spec::{Report, Spec};
@@ -129,6 +129,10 @@ pub(crate) fn this_program_is_a_helper() {
 
 fn program() -> Result<PathBuf, LaunchError> {
     if HELPER.load(Ordering::Relaxed) {
+        #[cfg(target_os = "linux")]
+        if let Some(smaller) = crate::beside::program() {
+            return Ok(smaller);
+        }
         return own_program().map_err(LaunchError::Start);
     }
     // A test binary has a main of its own, and lies one folder below the programs.

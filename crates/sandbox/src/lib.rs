@@ -12,11 +12,13 @@
 //! linked into the service.
 //!
 //! Supervisor, init, confine and bridge are stages of one small helper. All but bridge have one thread. The helper is the
-//! service's own executable started again, so both always have one version: every `main` calls
-//! [`run_if_invoked`] first. The spec and the report travel over a socket that only the helper
-//! holds; nothing secret is in an argument or an environment variable.
+//! program `surety-sandbox` beside the service's, where it was built from the same sources, and otherwise the service's own
+//! executable started again: every `main` calls [`run_if_invoked`] first. So both always have one version. The spec and the
+//! report travel over a socket that only the helper holds; nothing secret is in an argument or an environment variable.
 
 mod address;
+#[cfg(target_os = "linux")]
+mod beside;
 mod deep;
 mod git;
 #[cfg(target_os = "linux")]
@@ -63,6 +65,10 @@ pub fn run_if_invoked_with(parser: Parser) {
 fn become_helper(parser: Option<Parser>) {
     launch::this_program_is_a_helper();
     let Some(stage) = launch::invoked_stage(std::env::args_os()) else { return };
+    #[cfg(target_os = "linux")]
+    if stage == beside::IDENTIFY {
+        std::process::exit(i32::from(beside::identify().is_err()));
+    }
     let code = match parser.filter(|_| stage == launch::PARSE) {
         Some(parser) => parser(),
         None => helper::run(&stage),

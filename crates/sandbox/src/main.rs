@@ -1,5 +1,5 @@
-//! The helper as a program of its own, for programs that cannot start themselves as the helper,
-//! such as test binaries.
+//! The helper as a program of its own: it starts faster than a service, and test binaries cannot start themselves as the
+//! helper.
 
 use std::process::ExitCode;
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test may fail")]
 
 mod command;
+mod helper;
 mod input;
 mod predicates;
 mod revision;

@@ -1,0 +1,66 @@
+//! The helper's own program, where it lies beside the service's: it has a tenth of the size, so it starts in half the time.
+
+use crate::launch::{HELPER_NAME, own_program};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Asks a helper for its build, in place of a stage.
+pub(crate) const IDENTIFY: &str = "identify";
+
+/// The build of the helper's sources, from `build.rs`. A helper of other sources may read another spec.
+const BUILD: &str = env!("SURETY_SANDBOX_BUILD");
+
+/// The permissions to write that the owner does not have alone.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// The program that was found, kept open: an update that replaces the file changes nothing here.
+static PROGRAM: OnceLock<Option<File>> = OnceLock::new();
+
+/// The helper's program of this build beside this one; none where there is no such program.
+pub(crate) fn program() -> Option<PathBuf> {
+    // Without it, this program is the helper: a failure here is no reason to carry out nothing.
+    PROGRAM.get_or_init(|| find().ok().flatten()).as_ref().map(path)
+}
+
+/// Answers [`IDENTIFY`].
+pub(crate) fn identify() -> io::Result<()> {
+    io::stdout().write_all(BUILD.as_bytes())
+}
+
+fn find() -> io::Result<Option<File>> {
+    let own = std::env::current_exe()?;
+    let file = File::open(own.with_file_name(HELPER_NAME))?;
+    Ok((is_as_safe(&file, &own_program()?)? && is_this_build(&file)?).then_some(file))
+}
+
+/// Whether no account can write to the file that cannot write to this program: folders such as `/tmp` let other accounts
+/// put a file beside it.
+fn is_as_safe(file: &File, own: &Path) -> io::Result<bool> {
+    let (found, own) = (file.metadata()?, own.metadata()?);
+    let is_same_owner = found.uid() == own.uid();
+    let is_same_group = found.gid() == own.gid() || found.mode() & 0o020 == 0;
+    let more_writers = found.mode() & WRITABLE_BY_OTHERS & !own.mode();
+    Ok(is_same_owner && is_same_group && more_writers == 0)
+}
+
+fn is_this_build(file: &File) -> io::Result<bool> {
+    let asked = Command::new(path(file))
+        .arg0(HELPER_NAME)
+        .arg(IDENTIFY)
+        .env_clear()
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()?;
+    Ok(asked.status.success() && asked.stdout == BUILD.as_bytes())
+}
+
+/// What a child of this process starts it by, before its descriptors close.
+fn path(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
