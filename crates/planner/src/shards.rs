@@ -95,12 +95,12 @@ impl Shards {
     /// The primary database, which is connected, and the others, each once and not connected yet.
     pub(crate) fn of(
         primary: Arc<Planner>,
-        home_url: &str,
+        primary_url: &str,
         databases: &[NamespaceDatabase],
         size: PoolSize,
     ) -> Self {
         let whose_primary = primary.whose.clone();
-        let (url, planner) = (Secret::new(home_url), SetOnce::new_with(Some(primary)));
+        let (url, planner) = (Secret::new(primary_url), SetOnce::new_with(Some(primary)));
         let primary = Arc::new(Shard {
             shard_index: PRIMARY_SHARD,
             whose: whose_primary,

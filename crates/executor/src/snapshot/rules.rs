@@ -11,11 +11,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use surety_common::domain::check_inputs::is_ignored_input;
+use surety_common::domain::check_inputs::{IGNORE_FILE, is_ignored_input};
 use surety_common::domain::manifest::{Entry, IgnoreRules, RuleSource};
-
-/// The name of an ignore file.
-pub(super) const IGNORE_FILE: &str = ".gitignore";
 
 /// Folders that hold what tools make, where no ignore file says so.
 const DEFAULTS: [&str; 19] = [

@@ -6,7 +6,7 @@ use super::git;
 use super::place::Here;
 use super::reach::{Check, Reach};
 use super::read::{self, Reader};
-use super::rules::{Chain, IGNORE_FILE, Judge, Standing};
+use super::rules::{Chain, Judge, Standing};
 use crate::tool::{ErrorCode, ToolError, Workspace};
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;
@@ -19,6 +19,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use surety_common::domain::check_inputs::IGNORE_FILE;
 use surety_common::domain::manifest::{Content, Entry, Kind, Manifest, RuleSource};
 
 /// Names of one folder that are looked at in one go.

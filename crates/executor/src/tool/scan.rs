@@ -9,6 +9,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
+use surety_common::domain::check_inputs::IGNORE_FILE;
 
 /// Folders that no scan enters unless it starts there.
 pub const SKIPPED_FOLDERS: [&str; 20] = [
@@ -89,7 +90,7 @@ pub fn walk(
                 continue;
             }
         };
-        if ignores == Ignores::Gitignore && entries.iter().any(|entry| entry.name == ".gitignore") {
+        if ignores == Ignores::Gitignore && entries.iter().any(|entry| entry.name == IGNORE_FILE) {
             rules.extend(rules_in(workspace, &path));
         }
         for entry in entries.into_iter().rev() {
@@ -131,7 +132,7 @@ fn rules_above(workspace: &Workspace, start: &RelPath) -> Vec<Rc<Gitignore>> {
 }
 
 fn rules_in(workspace: &Workspace, folder: &RelPath) -> Option<Rc<Gitignore>> {
-    let path = folder.join(".gitignore".as_ref());
+    let path = folder.join(IGNORE_FILE.as_ref());
     let text = match workspace.read(&path, GITIGNORE_LIMIT) {
         Ok(text) => text,
         Err(error) => {

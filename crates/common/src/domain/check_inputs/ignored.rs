@@ -103,8 +103,8 @@ pub fn is_unmade_input(path: &str) -> bool {
     !is_written(path) && convention_of(path).is_some()
 }
 
-/// The ignore files of git, which linters and searches obey for tracked files too.
-const IGNORE_FILE: &str = ".gitignore";
+/// The name of the ignore files of git, which linters and searches obey for tracked files too.
+pub const IGNORE_FILE: &str = ".gitignore";
 
 /// The names of all that searches obey.
 const OBEYED: &[&str] = &[IGNORE_FILE, ".ignore", ".rgignore", ".fdignore"];

@@ -77,7 +77,9 @@ pub use exam::{Difference, Exam};
 pub use git::{GitChange, GitState, Moved, effective_configuration, read_packed, upstreams};
 pub use git_names::short_names;
 pub use helpers::helpers_of_script;
-pub use ignored::{is_hidden_where_ignored, is_ignore_file, is_ignored_input, is_unmade_input};
+pub use ignored::{
+    IGNORE_FILE, is_hidden_where_ignored, is_ignore_file, is_ignored_input, is_unmade_input,
+};
 pub use imports::{Imports, Source, imported_files, imported_files_from};
 pub use keys::{is_merged, merged, merged_added};
 pub use keys_back::{KeysBack, Now, Paths};

@@ -11,6 +11,12 @@ pub(super) const COMPILED: &[&str] =
 /// The same of what it only copies, or writes out: scripts and documents.
 pub(super) const COPIED: &[&str] = &["ch", "sh", "w", "web"];
 
+/// Words with which lines begin that are no rules, wherever they have a colon.
+const DIRECTIVES: &[&str] = &[
+    "-include", "-load", "define", "else", "endef", "endif", "export", "ifdef", "ifeq", "ifndef",
+    "ifneq", "include", "load", "override", "private", "sinclude", "undefine", "unexport", "vpath",
+];
+
 /// What is known of the start.
 pub trait StartFiles {
     /// Whether a path is a check input.
@@ -36,7 +42,7 @@ pub(super) enum Item {
     Variable(String, Vec<String>),
     /// A rule: its targets with the colons, the words behind, and the recipe.
     Rule(Vec<String>, Vec<String>, Vec<String>),
-    /// Anything else.
+    /// Anything else: a line, with the recipe where it is a rule with patterns.
     Other(String),
 }
 
@@ -61,13 +67,19 @@ pub(super) fn items(text: &str) -> Vec<Item> {
     let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
     let mut found: Vec<Item> = Vec::new();
     for line in text.lines() {
-        let mut of_rule = match found.last_mut() {
-            Some(Item::Rule(_, _, recipe)) => Some(recipe),
-            Some(Item::Variable(..) | Item::Other(_)) | None => None,
-        };
-        if let (Some(command), Some(recipe)) = (line.strip_prefix('\t'), of_rule.as_mut()) {
-            recipe.push(command.trim_end().to_owned());
-            continue;
+        if let Some(command) = line.strip_prefix('\t') {
+            match found.last_mut() {
+                Some(Item::Rule(_, _, recipe)) => {
+                    recipe.push(command.trim_end().to_owned());
+                    continue;
+                }
+                Some(Item::Other(rule)) if is_rule(rule) => {
+                    rule.push('\n');
+                    rule.push_str(line.trim_end());
+                    continue;
+                }
+                Some(Item::Variable(..) | Item::Other(_)) | None => {}
+            }
         }
         let line = match line.starts_with('\t') {
             true => line,
@@ -79,6 +91,28 @@ pub(super) fn items(text: &str) -> Vec<Item> {
         found.push(item(line));
     }
     found
+}
+
+/// Whether make reads lines behind this one that begin with a tab as its recipe: a rule that sets no variable.
+fn is_rule(item: &str) -> bool {
+    let first = item.lines().next().unwrap_or_default();
+    let mut depth = 0_usize;
+    let has_colon = first.chars().any(|letter| {
+        match letter {
+            '(' | '{' => depth += 1,
+            ')' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == ':' && depth == 0
+    });
+    has_colon
+        && !first.contains('=')
+        && !first.starts_with(char::is_whitespace)
+        && !is_directive(first)
+}
+
+fn is_directive(line: &str) -> bool {
+    line.split_whitespace().next().is_some_and(|word| DIRECTIVES.contains(&word))
 }
 
 fn item(line: &str) -> Item {
@@ -106,6 +140,7 @@ fn item(line: &str) -> Item {
         }
         // Variables of one target, recipes on the same line, and rules with patterns.
         (Some(_), Some(_)) => other(),
+        (Some(_), None) if is_directive(line) => other(),
         (Some(at), None) => {
             let (targets, needs) = line.split_at(at);
             match needs.contains([';', '%']) || needs.starts_with("::") {

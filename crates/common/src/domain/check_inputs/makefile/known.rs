@@ -128,7 +128,8 @@ impl Makes {
             let targets: Vec<&str> = match item {
                 Item::Variable(..) => continue,
                 Item::Rule(targets, ..) => targets.iter().map(String::as_str).collect(),
-                Item::Other(line) => {
+                Item::Other(text) => {
+                    let line = text.lines().next().unwrap_or_default();
                     if let Some(files) = included(line) {
                         let words = of_variable(files.trim()).map(|words| words.join(" "));
                         let files = words.as_deref().unwrap_or(files).trim_end();

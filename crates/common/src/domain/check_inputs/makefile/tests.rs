@@ -119,6 +119,9 @@ fn a_target_that_a_pattern_or_an_included_rule_makes_is_not_new() {
     for rules in [
         "",
         "%.o: %.c\n\tcc -c $<\n",
+        "%.o: %.c\n\t$(CC) $(CFLAGS) -c -o $@ $<\n",
+        "$(OBJS): %.o: %.c\n\n\t$(CC) -c $<\n",
+        "%.o: %.c ; $(CC) -c $<\n\t$(CHECK) $@\n",
         "BIN = calc\n$(BIN): main.o\n\tcc -o $@ $^\n",
         "$(BUILD)/%.o: src/%.c\n\tcc -c $<\n",
         "$(BUILD)/app: $(OBJS)\n\tcc -o $@ $^\n",
@@ -165,6 +168,11 @@ fn a_target_that_a_pattern_or_an_included_rule_makes_is_not_new() {
         "$(ALL): run-%: tests/%.sh\n\tsh $<\n",
         "include rules.mk\n",
         "-include conf.d/*\n",
+        // No recipes: make expands these lines where no rule stands before them.
+        "X = 1\n\t$(RULES)\n",
+        "ifeq ($(A:b=c),d)\n\t$(RULES)\nendif\n",
+        "vpath %.c a:b\n\t$(RULES)\n",
+        "run: X = a\n\t$(RULES)\n",
     ] {
         assert!(!may_add(rules, "run-add"), "{rules}");
     }
