@@ -145,7 +145,7 @@ impl Round {
         if !order.prepares && order.owner != Owner::Plan && prepared.is_dir() {
             below.push(prepared);
         }
-        self.cover(&order.overlay, &mut changes)?;
+        self.cover(&order.overlay, workspace.root(), &mut changes)?;
         self.plant(order, workspace.root(), &mut changes)?;
         // A second run of a check, and a hidden one, leave nothing to later ones.
         let class = if order.is_kept() { own } else { views.join(SINGLE) };

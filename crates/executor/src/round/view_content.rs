@@ -27,7 +27,12 @@ const CANARY: &str = "canary";
 
 impl Round {
     /// Adds the files of a hidden check, over whatever stands there.
-    pub(super) fn cover(&self, overlay: &str, changes: &mut Changes) -> Result<(), ToolError> {
+    pub(super) fn cover(
+        &self,
+        overlay: &str,
+        root: &Path,
+        changes: &mut Changes,
+    ) -> Result<(), ToolError> {
         if overlay.is_empty() {
             return Ok(());
         }
@@ -40,8 +45,8 @@ impl Round {
             let (path, from) = (Path::new(path), folder.join(path));
             write_file(&from, content, mode_of(content))
                 .map_err(|error| ToolError::io(from.display(), &error))?;
-            clear_way(self.opening()?, path, changes);
             changes.remove.remove(path);
+            clear_way((self.opening()?, root), path, changes);
             changes.replace.insert(path.to_owned(), from);
         }
         Ok(())
@@ -81,9 +86,10 @@ impl Round {
         let mut view = Changes::default();
         let (Some(start), Some(now)) = (self.start()?, &opening.now) else { return Ok(view) };
         let folder = self.views()?.join("start");
-        let root = self.setup.folder.workspace()?.root().as_os_str().as_bytes().to_vec();
-        let imports = &start.facts.imports;
-        let inputs = StartInputs::new(&self.setup.rules, imports, &start.manifest, &root);
+        let workspace = self.setup.folder.workspace()?;
+        let (at, imports) = (workspace.root(), &start.facts.imports);
+        let root = at.as_os_str().as_bytes();
+        let inputs = StartInputs::new(&self.setup.rules, imports, &start.manifest, root);
         for change in changes(&start.manifest, now) {
             let path = Path::new(OsStr::from_bytes(change.path()));
             if !inputs.counts(&change) {
@@ -102,7 +108,7 @@ impl Round {
             let written = written.map_err(|error| ToolError::io(folder.display(), &error))?;
             match written.map_or_else(|| self.start_file(change.path()), |from| Ok(Some(from)))? {
                 Some(from) => {
-                    clear_way(opening, path, &mut view);
+                    clear_way((opening, at), path, &mut view);
                     view.replace.insert(path.to_owned(), from);
                 }
                 // What was too large to be kept is left out, as other ignored files of the steps are.
@@ -158,8 +164,11 @@ impl Round {
         let Some(exam) = exam else { return Ok(changes) };
         if let Some(given) = self.originals.get() {
             let folder = self.views()?.join("originals");
-            restore(exam, opening, &given.originals, &folder, &mut changes)?;
-            changes.replace.extend(given.repositories.get(line).into_iter().flatten().cloned());
+            restore(exam, (opening, root), &given.originals, &folder, &mut changes)?;
+            for (path, from) in given.repositories.get(line).into_iter().flatten() {
+                clear_way((opening, root), path, &mut changes);
+                changes.replace.insert(path.clone(), from.clone());
+            }
         } else if let Some(error) = self.not_given.get() {
             return Err(error.clone());
         }
@@ -178,8 +187,8 @@ impl Round {
             };
             let from = from.map_err(|error| ToolError::io(to.display(), &error))?;
             let Some(from) = from else { continue };
-            clear_way(opening, path, &mut changes);
             changes.remove.remove(path);
+            clear_way((opening, root), path, &mut changes);
             changes.replace.insert(path.to_owned(), from);
         }
         for difference in &exam.take_out {
@@ -209,7 +218,7 @@ pub(super) fn write_merged(own: &Path, to: &Path, text: &str) -> io::Result<()> 
 /// Adds the originals of an exam. One that was not kept stays as it is, or is left out where it is ignored.
 fn restore(
     exam: &Exam,
-    opening: &Opening,
+    (opening, root): (&Opening, &Path),
     originals: &Originals,
     folder: &Path,
     changes: &mut Changes,
@@ -234,7 +243,7 @@ fn restore(
             }
             continue;
         };
-        clear_way(opening, path, changes);
+        clear_way((opening, root), path, changes);
         // A manifest does not say whether a folder stands there.
         if path.ends_with(".git") {
             changes.remove.insert(path.to_owned());
@@ -259,19 +268,28 @@ fn folder_at_start(change: &Change<'_>, made: &Path, view: &mut Changes) -> io::
     Ok(())
 }
 
-/// Makes room for a file: neither through a link that steps made of a folder, nor below a file.
-fn clear_way(opening: &Opening, path: &Path, changes: &mut Changes) {
-    let stands = |path: &Path| {
+/// Makes room for a file: neither through a link that steps made of a folder, nor below a file, nor in the place of a folder.
+/// What the view would put there of the workspace as it is now gives way.
+fn clear_way((opening, root): (&Opening, &Path), path: &Path, changes: &mut Changes) {
+    // A manifest has nothing of `.git`.
+    let in_repository = path.components().any(|part| part.as_os_str() == ".git");
+    let is_folder = |path: &Path| {
+        if in_repository {
+            return Some(root.join(path).symlink_metadata().ok()?.is_dir());
+        }
         let entry = opening.now.as_ref()?.get(path.as_os_str().as_bytes())?;
-        Some(entry.kind)
+        Some(entry.kind == Kind::Folder)
     };
-    let above = path
-        .ancestors()
-        .skip(1)
-        .find(|above| stands(above).is_some_and(|kind| kind != Kind::Folder));
-    changes.remove.extend(above.map(Path::to_owned));
-    if stands(path).is_some_and(|kind| kind == Kind::Folder) {
+    let above = path.ancestors().skip(1).find(|above| is_folder(above) == Some(false));
+    if let Some(above) = above {
+        changes.remove.insert(above.to_owned());
+        if changes.replace.get(above).is_some_and(|from| !from.is_dir()) {
+            changes.replace.remove(above);
+        }
+    }
+    if is_folder(path) == Some(true) {
         changes.remove.insert(path.to_owned());
+        changes.replace.retain(|other, _| !other.starts_with(path));
     }
 }
 

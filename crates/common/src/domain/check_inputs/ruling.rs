@@ -171,12 +171,20 @@ pub fn rule<E: Copy>(
 ) -> Ruling<E> {
     let failed_as_left = as_left.and_then(|run| run.result.err());
     let mut ruling = Ruling { result: Ok(()), cautions: Vec::new() };
+    // None where the run observed nothing of the kind.
     let mut caution = |code, key, run: CheckRun<'_, E>| {
         let values: Vec<&str> = run.receipt.outputs(key).collect();
-        if !values.is_empty() {
-            ruling.cautions.push((code, values.join(", ")));
+        if values.is_empty() {
+            return None;
         }
-        format!("{code}: {}", values.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", "))
+        ruling.cautions.push((code, values.join(", ")));
+        let first: Vec<&str> = values.into_iter().take(MAX_NAMED).collect();
+        Some(format!("{code}: {}", first.join(", ")))
+    };
+    // A run that names no inputs, such as one that could not be started, says nothing of them: then it failed by itself.
+    let of_inputs = |code, reason: Option<String>, error: E| match reason {
+        Some(reason) => Failure::OfInputs { code, reason },
+        None => Failure::OfRun(error),
     };
     for code in [ORIGINALS_NOT_RUN, PROGRAM_FROM_WORKSPACE, IGNORED_INPUTS_AS_LEFT] {
         caution(code, code, original);
@@ -187,37 +195,39 @@ pub fn rule<E: Copy>(
         (Ok(()), _, None) => {
             caution(CHECK_INPUTS_DIFFER, CHECK_INPUTS_DIFFER, original);
             let code = IGNORED_INPUTS_CHANGED;
-            match as_left.filter(|run| names_ignored(&run.receipt.facts)) {
-                Some(run) => Err(Failure::OfInputs { code, reason: caution(code, code, run) }),
+            let named = as_left.filter(|run| names_ignored(&run.receipt.facts));
+            match named.and_then(|run| caution(code, code, run)) {
+                Some(reason) => Err(Failure::OfInputs { code, reason }),
                 None => Ok(()),
             }
         }
         (Ok(()), _, Some(error)) | (Err(_), Some(_), Some(error)) => Err(Failure::OfRun(error)),
-        (Err(_), Some(run), None) => {
+        (Err(error), Some(run), None) => {
             let code = IGNORED_INPUTS_CHANGED;
             let named = as_left.filter(|run| names_ignored(&run.receipt.facts));
             let reason = caution(code, code, named.unwrap_or(run));
             // The cause may be either: with the ignored files a check may do without what its recipe makes.
             let differ = caution(CHECK_INPUTS_DIFFER, CHECK_INPUTS_DIFFER, original);
-            let reason = match differ.strip_prefix(CHECK_INPUTS_DIFFER) {
-                Some(": ") | None => reason,
+            let differ = differ.as_deref().and_then(|it| it.strip_prefix(CHECK_INPUTS_DIFFER));
+            let reason = reason.map(|reason| match differ {
+                None => reason,
                 Some(differ) => format!("{reason}; check inputs{differ}"),
-            };
+            });
             // What was installed is excused, and not what else steps wrote there.
             let is_installed = run.receipt.outputs(DEPENDENCY_CHANGED).next().is_some();
             if is_installed && named.is_none() {
                 Ok(())
             } else {
-                Err(Failure::OfInputs { code, reason })
+                Err(of_inputs(code, reason, error))
             }
         }
-        (Err(_), None, _) if held_as_left => {
+        (Err(error), None, _) if held_as_left => {
             let code = CHECK_INPUTS_CHANGED;
             let reason = caution(code, CHECK_INPUTS_DIFFER, original);
             if let Some(run) = as_left.filter(|run| names_ignored(&run.receipt.facts)) {
                 caution(IGNORED_INPUTS_CHANGED, IGNORED_INPUTS_CHANGED, run);
             }
-            Err(Failure::OfInputs { code, reason })
+            Err(of_inputs(code, reason, error))
         }
         (Err(error), None, _) => Err(Failure::OfRun(error)),
     };
@@ -300,6 +310,9 @@ mod tests {
             (Err("o"), &plain, Some((&installed, fails)), None, "o", vec![]),
             (Err("o"), &plain, Some((&installed, holds)), fails, "failed", vec![]),
             (Err("o"), &plain, None, None, "o", vec![]),
+            // No run says which inputs those are.
+            (Err("o"), &plain, None, holds, "o", vec![]),
+            (Err("o"), &plain, Some((&plain, holds)), None, "o", vec![]),
         ];
         for (result, receipt, with_ignored, as_left, reason, codes) in cases {
             let run = |result: Option<Result<(), &'static str>>, receipt| {
