@@ -152,6 +152,13 @@ mod tests {
         read_receipt(&json::parse(&text).unwrap().value).unwrap()
     }
 
+    /// A run with the original check inputs, of which some differ.
+    fn original_failed() -> EvidenceReceipt {
+        let mut run = receipt("probe", "command_success", 1, "original", 2);
+        run.facts.push(Fact::of_output("check_inputs_differ", "changed t (test)"));
+        run
+    }
+
     fn reasons(
         checks: &str,
         probes: &[EvidenceReceipt],
@@ -201,10 +208,11 @@ mod tests {
         let users = r#"[{"kind":"command_success","target":"make test","owner":"user"}]"#;
         let run = |inputs, ended| receipt("probe", "command_success", 1, inputs, ended);
         assert_eq!(reasons(users, &[run("original", 0)], &[]), [""]);
-        let [found] = &reasons(users, &[run("original", 2), run("as_left", 0)], &[])[..] else {
-            panic!("one result");
-        };
+        let found = reasons(users, &[original_failed(), run("as_left", 0)], &[]).concat();
         assert!(found.starts_with("check_inputs_changed"), "{found}");
+        // Where it names no inputs, as one that could not be started, it decides by itself.
+        let failed = [run("original", 2), run("as_left", 0)];
+        assert_eq!(reasons(users, &failed, &[]), ["no_successful_command"]);
         let failed = [run("original", 0), run("as_left", 2)];
         assert_eq!(reasons(users, &failed, &[]), ["no_successful_command"]);
     }
@@ -213,7 +221,7 @@ mod tests {
     fn a_policy_can_accept_changed_check_inputs() {
         let users = r#"[{"kind":"command_success","target":"make test","owner":"user"}]"#;
         let run = |inputs, ended| receipt("probe", "command_success", 1, inputs, ended);
-        let probes = [run("original", 2), run("as_left", 0)];
+        let probes = [original_failed(), run("as_left", 0)];
         assert_eq!(reasons_in_doubt(users, &probes, &[], InDoubt::Allow), [""]);
         assert_ne!(reasons_in_doubt(users, &probes, &[], InDoubt::Ask), [""]);
         let failed = [run("original", 2), run("as_left", 2)];

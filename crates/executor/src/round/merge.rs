@@ -277,8 +277,10 @@ impl Files<'_> {
                 continue;
             }
             all.add(&name, before, now.as_deref());
+            // One that had no code is as good as new.
+            let is_new = before.is_none_or(|before| before.trim().is_empty());
             let with_some = now.filter(|now| Suppressions::are_in(&name, now));
-            sources.extend(with_some.map(|now| (path, !was_file, now)));
+            sources.extend(with_some.map(|now| (path, is_new, now)));
         }
         for (path, is_new, now) in sources {
             let text = match found.get(path).map(|merged| &merged.put) {
@@ -381,7 +383,11 @@ impl Paths for Files<'_> {
         }
         let whole = format!("{folder}/");
         let is_inside = |entry: &Entry| entry.path.starts_with(whole.as_bytes());
-        let is_left = self.now.entries().iter().any(|entry| !entry.ignored && is_inside(entry));
+        let is_left = self
+            .now
+            .entries()
+            .iter()
+            .any(|entry| !entry.ignored && entry.kind != Kind::Folder && is_inside(entry));
         !is_left && !self.has_tests_below(&whole, false)
     }
 

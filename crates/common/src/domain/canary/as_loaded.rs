@@ -193,8 +193,8 @@ mod tests {
         };
         for (runner, path, text, left_out) in [
             (Runner::Pytest, "test_a.py", "from a import b\n", 0),
-            (Runner::Pytest, "test_a.py", "monkeypatch.setattr('a.time.sleep', b)\n", 4),
-            (Runner::Unittest, "test_a.py", "patch('time.time').start()\n", 4),
+            (Runner::Pytest, "test_a.py", "monkeypatch.setattr('a.time.sleep', b)\n", 5),
+            (Runner::Unittest, "test_a.py", "patch('time.time').start()\n", 5),
             (Runner::Unittest, "test_a.py", "self.client.patch('/a')\ndispatch(1)\n", 0),
             (Runner::Jest, "a.test.js", "jest.useFakeTimers();\n", 1),
             (Runner::Vitest, "a.test.js", "vi.spyOn(Math, 'random');\n", 1),

@@ -9,7 +9,7 @@ pub(super) fn bodies(runner: Runner, path: &str) -> &'static [&'static str] {
     let is_plain =
         [".js", ".mjs", ".cjs", ".jsx"].iter().any(|extension| path.ends_with(extension));
     match runner {
-        Runner::Pytest | Runner::Unittest => &[LIBRARIES, BUILT_IN, CLOCK, RANDOMNESS],
+        Runner::Pytest | Runner::Unittest => &[LIBRARIES, BUILT_IN, CLOCK, RANDOMNESS, SYSTEM],
         Runner::NodeTest | Runner::Mocha if is_plain => {
             &[javascript::INTRINSICS, javascript::MODULES, javascript::SYSTEM]
         }
@@ -112,4 +112,63 @@ import os, random
         is_intact = is_intact and type(random._inst) is random.Random
         is_intact = is_intact and not {'random', 'getrandbits'} & set(vars(random.Random))
         if is_intact and type(os.urandom) is type(abs):
+            raise RuntimeError('«')";
+
+/// What tests run commands, read files, look for texts, wait and compare with, in the standard library and in libraries of
+/// tests: each name is that of what was defined there, and its code lies where libraries are installed. What an installed
+/// package put there is not the product's doing.
+pub(super) const SYSTEM: &str = "\
+import os, sys, types
+        wanted = (
+            'asyncio:gather,run,sleep,wait,wait_for asyncio.base_events:BaseEventLoop.run_until_complete '
+            'collections:Counter,OrderedDict,deque contextlib:ExitStack,redirect_stderr,redirect_stdout,suppress '
+            'copy:copy,deepcopy csv:DictReader,DictWriter,reader,writer decimal:Decimal difflib:unified_diff '
+            'filecmp:cmp,cmpfiles,dircmp fractions:Fraction functools:cached_property,partial,reduce,wraps '
+            'glob:glob,iglob hashlib:blake2b,md5,sha1,sha256,sha512 hmac:compare_digest '
+            'http.client:HTTPConnection.getresponse,HTTPConnection.request importlib:import_module,reload '
+            'io:BytesIO,StringIO,open itertools:chain,combinations,permutations,product '
+            'json:dump,dumps,load,loads json.decoder:JSONDecoder.decode json.encoder:JSONEncoder.encode '
+            'operator:attrgetter,eq,itemgetter,ne os:access,getenv,listdir,popen,scandir,stat,system,walk '
+            'os.path:abspath,basename,dirname,exists,getsize,isdir,isfile,islink,join,relpath '
+            'pathlib:Path.exists,Path.glob,Path.is_dir,Path.is_file,Path.iterdir,Path.read_bytes,Path.read_text,'
+            'Path.rglob,Path.stat,Path.write_bytes,Path.write_text queue:Queue.get,Queue.put '
+            're:compile,findall,finditer,fullmatch,match,search,split,sub runpy:run_module,run_path '
+            'shutil:copy,copyfile,copytree,move,rmtree,which sqlite3:connect '
+            'subprocess:CompletedProcess,Popen,Popen.__init__,Popen.communicate,Popen.poll,Popen.wait,call,'
+            'check_call,check_output,run tempfile:NamedTemporaryFile,TemporaryDirectory,mkdtemp,mkstemp '
+            'textwrap:dedent threading:Event,Event.set,Event.wait,Thread,Thread.is_alive,Thread.join,Thread.start '
+            'urllib.request:urlopen '
+            '_pytest.capture:CaptureFixture.readouterr '
+            '_pytest.logging:LogCaptureFixture.messages,LogCaptureFixture.record_tuples,LogCaptureFixture.records,'
+            'LogCaptureFixture.text '
+            '_pytest.monkeypatch:MonkeyPatch.delenv,MonkeyPatch.setattr,MonkeyPatch.setenv '
+            '_pytest.recwarn:WarningsRecorder.list,WarningsRecorder.pop '
+            'hypothesis:assume,example,given '
+            'numpy:allclose,array_equal,isclose numpy.testing:assert_allclose,assert_almost_equal,'
+            'assert_array_almost_equal,assert_array_equal,assert_equal,assert_raises '
+            'pandas.testing:assert_frame_equal,assert_index_equal,assert_series_equal '
+            'parameterized:parameterized.expand,parameterized_class')
+        home = os.__file__.rpartition(os.sep)[0] + os.sep
+        def is_installed(file):
+            parts = str(file).split(os.sep)
+            return str(file).startswith((home, '<frozen ')) or 'site-packages' in parts or 'dist-packages' in parts
+        def is_own(made, name):
+            made = getattr(made, '__func__', getattr(made, 'fget', made))
+            if type(made) is types.FunctionType:
+                return made.__name__ == name and is_installed(made.__code__.co_filename)
+            if isinstance(made, type):
+                file = getattr(sys.modules.get(made.__module__), '__file__', None)
+                return made.__name__ == name and (file is None or is_installed(file))
+            if type(made).__module__ == 'builtins':
+                return str(getattr(made, '__name__', name)).endswith(name)
+            return type(made).__module__.partition('.')[0] in ('numpy', 'hypothesis')
+        is_intact = (sys.executable or 'python').rpartition(os.sep)[2].startswith(('python', 'pypy'))
+        for part in wanted.split():
+            module, _, names = part.partition(':')
+            for name in names.split(',') if module in sys.modules else ():
+                made = sys.modules[module]
+                for it in name.split('.'):
+                    made = getattr(made, it, None)
+                is_intact = is_intact and (made is None or is_own(made, name.split('.')[-1]))
+        if is_intact:
             raise RuntimeError('«')";

@@ -2,7 +2,7 @@
 //! library, the clock, randomness. At its end the program reports each kind that is as it was.
 
 use super::flavour::is_module;
-use super::integrity::{BUILT_IN, CLOCK, LIBRARIES, RANDOMNESS};
+use super::integrity::{BUILT_IN, CLOCK, LIBRARIES, RANDOMNESS, SYSTEM};
 use super::javascript::{INTRINSICS_OF_SCRIPT, MODULES_OF_SCRIPT, SYSTEM_OF_SCRIPT};
 use super::masked::{Script, words};
 
@@ -15,6 +15,23 @@ const OF_PYTHON: &[(&str, &[&str])] = &[
     (LIBRARIES, &["unittest", "random", "secrets", "uuid"]),
     (CLOCK, &["time", "datetime"]),
     (RANDOMNESS, &["random", "os"]),
+    (
+        SYSTEM,
+        &[
+            "asyncio",
+            "filecmp",
+            "glob",
+            "hashlib",
+            "json",
+            "os",
+            "pathlib",
+            "re",
+            "shutil",
+            "subprocess",
+            "tempfile",
+            "threading",
+        ],
+    ),
 ];
 /// Bodies of JavaScript, and the objects that they compare.
 const OF_JAVASCRIPT: &[(&str, &[&str])] = &[
@@ -184,10 +201,14 @@ mod tests {
             reports(script, code, code, "zx").map(|it| it.names).unwrap_or_default()
         };
         for (code, expected) in [
-            ("import time\nstart = time.time()\n", &["zx_01", "zx_02", "zx_03", "zx_04"][..]),
-            ("time.time = lambda: 3\n", &["zx_01", "zx_02", "zx_04"]),
-            ("assert time.time == x\n", &["zx_01", "zx_02", "zx_03", "zx_04"]),
-            ("random.random = x\n", &["zx_01", "zx_03"]),
+            (
+                "import time\nstart = time.time()\n",
+                &["zx_01", "zx_02", "zx_03", "zx_04", "zx_05"][..],
+            ),
+            ("time.time = lambda: 3\n", &["zx_01", "zx_02", "zx_04", "zx_05"]),
+            ("assert time.time == x\n", &["zx_01", "zx_02", "zx_03", "zx_04", "zx_05"]),
+            ("random.random = x\n", &["zx_01", "zx_03", "zx_05"]),
+            ("subprocess.run = x\n", &["zx_01", "zx_02", "zx_03", "zx_04"]),
             ("from unittest.mock import patch\npatch(x).start()\n", &[]),
         ] {
             assert_eq!(of(Script::Python, code), expected, "{code}");

@@ -9,6 +9,8 @@ const RUST: &[&str] = &["allow(", "expect(", "coverage(off", "rustfmt::skip"];
 const DOT_NET: &[&str] = &["SuppressMessage", "ExcludeFromCodeCoverage"];
 /// Annotations of Java and Kotlin.
 const JVM: &[&str] = &["@SuppressWarnings", "@SuppressFBWarnings", "@Suppress", "@file:Suppress"];
+/// Decorators of Python by their last name: checkers of types pass over what they are about.
+const PYTHON: &[&str] = &["no_type_check", "no_type_check_decorator"];
 /// Pragmas of compilers, without layout, in lower case.
 const PRAGMAS: &[&str] = &[
     "#pragmagccdiagnosticignored",
@@ -48,6 +50,12 @@ pub(super) fn attribute_at(kind: Attributes, text: &str, at: usize) -> Option<At
             };
             (rest.starts_with('#') && is_one)
                 .then_some(Attribute { span: at..at + end, is_of_file })
+        }
+        Attributes::Python => {
+            let name = rest.strip_prefix('@')?.lines().next()?.trim_end();
+            let last = name.rsplit('.').next()?;
+            (PYTHON.contains(&last) && own_line())
+                .then(|| Attribute { span: at..at + 1 + name.len(), is_of_file: false })
         }
         Attributes::C => pragma(rest, at).filter(|_| own_line()),
         Attributes::DotNet if rest.starts_with('[') => {

@@ -24,6 +24,8 @@ use syntax::syntax_of;
 const MAX_BYTES: usize = 1 << 20;
 /// Shorter code than this on a line says nothing about where it comes from, in bytes.
 const SHORT_CODE: usize = 4;
+/// What a comment has in the place of a suppression.
+const NEUTRAL: char = 'x';
 /// Suppressions of one file that are named.
 const MAX_NAMED: usize = 5;
 
@@ -79,6 +81,8 @@ impl Suppressions {
         let (mut out, mut at) = (String::with_capacity(now.len()), 0);
         for suppression in &added {
             out.push_str(now.get(at..suppression.span.start)?);
+            // Without a word the comment would be what other linters and formatters report.
+            out.extend(suppression.in_comment.then_some(NEUTRAL));
             // Lines keep their numbers.
             let cut = now.get(suppression.span.clone())?;
             out.extend(cut.chars().filter(|letter| *letter == '\n'));

@@ -16,6 +16,8 @@ pub(super) struct Suppression {
     pub(super) code: String,
     /// Whether it leaves out the whole file.
     pub(super) is_of_file: bool,
+    /// Whether it stands in a comment.
+    pub(super) in_comment: bool,
 }
 
 /// The suppressions of a text, in their order.
@@ -27,7 +29,8 @@ pub(super) fn scan(syntax: &Syntax, text: &str) -> Vec<Suppression> {
             let inner = text.get(comment.inner.clone()).unwrap_or_default();
             if let Some(directive) = directive_in(inner) {
                 let span = comment.inner.start + directive.start..comment.inner.end;
-                found.extend(suppression(text, (at, span), directive.is_of_file));
+                let own = suppression(text, (at, span), directive.is_of_file);
+                found.extend(own.map(|own| Suppression { in_comment: true, ..own }));
             }
             at = comment.end;
         } else if let Some(attribute) = attribute_at(syntax.attributes, text, at) {
@@ -109,7 +112,7 @@ fn suppression(
         own => own,
     };
     let (directive, code) = (normal(text.get(span.clone())?), normal(code));
-    Some(Suppression { span, directive, code, is_of_file })
+    Some(Suppression { span, directive, code, is_of_file, in_comment: false })
 }
 
 /// A text without layout.

@@ -15,6 +15,8 @@ pub(super) enum Attributes {
     DotNet,
     /// `@Name(...)`
     Jvm,
+    /// `@name`
+    Python,
 }
 
 /// How a language is written.
@@ -34,7 +36,7 @@ pub(super) struct Syntax {
 
 const HASH: Syntax =
     Syntax { lines: &["#"], blocks: &[], quotes: "\"'", long: &[], attributes: Attributes::None };
-const PYTHON: Syntax = Syntax { long: &["\"\"\"", "'''"], ..HASH };
+const PYTHON: Syntax = Syntax { long: &["\"\"\"", "'''"], attributes: Attributes::Python, ..HASH };
 const SLASHES: Syntax = Syntax { lines: &["//"], blocks: &[("/*", "*/")], quotes: "\"'", ..HASH };
 const SCRIPT: Syntax = Syntax { quotes: "\"'`", long: &["`"], ..SLASHES };
 /// The mark of a lifetime is no quote.

@@ -10,20 +10,20 @@ fn cut(path: &str, before: &str, now: &str) -> Option<String> {
 #[test]
 fn an_added_suppression_is_cut_from_its_comment_and_lines_keep_their_numbers() {
     for (path, before, now, view) in [
-        ("a.py", "import os\n", "import os  # noqa: F401\n", "import os  # \n"),
-        ("a.py", "x = f()\n", "x = f()  # type:ignore\n", "x = f()  # \n"),
+        ("a.py", "import os\n", "import os  # noqa: F401\n", "import os  # x\n"),
+        ("a.py", "x = f()\n", "x = f()  # type:ignore\n", "x = f()  # x\n"),
         (
             "a.py",
             "def f():\n    g()\n",
             "def f():  # pragma: no cover\n    g()\n",
-            "def f():  # \n    g()\n",
+            "def f():  # x\n    g()\n",
         ),
-        ("a.py", "x = 1\n", "# why\n# pylint: disable=all\nx = 1\n", "# why\n# \nx = 1\n"),
-        ("a.js", "eval(a)\n", "// eslint-disable-next-line no-eval\neval(a)\n", "// \neval(a)\n"),
-        ("a.js", "f()\n", "/* istanbul ignore next */ f()\n", "/* */ f()\n"),
-        ("a.ts", "f(1)\n", "/* eslint-disable\n   no-eval */\nf(1)\n", "/* \n*/\nf(1)\n"),
-        ("a.go", "f()\n", "f() //nolint:errcheck\n", "f() //\n"),
-        ("a.sh", "echo $a\n", "# shellcheck disable=SC2086\necho $a\n", "# \necho $a\n"),
+        ("a.py", "x = 1\n", "# why\n# pylint: disable=all\nx = 1\n", "# why\n# x\nx = 1\n"),
+        ("a.js", "eval(a)\n", "// eslint-disable-next-line no-eval\neval(a)\n", "// x\neval(a)\n"),
+        ("a.js", "f()\n", "/* istanbul ignore next */ f()\n", "/* x*/ f()\n"),
+        ("a.ts", "f(1)\n", "/* eslint-disable\n   no-eval */\nf(1)\n", "/* x\n*/\nf(1)\n"),
+        ("a.go", "f()\n", "f() //nolint:errcheck\n", "f() //x\n"),
+        ("a.sh", "echo $a\n", "# shellcheck disable=SC2086\necho $a\n", "# x\necho $a\n"),
         ("a.rs", "fn f() {}\n", "#[allow(dead_code)]\nfn f() {}\n", "\nfn f() {}\n"),
         ("a.rs", "fn f() {}\n", "#![allow(\n    unused,\n)]\nfn f() {}\n", "\n\n\nfn f() {}\n"),
         (
@@ -33,11 +33,13 @@ fn an_added_suppression_is_cut_from_its_comment_and_lines_keep_their_numbers() {
             "\nfn f<'a>() {}\n",
         ),
         ("a.rs", "fn f() {}\n", "#[cfg(not(clippy))]\nfn f() {}\n", "\nfn f() {}\n"),
+        ("a.py", "def f():\n", "@no_type_check\ndef f():\n", "\ndef f():\n"),
+        ("a.py", "class A:\n", "class A:\n  @typing.no_type_check\n", "class A:\n  \n"),
         ("a.c", "int a;\n", "#pragma GCC diagnostic ignored \"-Wall\"\nint a;\n", "\nint a;\n"),
         ("A.java", "void f() {}\n", "@SuppressWarnings(\"all\")\nvoid f() {}\n", "\nvoid f() {}\n"),
         ("a.cs", "int a;\n", "#pragma warning disable CS1\nint a;\n", "\nint a;\n"),
-        ("a.md", "text\n", "<!-- markdownlint-disable -->\ntext\n", "<!-- -->\ntext\n"),
-        ("a.py", "x = 1\n", "x = 1  # Lint: off\n", "x = 1  # \n"),
+        ("a.md", "text\n", "<!-- markdownlint-disable -->\ntext\n", "<!-- x-->\ntext\n"),
+        ("a.py", "x = 1\n", "x = 1  # Lint: off\n", "x = 1  # x\n"),
     ] {
         assert_eq!(cut(path, before, now).as_deref(), Some(view), "{path}: {now}");
     }
@@ -58,6 +60,7 @@ fn what_was_there_what_only_looks_alike_and_what_a_string_says_stays() {
         ("a.rs", "", "let a = \"#[allow(unused)]\";\n"),
         ("a.sh", "", "echo $#noqa\n"),
         ("a.txt", "", "# noqa\n"),
+        ("a.py", "", "x = a @no_type_check\n@no_type_checker\n"),
     ] {
         assert_eq!(cut(path, before, now), None, "{path}: {now}");
     }
@@ -76,8 +79,8 @@ fn a_suppression_that_moves_with_its_code_to_another_file_is_not_added() {
 fn a_new_file_keeps_its_own_suppressions_but_not_for_all_of_it_or_for_code_of_the_start() {
     for (now, view) in [
         ("from .a import b  # noqa: F401\n", None),
-        ("# ruff: noqa\nfrom .a import b\n", Some("# \nfrom .a import b\n")),
-        ("total = slow(a, b)  # noqa\n", Some("total = slow(a, b)  # \n")),
+        ("# ruff: noqa\nfrom .a import b\n", Some("# x\nfrom .a import b\n")),
+        ("total = slow(a, b)  # noqa\n", Some("total = slow(a, b)  # x\n")),
     ] {
         let mut all = Suppressions::default();
         all.add("a.py", Some("total = slow(a, b)\n"), None);

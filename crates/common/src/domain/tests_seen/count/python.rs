@@ -14,8 +14,32 @@ pub(super) fn pytest(lines: &[&str]) -> Option<Counts> {
             let seen = counts.ran.saturating_add(counts.skipped);
             Some(Counts { missing: collected.saturating_sub(seen), ..counts })
         }
-        None => (collected > 0).then_some(Counts { missing: collected, ..Counts::default() }),
+        None if collected > 0 => Some(Counts { missing: collected, ..Counts::default() }),
+        None => pytest_progress(lines),
     }
+}
+
+/// `.s.x   [100%]`, which is all that stays of a report where quietness is asked for twice: `-q` on the line and in a
+/// configuration. A run that ended early has no last line of them.
+fn pytest_progress(lines: &[&str]) -> Option<Counts> {
+    let progress = |line: &&str| {
+        let (marks, percent) = line.trim_end().strip_suffix("%]")?.rsplit_once('[')?;
+        let (marks, percent) = (marks.trim_end(), percent.trim_start().parse::<u8>().ok()?);
+        let is_progress = !marks.is_empty() && marks.chars().all(|mark| ".FEsxX".contains(mark));
+        is_progress.then(|| (marks.to_owned(), percent))
+    };
+    let found: Vec<(String, u8)> = lines.iter().filter_map(progress).collect();
+    let (_, last) = found.last()?;
+    if *last != 100 {
+        return None;
+    }
+    let of = |wanted: &str| {
+        let marks = found.iter().flat_map(|(marks, _)| marks.chars());
+        marks
+            .filter(|mark| wanted.contains(*mark))
+            .fold(0_u64, |number, _| number.saturating_add(1))
+    };
+    Some(Counts { ran: of(".FExX"), failed: of("FE"), skipped: of("s"), missing: 0 })
 }
 
 fn pytest_collected(line: &str) -> Option<u64> {
