@@ -10,15 +10,21 @@ pub(super) fn bodies(runner: Runner, path: &str) -> &'static [&'static str] {
         [".js", ".mjs", ".cjs", ".jsx"].iter().any(|extension| path.ends_with(extension));
     match runner {
         Runner::Pytest | Runner::Unittest => &[LIBRARIES, BUILT_IN, CLOCK, RANDOMNESS],
-        Runner::NodeTest | Runner::Mocha if is_plain => {
-            &[javascript::INTRINSICS, javascript::MODULES, javascript::SYSTEM]
-        }
+        Runner::NodeTest | Runner::Mocha if is_plain => &[
+            javascript::INTRINSICS,
+            javascript::MODULES,
+            javascript::SYSTEM,
+            javascript::NETWORK,
+            javascript::MOCKS,
+        ],
         Runner::Vitest if is_plain => &[javascript::INTRINSICS],
         Runner::Jest if is_plain => &[javascript::INTRINSICS_OF_JEST],
         Runner::NodeTest | Runner::Mocha => &[
             javascript::INTRINSICS_OF_TYPED,
             javascript::MODULES_OF_TYPED,
             javascript::SYSTEM_OF_TYPED,
+            javascript::NETWORK_OF_TYPED,
+            javascript::MOCKS_OF_TYPED,
         ],
         Runner::Vitest | Runner::Jest => &[javascript::INTRINSICS_OF_TYPED],
         Runner::CargoTest
@@ -113,3 +119,19 @@ import os, random
         is_intact = is_intact and not {'random', 'getrandbits'} & set(vars(random.Random))
         if is_intact and type(os.urandom) is type(abs):
             raise RuntimeError('«')";
+#[cfg(test)]
+mod tmpdump {
+    #[test]
+    fn canary_dump() {
+        use super::*;
+        for (n, r, p) in [
+            ("plain", Runner::NodeTest, "a.js"),
+            ("typed", Runner::NodeTest, "a.ts"),
+            ("jest", Runner::Jest, "a.js"),
+        ] {
+            for (at, b) in bodies(r, p).iter().enumerate() {
+                std::fs::write(format!("/work/h/js/{n}{at}.txt"), b.replace('«', "40971")).unwrap();
+            }
+        }
+    }
+}
