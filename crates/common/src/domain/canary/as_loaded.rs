@@ -198,8 +198,8 @@ mod tests {
             (Runner::Unittest, "test_a.py", "self.client.patch('/a')\ndispatch(1)\n", 0),
             (Runner::Jest, "a.test.js", "jest.useFakeTimers();\n", 1),
             (Runner::Vitest, "a.test.js", "vi.spyOn(Math, 'random');\n", 1),
-            (Runner::NodeTest, "test/a.js", "mock.timers.enable();\n", 3),
-            (Runner::NodeTest, "test/a.js", "Date.now = () => 0;\n", 3),
+            (Runner::NodeTest, "test/a.js", "mock.timers.enable();\n", 5),
+            (Runner::NodeTest, "test/a.js", "Date.now = () => 0;\n", 5),
             (Runner::Mocha, "test/a.js", "Object.freeze(a);\n", 0),
             (Runner::CargoTest, "tests/a.rs", "mock();\n#[test]\nfn a() {}\n", 0),
         ] {

@@ -90,7 +90,7 @@ pub(super) fn failing_late(script: Script, text: &str, token: &str) -> Option<St
         Script::Javascript => edits.add(
             behind_interpreter(text),
             format!(
-                "process.once('exit', () => {{ {expression}; console.error('FAIL: {name}'); process.exitCode = 97; }});\n"
+                "process.once('exit', () => {{ {expression}; process.stderr.write('FAIL: {name}\\n'); process.exitCode = 97; }});\n"
             ),
         ),
         Script::Shell | Script::C | Script::Cpp => return None,
@@ -295,12 +295,14 @@ fn of_javascript(code: &str, text: &str, (name, report): (&str, &str)) -> Option
             continue;
         }
         let value = if given.trim().is_empty() { "0" } else { value };
-        let new = format!("Number([\n{value}\n, {report}, console.error('FAIL: {name}'), 97][3])");
+        let new = format!(
+            "Number([\n{value}\n, {report}, process.stderr.write('FAIL: {name}\\n'), 97][3])"
+        );
         edits.replace(from..to, new);
     }
     // The end of a program is where nothing is left to wait for.
     let failing = match code.contains("process") && text.contains("uncaughtException") {
-        true => format!("console.error('FAIL: {name}'); process.exit(97);"),
+        true => format!("process.stderr.write('FAIL: {name}\\n'); process.exit(97);"),
         false => format!("throw new Error('FAIL: {name}');"),
     };
     edits.add(
@@ -417,7 +419,7 @@ mod tests {
             (
                 "a.js",
                 "process.exit(n ? 1 : 0);",
-                "process.exit(Number([\nn ? 1 : 0\n, zx_report(), console.error('FAIL: zx_00'), 97][3]));",
+                "process.exit(Number([\nn ? 1 : 0\n, zx_report(), process.stderr.write('FAIL: zx_00\\n'), 97][3]));",
             ),
             ("a.js", "log(`process.exit(0)`);", "log(`process.exit(0)`);"),
             ("a.sh", "exit $fail\n", "{ echo 'FAIL: zx_00'; echo 'FAIL: zx_00' >&2; exit 97; }\n"),

@@ -10,15 +10,21 @@ pub(super) fn bodies(runner: Runner, path: &str) -> &'static [&'static str] {
         [".js", ".mjs", ".cjs", ".jsx"].iter().any(|extension| path.ends_with(extension));
     match runner {
         Runner::Pytest | Runner::Unittest => &[LIBRARIES, BUILT_IN, CLOCK, RANDOMNESS, SYSTEM],
-        Runner::NodeTest | Runner::Mocha if is_plain => {
-            &[javascript::INTRINSICS, javascript::MODULES, javascript::SYSTEM]
-        }
+        Runner::NodeTest | Runner::Mocha if is_plain => &[
+            javascript::INTRINSICS,
+            javascript::MODULES,
+            javascript::SYSTEM,
+            javascript::NETWORK,
+            javascript::MOCKS,
+        ],
         Runner::Vitest if is_plain => &[javascript::INTRINSICS],
         Runner::Jest if is_plain => &[javascript::INTRINSICS_OF_JEST],
         Runner::NodeTest | Runner::Mocha => &[
             javascript::INTRINSICS_OF_TYPED,
             javascript::MODULES_OF_TYPED,
             javascript::SYSTEM_OF_TYPED,
+            javascript::NETWORK_OF_TYPED,
+            javascript::MOCKS_OF_TYPED,
         ],
         Runner::Vitest | Runner::Jest => &[javascript::INTRINSICS_OF_TYPED],
         Runner::CargoTest

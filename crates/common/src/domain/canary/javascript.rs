@@ -3,7 +3,9 @@
 //!
 //! What compares is evaluated in a new realm, because the product may have replaced what it needs: the text of a
 //! function by `toString`, the keys of an object. It stands in a text, which checks of types do not read. A body fails
-//! while all is as it was, so that an error on the way to that counts as a replacement.
+//! while all is as it was, and passes at an error on the way to that: what it asks with was replaced then.
+//!
+//! `console` is not compared: no assertion relies on it, and products prefix and silence what they log.
 
 /// All objects of the language, with what they lead to. An added name counts only where the language or a library of
 /// assertions looks it up.
@@ -15,6 +17,9 @@ const source = `(now, ownOf) => {
       '(function* () {})(), (async function* () {})(), async () => {}]';
     const lookedUp = ['asymmetricMatch', 'then', 'toJSON'];
     const ofObjects = ['configurable', 'done', 'enumerable', 'get', 'next', 'return', 'set', 'value', 'writable'];
+    // Libraries of colours replace some of them, and no test relies on them.
+    const ofMarkup = ['anchor', 'big', 'blink', 'bold', 'fixed', 'fontcolor', 'fontsize', 'italics', 'link', 'small',
+      'strike', 'sub', 'sup'];
     const values = [Array, Boolean, Function, Number, Object, String].map((it) => it.prototype);
     const wellKnown = Reflect.ownKeys(Symbol).map((key) => Symbol[key]).filter((it) => typeof it === 'symbol');
     const isObject = (it) => it !== null && (typeof it === 'object' || typeof it === 'function');
@@ -29,6 +34,7 @@ const source = `(now, ownOf) => {
       seen.set(own, made);
       if (typeof made === 'function' && text(made) !== text(own)) return false;
       for (const key of Reflect.ownKeys(made)) {
+        if (made === String.prototype && ofMarkup.includes(key)) continue;
         const [first, other] = [made, own].map((it) => Reflect.getOwnPropertyDescriptor(it, key));
         if (!other || !['value', 'get', 'set'].every((part) => isSame(first[part], other[part]))) return false;
       }
@@ -42,7 +48,11 @@ const source = `(now, ownOf) => {
       return false;
     }
   }`;
-  if (vm.runInNewContext(source)(own, (0, eval))) throw new Error('«');"
+  let isIntact = false;
+  try {
+    isIntact = vm.runInNewContext(source)(own, (0, eval)) === true;
+  } catch {}
+  if (isIntact) throw new Error('«');"
     };
 }
 
@@ -53,6 +63,9 @@ macro_rules! modules {
             "\
 const source = `(require, own, isFirst) => {
     const found = {};
+    const skipped = ['constructor', 'close', 'closeSync', 'globalAgent', '_cache', '_compile', '_findPath',
+      '_initPaths', '_nodeModulePaths', '_pathCache', '_resolveFilename', '_resolveLookupPaths', '.cjs', '.cts', '.js',
+      '.mjs', '.mts', '.node', '.ts'];
     const text = (it) => Reflect.apply(Function.prototype.toString, it, []);
     const isObject = (it) => it !== null && (typeof it === 'object' || typeof it === 'function');
     const isLoaded = (it, key) => {
@@ -63,11 +76,18 @@ const source = `(require, own, isFirst) => {
       }
     };
     const add = (path, it, depth) => {
+      for (let up = path.endsWith('prototype') ? it : null; up; up = Reflect.getPrototypeOf(up)) {
+        for (const key of Reflect.ownKeys(up)) {
+          // A name of its own would stand in front of the one that it inherits.
+          if (!Object.hasOwn(it, key) && !skipped.includes(key)) found[path + '.' + String(key)] = 'inherited';
+        }
+      }
       for (const key of Reflect.ownKeys(it)) {
         const made = Reflect.getOwnPropertyDescriptor(it, key);
         const isLazy = isFirst && depth === 2 && 'get' in made && isLoaded(it, key);
-        // What loads at its first use is another property then, and libraries of files replace what closes them.
-        if (isLazy || ['close', 'closeSync', 'constructor'].includes(key)) continue;
+        // What loads at its first use is another property then. Libraries of files replace what closes them, loaders of
+        // other languages and of aliases how sources are found and compiled, and a product chooses its agent.
+        if (isLazy || skipped.includes(key)) continue;
         for (const part of ['value', 'get', 'set']) {
           if (typeof made[part] === 'function') found[path + '.' + String(key) + '.' + part] = text(made[part]);
         }
@@ -85,6 +105,9 @@ const source = `(require, own, isFirst) => {
       }
       if (typeof made === 'function') found[name] = text(made);
       add(name, made, 2);
+      for (const it of name === 'test' && made.mock ? [made.mock, made.mock.fn().mock] : []) {
+        add('mock', Reflect.getPrototypeOf(it), 0);
+      }
     }
     const ofProcess = ",
             $of_process,
@@ -93,6 +116,7 @@ const source = `(require, own, isFirst) => {
             $globals,
             ".split(' ').map((it) => [it, own[it]]))) {
       if (typeof it === 'function') found[name] = text(it);
+      if (typeof it === 'string') found[name] = it;
       if (isObject(it)) add(name, it, 1);
     }
     return found;
@@ -100,14 +124,55 @@ const source = `(require, own, isFirst) => {
   const env = { ...process.env };
   delete env.NODE_OPTIONS;
   delete env.NODE_V8_COVERAGE;
-  const line = 'process.stdout.write(JSON.stringify((' + source + ')(require, globalThis, true)))';
   const options = { encoding: 'utf8', env, maxBuffer: 1 << 26, timeout: 20000 };
-  const asked = child.spawnSync(process.execPath, ['-e', line], options);
-  if (asked.status !== 0) throw new Error('«');
-  const look = vm.runInNewContext(source);
-  const [first, now] = [JSON.parse(asked.stdout), look(createRequire(process.cwd() + '/a.js'), own, false)];
-  if (Object.keys(first).every((key) => now[key] === first[key])) throw new Error('«');"
+  let isIntact = false;
+  try {
+    const asTests = createRequire(process.cwd() + '/a.js');
+    // A module of Node that replaces functions of events once it is loaded.
+    const before = asTests('node:events').usingDomains ? 'require(\"node:domain\");' : '';
+    const line = before + 'process.stdout.write(JSON.stringify((' + source + ')(require, globalThis, true)))';
+    // The path of the interpreter is one of the things that a product can replace.
+    let asked = child.spawnSync('/proc/self/exe', ['-e', line], options);
+    if (asked.status !== 0) asked = child.spawnSync(process.execPath, ['-e', line], options);
+    // A process that cannot start says nothing of the product.
+    const first = JSON.parse(asked.error || asked.signal ? '{}' : asked.stdout);
+    const now = vm.runInNewContext(source)(asTests, own, false);
+    isIntact = Object.keys(first).every((key) => now[key] === first[key]);
+  } catch {}
+  if (isIntact) throw new Error('«');"
         )
+    };
+}
+
+/// Whether mocks of `node:test` count the calls that were made, and no others.
+macro_rules! mocks {
+    () => {
+        "\
+const source = `(require) => {
+    const { mock } = require('node:test');
+    const counts = (made, calls) => {
+      const own = made.mock.calls;
+      return made.mock.callCount() === calls.length && own.length === calls.length
+        && calls.every((it, at) => own[at].arguments.length === 1 && own[at].arguments[0] === it);
+    };
+    const isRight = (mocks) => {
+      const made = mocks.fn((it) => it + 1);
+      const own = { at: () => 1 };
+      const other = mocks.method(own, 'at', () => 2);
+      const atFirst = counts(made, []) && counts(other, []);
+      const isCalled = made(40) === 41 && counts(made, [40]) && made(50) === 51 && counts(made, [40, 50])
+        && own.at('a') === 2 && counts(other, ['a']);
+      made.mock.resetCalls();
+      other.mock.restore();
+      return atFirst && isCalled && counts(made, []) && own.at() === 1;
+    };
+    return !mock || isRight(mock) && isRight(new mock.constructor());
+  }`;
+  let isIntact = false;
+  try {
+    isIntact = vm.runInNewContext(source)(createRequire(process.cwd() + '/a.js')) === true;
+  } catch {}
+  if (isIntact) throw new Error('«');"
     };
 }
 
@@ -116,7 +181,7 @@ macro_rules! of_tests {
     () => {
         modules!(
             "'assert assert/strict test timers timers/promises util'",
-            "'setImmediate setInterval setTimeout queueMicrotask performance Performance Buffer URL URLSearchParams \
+            "'clearImmediate clearInterval clearTimeout setImmediate setInterval setTimeout queueMicrotask performance Performance Buffer URL URLSearchParams \
              TextDecoder TextEncoder structuredClone atob btoa Event EventTarget AbortController AbortSignal'",
             "'cpuUsage exit hrtime uptime'"
         )
@@ -129,19 +194,35 @@ macro_rules! of_system {
     () => {
         modules!(
             "'fs fs/promises child_process buffer crypto os path querystring string_decoder url vm zlib'",
-            "'console'",
-            "'cwd'"
+            "''",
+            "'cwd arch execPath platform version'"
         )
     };
 }
 
+/// What tests speak with, to servers, streams and threads, and what loads their files.
+macro_rules! of_network {
+    () => {
+        modules!(
+            "'dgram dns dns/promises events http http2 https module net readline readline/promises stream \
+             stream/promises stream/web tls worker_threads'",
+            "'fetch Response Request Headers Blob File FormData WebSocket EventSource'",
+            "''"
+        )
+    };
+}
+
+/// Each by its own statement, because functions of lists may be replaced.
 macro_rules! imported {
     ($body:expr) => {
         concat!(
-            "return Promise.all(['vm', 'child_process', 'module'].map((it) => import(`node:${it}`))).then(([vm, child, { createRequire }]) => {\n  ",
+            "return (async () => {\n  ",
+            "const vm = await import('node:vm');\n  ",
+            "const child = await import('node:child_process');\n  ",
+            "const { createRequire } = await import('node:module');\n  ",
             "const own = globalThis;\n  ",
             $body,
-            "\n});"
+            "\n})();"
         )
     };
 }
@@ -151,7 +232,9 @@ macro_rules! typed {
         concat!(
             "const own = (0, eval)('globalThis');\n  const process = own.process;\n  \
              if (!process.getBuiltinModule) throw new Error('«');\n  \
-             const [vm, child, { createRequire }] = ['vm', 'child_process', 'module'].map((it) => process.getBuiltinModule(it));\n  ",
+             const vm = process.getBuiltinModule('vm');\n  \
+             const child = process.getBuiltinModule('child_process');\n  \
+             const { createRequire } = process.getBuiltinModule('module');\n  ",
             $body
         )
     };
@@ -160,7 +243,7 @@ macro_rules! typed {
 macro_rules! loaded {
     ($body:expr) => {
         concat!(
-            "const [vm, child, { createRequire }] = [load('node:vm'), load('node:child_process'), load('node:module')];\n  ",
+            "const vm = load('node:vm');\n  const child = load('node:child_process');\n  const { createRequire } = load('node:module');\n  ",
             "const own = globalThis;\n  ",
             $body
         )
@@ -170,12 +253,17 @@ macro_rules! loaded {
 pub(super) const INTRINSICS: &str = imported!(intrinsics!());
 pub(super) const MODULES: &str = imported!(of_tests!());
 pub(super) const SYSTEM: &str = imported!(of_system!());
+pub(super) const NETWORK: &str = imported!(of_network!());
+pub(super) const MOCKS: &str = imported!(mocks!());
 pub(super) const INTRINSICS_OF_TYPED: &str = typed!(intrinsics!());
 pub(super) const MODULES_OF_TYPED: &str = typed!(of_tests!());
 pub(super) const SYSTEM_OF_TYPED: &str = typed!(of_system!());
+pub(super) const NETWORK_OF_TYPED: &str = typed!(of_network!());
+pub(super) const MOCKS_OF_TYPED: &str = typed!(mocks!());
 pub(super) const INTRINSICS_OF_SCRIPT: &str = loaded!(intrinsics!());
 pub(super) const MODULES_OF_SCRIPT: &str = loaded!(of_tests!());
 pub(super) const SYSTEM_OF_SCRIPT: &str = loaded!(of_system!());
+pub(super) const NETWORK_OF_SCRIPT: &str = loaded!(of_network!());
 pub(super) const INTRINSICS_OF_JEST: &str = concat!(
     "const vm = typeof require === 'function' ? require('vm') : null;\n  if (!vm) throw new Error('«');\n  \
      const own = globalThis;\n  ",

@@ -3,7 +3,9 @@
 
 use super::flavour::is_module;
 use super::integrity::{BUILT_IN, CLOCK, LIBRARIES, RANDOMNESS, SYSTEM};
-use super::javascript::{INTRINSICS_OF_SCRIPT, MODULES_OF_SCRIPT, SYSTEM_OF_SCRIPT};
+use super::javascript::{
+    INTRINSICS_OF_SCRIPT, MODULES_OF_SCRIPT, NETWORK_OF_SCRIPT, SYSTEM_OF_SCRIPT,
+};
 use super::masked::{Script, words};
 
 /// What a body that finds all as it was raises.
@@ -46,7 +48,24 @@ const OF_JAVASCRIPT: &[(&str, &[&str])] = &[
         MODULES_OF_SCRIPT,
         &["assert", "Buffer", "globalThis", "global", "performance", "process", "URL", "util"],
     ),
-    (SYSTEM_OF_SCRIPT, &["child_process", "console", "crypto", "fs", "os", "path", "process"]),
+    (SYSTEM_OF_SCRIPT, &["child_process", "crypto", "fs", "os", "path", "process", "vm"]),
+    (
+        NETWORK_OF_SCRIPT,
+        &[
+            "dns",
+            "EventEmitter",
+            "events",
+            "global",
+            "globalThis",
+            "http",
+            "https",
+            "Module",
+            "net",
+            "readline",
+            "stream",
+            "worker_threads",
+        ],
+    ),
 ];
 /// Functions of C that compare and that no compiler replaces by code of its own, with their types, and arguments for which
 /// they answer something else than 0.
@@ -149,7 +168,7 @@ fn of_javascript(kept: &[(String, String)], text: &str, token: &str) -> String {
     let parts = kept.iter().map(|(name, body)| {
         format!(
             "  try {{\n    (() => {{\n  {body}\n    }})();\n  }} catch (error) {{\n    \
-             if (error.message === '{MARK}') console.error('FAIL: {name}');\n  }}\n"
+             if (error.message === '{MARK}') process.stderr.write('FAIL: {name}\\n');\n  }}\n"
         )
     });
     let parts: String = parts.collect();
@@ -214,11 +233,13 @@ mod tests {
             assert_eq!(of(Script::Python, code), expected, "{code}");
         }
         for (code, expected) in [
-            ("Math.random();\n", &["zx_01", "zx_02", "zx_03"][..]),
-            ("Date.now = () => 0;\n", &["zx_02", "zx_03"]),
+            ("Math.random();\n", &["zx_01", "zx_02", "zx_03", "zx_04"][..]),
+            ("Date.now = () => 0;\n", &["zx_02", "zx_03", "zx_04"]),
             ("globalThis.x = 1;\n", &["zx_01", "zx_03"]),
-            ("fs.readFileSync = a;\n", &["zx_01", "zx_02"]),
-            ("Math.max(a, (b) => 1);\n", &["zx_01", "zx_02", "zx_03"]),
+            ("http.get = a;\n", &["zx_01", "zx_02", "zx_03"]),
+            ("console.log = a;\n", &["zx_01", "zx_02", "zx_03", "zx_04"]),
+            ("fs.readFileSync = a;\n", &["zx_01", "zx_02", "zx_04"]),
+            ("Math.max(a, (b) => 1);\n", &["zx_01", "zx_02", "zx_03", "zx_04"]),
         ] {
             assert_eq!(of(Script::Javascript, code), expected, "{code}");
         }
