@@ -62,7 +62,8 @@ macro_rules! modules {
         concat!(
             "\
 const source = `(require, own, isFirst) => {
-    const found = {};
+    // Libraries of files keep the folder once it was asked for, so that only the answer is compared.
+    const found = { 'process.cwd()': own.process.cwd() };
     const skipped = ['constructor', 'close', 'closeSync', 'globalAgent', '_cache', '_compile', '_findPath',
       '_initPaths', '_nodeModulePaths', '_pathCache', '_resolveFilename', '_resolveLookupPaths', '.cjs', '.cts', '.js',
       '.mjs', '.mts', '.node', '.ts'];
@@ -195,7 +196,7 @@ macro_rules! of_system {
         modules!(
             "'fs fs/promises child_process buffer crypto os path querystring string_decoder url vm zlib'",
             "''",
-            "'cwd arch execPath platform version'"
+            "'arch execPath platform version'"
         )
     };
 }

@@ -135,7 +135,7 @@ fn computes_names(text: &str) -> bool {
 /// Whether a variable with any plain value is one of the new rules alone: programs read none of that name from their
 /// environment, where make puts it if it is there already or the start exports all.
 fn is_for_new_rules(name: &str, values: &[String], words: &BTreeSet<&str>) -> bool {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./+,".contains(letter);
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./+,:@".contains(letter);
     let is_read = READ.split_whitespace().any(|start| name.starts_with(start)) && name != "PYTHON";
     name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_' || byte.is_ascii_digit())
         && !is_read

@@ -41,6 +41,7 @@ fn sources_and_new_targets_are_only_added() {
         ("\tsh test.sh\n", "\tsh test.sh\n.PHONY: lint\nlint: app\n\t./app lint\n"),
         ("CC ?= cc\n", "CC ?= cc\nEXTRA = util.o\n"),
         ("CC ?= cc\n", "CC ?= cc\nPYTHON ?= python3\n"),
+        ("CC ?= cc\n", "CC ?= cc\nIMAGE ?= host:5000/app:latest\n"),
         ("\tsh test.sh\n", "\tsh test.sh\n\ndist/app.tar.gz: app\n\ttar czf $@ app\n"),
         ("\tsh test.sh\n", "\tsh test.sh\n\nreport.html: app\n\t./app > $@\n"),
     ] {
