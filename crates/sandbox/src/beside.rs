@@ -1,6 +1,5 @@
 //! The helper's own program, where it lies beside the service's: it has a tenth of the size, so it starts in half the time.
 
-use crate::launch::{HELPER_NAME, own_program};
 use nix::fcntl::OFlag;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -23,10 +22,10 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// The program that was found, kept open: an update that replaces the file changes nothing here.
 static PROGRAM: OnceLock<Option<File>> = OnceLock::new();
 
-/// The helper's program of this build beside this one; none where there is no such program.
-pub(crate) fn program() -> Option<PathBuf> {
+/// The helper's program of this build, which has this name beside this program; none where there is no such program.
+pub(crate) fn program(name: &str, own: &Path) -> Option<PathBuf> {
     // Without it, this program is the helper: a failure here is no reason to carry out nothing.
-    PROGRAM.get_or_init(|| find().ok().flatten()).as_ref().map(path)
+    PROGRAM.get_or_init(|| find(name, own).ok().flatten()).as_ref().map(path)
 }
 
 /// Answers [`IDENTIFY`].
@@ -34,13 +33,12 @@ pub(crate) fn identify() -> io::Result<()> {
     io::stdout().write_all(BUILD.as_bytes())
 }
 
-fn find() -> io::Result<Option<File>> {
-    let own = std::env::current_exe()?;
+fn find(name: &str, own: &Path) -> io::Result<Option<File>> {
     // A pipe in its place would be waited for.
     let flags = OFlag::O_NONBLOCK.bits();
-    let beside = own.with_file_name(HELPER_NAME);
+    let beside = std::env::current_exe()?.with_file_name(name);
     let file = OpenOptions::new().read(true).custom_flags(flags).open(beside)?;
-    Ok((is_as_safe(&file, &own_program()?)? && is_this_build(&file)?).then_some(file))
+    Ok((is_as_safe(&file, own)? && is_this_build(&file, name)?).then_some(file))
 }
 
 /// Whether no account can write to the file that cannot write to this program: folders such as `/tmp` let other accounts
@@ -53,9 +51,9 @@ fn is_as_safe(file: &File, own: &Path) -> io::Result<bool> {
     Ok(found.is_file() && is_same_owner && is_same_group && more_writers == 0)
 }
 
-fn is_this_build(file: &File) -> io::Result<bool> {
+fn is_this_build(file: &File, name: &str) -> io::Result<bool> {
     let asked = Command::new(path(file))
-        .arg0(HELPER_NAME)
+        .arg0(name)
         .arg(IDENTIFY)
         .env_clear()
         .stdin(Stdio::null())

@@ -129,11 +129,12 @@ pub(crate) fn this_program_is_a_helper() {
 
 fn program() -> Result<PathBuf, LaunchError> {
     if HELPER.load(Ordering::Relaxed) {
+        let own = own_program().map_err(LaunchError::Start)?;
         #[cfg(target_os = "linux")]
-        if let Some(smaller) = crate::beside::program() {
+        if let Some(smaller) = crate::beside::program(HELPER_NAME, &own) {
             return Ok(smaller);
         }
-        return own_program().map_err(LaunchError::Start);
+        return Ok(own);
     }
     // A test binary has a main of its own, and lies one folder below the programs.
     let own = std::env::current_exe().map_err(LaunchError::Start)?;
