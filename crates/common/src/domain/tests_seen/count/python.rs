@@ -20,7 +20,8 @@ pub(super) fn pytest(lines: &[&str]) -> Option<Counts> {
 }
 
 /// `.s.x   [100%]`, which is all that stays of a report where quietness is asked for twice: `-q` on the line and in a
-/// configuration. A run that ended early has no last line of them.
+/// configuration. A run that ended early has no last line of them, and one with a failure has more to say: where it has not,
+/// its end was cut off.
 fn pytest_progress(lines: &[&str]) -> Option<Counts> {
     let progress = |line: &&str| {
         let (marks, percent) = line.trim_end().strip_suffix("%]")?.rsplit_once('[')?;
@@ -39,7 +40,8 @@ fn pytest_progress(lines: &[&str]) -> Option<Counts> {
             .filter(|mark| wanted.contains(*mark))
             .fold(0_u64, |number, _| number.saturating_add(1))
     };
-    Some(Counts { ran: of(".FExX"), failed: of("FE"), skipped: of("s"), missing: 0 })
+    let counts = Counts { ran: of(".xX"), failed: 0, skipped: of("s"), missing: 0 };
+    (of("FE") == 0).then_some(counts)
 }
 
 fn pytest_collected(line: &str) -> Option<u64> {
