@@ -11,7 +11,7 @@ use surety_common::wire::v1;
 
 use crate::text::{
     between, columns, count, day_and_time, driver, harmless, one_line, run_state, shortened,
-    step_state, stop_reason, waiting_on,
+    step_state, stop_reason, strength, waiting_on,
 };
 
 pub use grants::{grants, terms};
@@ -279,13 +279,13 @@ pub fn verdict(verdict: &v1::Verdict) -> String {
     if verdict.round > 0 {
         push_inline(&mut text, &format!("\n  round {}", verdict.round));
     }
-    let strength = match verdict.strength() {
+    let name = match verdict.strength() {
         v1::VerdictStrength::Independent => Some("independent"),
-        v1::VerdictStrength::SelfChecked => Some("self_checked: the plan set all of its checks"),
+        v1::VerdictStrength::SelfChecked => Some("self_checked"),
         v1::VerdictStrength::Unspecified => None,
     };
-    if let Some(strength) = strength {
-        push_inline(&mut text, &format!("\n  strength {strength}"));
+    if let Some(name) = name {
+        push_inline(&mut text, &format!("\n  strength {}", strength(name)));
     }
     if !verdict.workspace_digest.is_empty() {
         push_inline(&mut text, &format!("\n  digest {}", one_line(&verdict.workspace_digest)));

@@ -191,6 +191,15 @@ fn fitted(width: usize, header: &[&str], rows: &[Vec<String>]) -> Option<Vec<usi
     Some(widths)
 }
 
+/// What a verdict rests on, by its name in the contract, with what the name means.
+#[must_use]
+pub fn strength(name: &str) -> &str {
+    match name {
+        "self_checked" => "self_checked: no check counts as independent evidence",
+        name => name,
+    }
+}
+
 /// The contract's name of a run's state.
 #[must_use]
 pub fn run_state(state: v1::RunState) -> &'static str {

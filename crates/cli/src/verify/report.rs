@@ -1,6 +1,6 @@
 //! A verdict file as text.
 
-use crate::text::{harmless, one_line};
+use crate::text::{harmless, one_line, strength};
 
 use super::file::{Checked, PreparedBy, Probed, StartKind, Tests, VerdictFile};
 
@@ -15,11 +15,7 @@ pub fn as_text(file: &VerdictFile) -> String {
     } else {
         format!("refused: {}", one_line(&file.stop_reason))
     }];
-    let strength = match file.strength.as_str() {
-        "self_checked" => "self_checked: no check counts as independent evidence",
-        strength => strength,
-    };
-    lines.push(format!("  strength {}", one_line(strength)));
+    lines.push(format!("  strength {}", one_line(strength(&file.strength))));
     lines.push(format!("  digest   {}", one_line(&file.workspace.digest)));
     lines.push(format!("  changed  {}", changed(file)));
     for caution in &file.cautions {

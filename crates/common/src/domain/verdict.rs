@@ -41,7 +41,7 @@ pub struct Approval {
 /// Whose checks a verdict rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Strength {
-    /// The plan set every check that counts, so its author examined itself.
+    /// No required check of a user or an operator counts: the author of the plan examined itself, or a participant claims.
     #[default]
     SelfChecked,
     /// At least one required check that counts is a user's or an operator's. An `output_only`, a claim of a

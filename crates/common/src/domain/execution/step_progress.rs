@@ -111,7 +111,7 @@ pub struct StepProgress {
 impl StepProgress {
     /// Whether nothing but the state, the attempt and its times is set. Each change of a run asks this of all its steps,
     /// so it compares with no other value.
-    pub(crate) fn has_only_times(&self) -> bool {
+    pub fn has_only_times(&self) -> bool {
         let Self {
             state: _,
             attempt: _,
@@ -168,7 +168,7 @@ impl StepProgress {
     }
 
     /// Whether nothing but the state is set.
-    pub(crate) fn has_only_a_state(&self) -> bool {
+    pub fn has_only_a_state(&self) -> bool {
         let times = (self.attempt, self.started_at, self.finished_at);
         times == (0, None, None) && self.has_only_times()
     }
