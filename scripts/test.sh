@@ -141,6 +141,15 @@ build_ahead() {
   RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps || true
 }
 
+# with_postgres COMMAND...: runs it beside a private Postgres. Each test has a database of 500 files, and to make and remove
+# them takes longer than many a test, so they are in memory where that is a part of the file system with room for them.
+with_postgres() {
+  local room options=()
+  room="$(df -Pk /dev/shm 2>/dev/null | awk '$1 == "tmpfs" && $6 == "/dev/shm" { print $4 }')" || room=0
+  [ "${room:-0}" -lt 4000000 ] || options=(--temp-dir /dev/shm --setting max_wal_size=256MB)
+  "$SURETY" dev-postgres ${options[@]+"${options[@]}"} -- "$@"
+}
+
 # All tests share one private Postgres, which ends with them. A scenario that cannot run on this
 # machine is recorded in a file, and listed at the end with the other skipped ones. The documentation
 # has no example that is a test.
@@ -154,7 +163,7 @@ tests_pass() {
   else
     build_ahead >/dev/null 2>&1 &
   fi
-  SURETY_TEST_SKIPS="$skips" "$SURETY" dev-postgres -- cargo test --locked --workspace --tests --no-fail-fast 2>&1 |
+  SURETY_TEST_SKIPS="$skips" with_postgres cargo test --locked --workspace --tests --no-fail-fast 2>&1 |
     tee "$said" || status=$?
   wait
   ahead=
@@ -166,7 +175,7 @@ tests_pass() {
 
 # Prints the rows that fail and then its own closing line, after which nothing follows.
 conformance() {
-  "$SURETY" dev-postgres -- cargo test --locked --quiet --workspace --test conformance
+  with_postgres cargo test --locked --quiet --workspace --test conformance
 }
 
 case "${1:-}" in

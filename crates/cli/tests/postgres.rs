@@ -329,6 +329,30 @@ fn a_command_s_database_has_the_requested_settings() {
 }
 
 #[test]
+fn a_command_s_database_is_in_the_folder_that_is_named() {
+    let kept = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(kept.path(), fs::Permissions::from_mode(0o711)).expect("its permissions");
+    let run = |folder: &Path| {
+        let run = Command::new(env!("CARGO_BIN_EXE_surety"))
+            .args(["dev-postgres", "--temp-dir"])
+            .arg(folder)
+            .args(["--", "sh", "-c", "psql -X -At \"$DATABASE_URL\" -c 'show data_directory'"])
+            .output();
+        run.expect("surety")
+    };
+    let output = run(kept.path());
+    let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    assert!(Path::new(&folder).starts_with(kept.path()), "{output:?}");
+    assert_eq!(fs::read_dir(kept.path()).expect("the folder").count(), 0, "it is removed");
+
+    let missing = kept.path().join("missing");
+    let output = run(&missing);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(&*missing.to_string_lossy()), "{said}");
+}
+
+#[test]
 fn a_command_that_does_not_exist_is_named() {
     let surety = env!("CARGO_BIN_EXE_surety");
     let run = Command::new(surety).args(["dev-postgres", "--", "/no/such/program"]).output();

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::ExitStatus;
 
 use tokio::process::{Child, Command};
@@ -10,16 +9,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::error::PostgresError;
 use super::process::send;
-use super::{Durability, EmbeddedPostgres};
+use super::{Durability, EmbeddedPostgres, Folders};
 
-/// Starts a temporary Postgres of the programs in the folder `bin`, where one is named, with these settings (each `name=value`), runs `command` with its
-/// `DATABASE_URL`, stops it, and returns the command's exit code. For a command that a signal
-/// ended, the code is 128 plus the signal's number.
+/// Starts a temporary Postgres with these settings (each `name=value`), runs `command` with its `DATABASE_URL`, stops
+/// it, and returns the command's exit code. For a command that a signal ended, the code is 128 plus the signal's number.
 ///
 /// # Errors
 /// The database could not be started or stopped, or the command could not be started.
 pub async fn run_with_database(
-    bin: Option<&Path>,
+    folders: Folders<'_>,
     durability: Durability,
     settings: &[&str],
     command: &[OsString],
@@ -27,7 +25,7 @@ pub async fn run_with_database(
     let refused = |source| PostgresError::Command { command: shown(command), source };
     // Before the server starts, so that no signal ends this process without the server.
     let interrupts = Interrupts::listen().map_err(refused)?;
-    let postgres = EmbeddedPostgres::start_temporary_from(bin, durability, settings).await?;
+    let postgres = EmbeddedPostgres::start_temporary_in(folders, durability, settings).await?;
     let ended = run(command, &postgres.url(), interrupts).await;
     postgres.stop().await?;
     ended.map(code_of).map_err(refused)

@@ -176,10 +176,10 @@ impl Layout {
     }
 }
 
-/// A folder that is removed with its owner, and that the account may enter, whatever the umask.
-/// Private data is in folders of its own.
-pub(super) fn temporary_folder() -> Result<tempfile::TempDir, PostgresError> {
-    let parent = std::env::temp_dir();
+/// A folder in `temp`, or in the usual one for temporary files, that is removed with its owner, and that the account may enter,
+/// whatever the umask. Private data is in folders of its own.
+pub(super) fn temporary_folder(temp: Option<&Path>) -> Result<tempfile::TempDir, PostgresError> {
+    let parent = temp.map_or_else(std::env::temp_dir, Path::to_owned);
     let folder = tempfile::Builder::new()
         .prefix("surety-pg-")
         .tempdir_in(&parent)

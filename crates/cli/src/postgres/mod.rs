@@ -52,6 +52,15 @@ pub struct EmbeddedPostgres {
     _temporary: Option<tempfile::TempDir>,
 }
 
+/// Where a temporary server has what it needs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Folders<'a> {
+    /// The folder with the programs of Postgres; without it the search path and the folders of packages.
+    pub bin: Option<&'a Path>,
+    /// The folder for temporary files in which its own is made; without it that of `TMPDIR`, or /tmp.
+    pub temp: Option<&'a Path>,
+}
+
 impl EmbeddedPostgres {
     /// Starts the server on `data_dir`, which is created unless it exists, with the database
     /// `surety`.
@@ -80,21 +89,21 @@ impl EmbeddedPostgres {
         durability: Durability,
         settings: &[&str],
     ) -> Result<Self, PostgresError> {
-        Self::start_temporary_from(None, durability, settings).await
+        Self::start_temporary_in(Folders::default(), durability, settings).await
     }
 
-    /// As [`EmbeddedPostgres::start_temporary`], with the programs in this folder where one is named.
+    /// As [`EmbeddedPostgres::start_temporary`], with the folders that are named.
     ///
     /// # Errors
     /// As [`EmbeddedPostgres::start_temporary`].
-    pub async fn start_temporary_from(
-        bin: Option<&Path>,
+    pub async fn start_temporary_in(
+        folders: Folders<'_>,
         durability: Durability,
         settings: &[&str],
     ) -> Result<Self, PostgresError> {
-        let folder = layout::temporary_folder()?;
+        let folder = layout::temporary_folder(folders.temp)?;
         let data_dir = folder.path().to_owned();
-        Self::launch(&data_dir, durability, settings, (bin, Some(folder))).await
+        Self::launch(&data_dir, durability, settings, (folders.bin, Some(folder))).await
     }
 
     /// The URL of the database `surety`, for `DATABASE_URL`.
