@@ -36,9 +36,7 @@ conformance: setup ## The contract's cases, one by one
 	@scripts/test.sh conformance
 
 liars: setup ## False claims and honest runs, all of them: each is refused or accepted as it should be
-	cargo build --locked --workspace --bins
-	SURETY_LIARS=all $(TARGET_DIR)/debug/surety dev-postgres -- \
-	  cargo test --locked --quiet --workspace --test liars
+	@SURETY_LIARS=all scripts/test.sh liars
 
 model: setup ## The lease protocol as a model, in its large worlds: some minutes
 	cargo test --locked -p surety-e2e --test lease_protocol -- --include-ignored --nocapture every_

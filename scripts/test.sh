@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The checks, each by its name, stopping at the first that fails; what passed is said at the end.
 #
-#   scripts/test.sh all | fast | lint | docs | conformance
+#   scripts/test.sh all | fast | lint | docs | conformance | liars
 #
 # Nothing is compiled twice with different features: clippy's metadata, one build of all binaries
 # and tests, and the documentation are the three passes over the workspace.
@@ -173,9 +173,10 @@ tests_pass() {
   return "$status"
 }
 
-# Prints the rows that fail and then its own closing line, after which nothing follows.
-conformance() {
-  with_postgres cargo test --locked --quiet --workspace --test conformance
+# player NAME: a test program that prints what fails and then its own closing line, after which nothing follows.
+player() {
+  built
+  with_postgres cargo test --locked --quiet --workspace --test "$1"
 }
 
 case "${1:-}" in
@@ -211,14 +212,13 @@ case "${1:-}" in
     build_ahead
     exit
     ;;
-  conformance)
+  conformance | liars)
     trap - EXIT
-    built
-    conformance
+    player "$1"
     exit
     ;;
   *)
-    echo "usage: scripts/test.sh all | fast | lint | docs | conformance" >&2
+    echo "usage: scripts/test.sh all | fast | lint | docs | conformance | liars" >&2
     exit 64
     ;;
 esac
