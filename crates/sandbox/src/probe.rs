@@ -50,6 +50,11 @@ impl Machine {
             && self.confinement.overlay != Overlay::Unavailable
     }
 
+    /// Whether a copy can stand at the workspace's own path.
+    pub fn mounts_copies(&self) -> bool {
+        self.confinement.level == Level::Namespaces
+    }
+
     /// Whether what is written in a view can be kept for later commands.
     pub fn keeps_views(&self) -> bool {
         self.makes_views() && self.confinement.overlay == Overlay::Disk

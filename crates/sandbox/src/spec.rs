@@ -133,6 +133,8 @@ pub struct Limits {
 /// command writes is dropped, or goes to `upper`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
+    /// A folder with a copy of the workspace, which stands in its place. All of the view is in it, and it keeps what is written.
+    pub copy: Option<PathBuf>,
     /// A folder that keeps what is written, for later commands; without one it is dropped.
     pub upper: Option<PathBuf>,
     /// Folders with what earlier commands kept, over the workspace; the first is on top.

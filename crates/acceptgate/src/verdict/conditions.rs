@@ -32,11 +32,15 @@ pub(super) fn note(input: &Evaluation<'_>, standings: &mut [Standing]) {
         note_runs(input, PROJECT_TESTS_CHECK, standing);
     }
     for (place, (check, standing)) in input.checks.iter().zip(own).enumerate() {
-        if !is_commanded(check) {
-            continue;
+        if is_commanded(check) {
+            note_runs(input, &check_key(input.checks, place), standing);
         }
-        note_runs(input, &check_key(input.checks, place), standing);
-        let by_receipts = input.cautions.receipts_only && check.kind == CheckKind::CommandSuccess;
+        // What a command or a tool answered, whether the check asks for it or an expression reads it.
+        let is_of_runs = matches!(
+            check.kind,
+            CheckKind::CommandSuccess | CheckKind::ToolFact | CheckKind::Expression
+        );
+        let by_receipts = input.cautions.receipts_only && is_of_runs;
         if by_receipts && standing.result.passed && check.owner != Owner::Plan {
             let detail = "what steps recorded decides, with the check inputs as they left them";
             standing.noted.push(Noted::new(ORIGINALS_NOT_RUN, detail.to_owned()));

@@ -24,6 +24,7 @@ struct Case {
     sandbox: Sandbox,
     rules: InputRules,
     counted: Vec<String>,
+    copies: bool,
     before: Option<(Start, Arc<Originals>)>,
 }
 
@@ -54,7 +55,8 @@ impl Case {
         let sandbox = Sandbox::probe(&config, &base.join("data"), Vec::new()).unwrap();
         let rules = InputRules::default();
         let counted = Vec::new();
-        let case = Self { _folder: folder, root, sandbox, rules, counted, before: None };
+        let (copies, before) = (false, None);
+        let case = Self { _folder: folder, root, sandbox, rules, counted, copies, before };
         files.iter().for_each(|(path, text)| case.put(path, text));
         case
     }
@@ -126,7 +128,7 @@ impl Case {
             rules: self.rules.clone(),
             additions: Additions::default(),
             time_limit: Duration::from_secs(300),
-            copies: false,
+            copies: self.copies,
             span: tracing::Span::none(),
             cancel: CancellationToken::new(),
             kill: CancellationToken::new(),
@@ -490,6 +492,25 @@ async fn a_folder_that_became_a_link_is_a_folder_again() {
     let (reason, _) = case.check(line).await;
     assert!(reason.starts_with("check_inputs_changed"), "{reason}");
     assert_eq!(case.text("other/test_a.py"), TRIVIAL);
+}
+
+#[tokio::test]
+async fn a_copy_stands_where_the_workspace_is() {
+    let mut case = Case::new(&[("top/pkg/a.sh", "echo one\n"), ("top/pkg/test.sh", "exit 1\n")]);
+    case.run("cd top && git init -q && git add -A");
+    case.root.push("top/pkg");
+    case.copies = true;
+    let whole = case.root.display().to_string();
+    let lie = format!("sh {whole}/test.sh");
+    let honest = format!("sh {whole}/a.sh && git ls-files --error-unmatch a.sh");
+    let case = case.begin(&lie);
+    case.put("test.sh", "exit 0\n");
+    if !case.sandbox.mounts_copies() {
+        return;
+    }
+    assert_eq!(case.check(&honest).await.0, "");
+    let (reason, _) = case.check(&lie).await;
+    assert!(reason.starts_with("check_inputs_changed"), "{reason}");
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surety_common::domain::check::Owner;
 use surety_common::domain::receipt::Inputs;
-use surety_sandbox::remove_tree;
+use surety_sandbox::{View, remove_tree};
 
 /// The folder of a command whose writes no other one may find.
 const SINGLE: &str = "single";
@@ -108,7 +108,8 @@ pub(super) struct Prepared {
     prepares: bool,
     /// Whether all that the command wrote goes away with it.
     dropped: bool,
-    /// The copy that the command runs in, where the sandbox makes no views.
+    /// The copy that the command runs in, where the sandbox keeps no views. It stands at the workspace's own path where
+    /// mounts are the command's own.
     copied: Option<PathBuf>,
 }
 
@@ -174,8 +175,12 @@ impl Round {
             below.push(class.join("upper"));
             let made = copy::workspace(workspace.root(), &to, &changes, &below);
             made.map_err(failed)?;
-            let git = context.folder.git()?.to_vec();
-            context.folder = Arc::new(Folder::given(to.clone()).with_git(git));
+            if context.sandbox.mounts_copies() {
+                context.view = Some(Arc::new(View { copy: Some(to.clone()), ..View::default() }));
+            } else {
+                let git = context.folder.git()?.to_vec();
+                context.folder = Arc::new(Folder::given(to.clone()).with_git(git));
+            }
             copied = Some(to);
         }
         let keeps_ignored = order.prepares || matches!(order.inputs, Inputs::Original);

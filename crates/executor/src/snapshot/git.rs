@@ -63,7 +63,8 @@ impl WorkTree {
         } else {
             let text = read_text(&dot_git).ok()??;
             let path = text.strip_prefix("gitdir:")?.trim();
-            let git = top.join(path);
+            // That of a submodule is named by the way up, and would look like one inside the work tree.
+            let git = top.join(path).canonicalize().ok()?;
             git.join("HEAD").is_file().then_some(git)?
         };
         let common = match read_text(&git.join("commondir")) {

@@ -175,6 +175,11 @@ impl Sandbox {
         self.policy != SandboxPolicy::None && self.machine.keeps_views()
     }
 
+    /// Whether a command sees a copy of the workspace at the workspace's own path.
+    pub fn mounts_copies(&self) -> bool {
+        self.policy != SandboxPolicy::None && self.machine.mounts_copies()
+    }
+
     /// Writes a file to the scratch folder and removes it. It blocks.
     ///
     /// # Errors

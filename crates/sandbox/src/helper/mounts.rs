@@ -16,7 +16,7 @@ use super::stage::Order;
 use crate::deep::remove_tree;
 use crate::spec::{NotStarted, Overlay, Refusal, Spec, View};
 use crate::times::set_modified;
-use calls::{ALWAYS, HOST, at, bind, host, make_folder, parents, remount, setup, tmpfs};
+use calls::{ALWAYS, HOST, at, bind, bind_to, host, make_folder, parents, remount, setup, tmpfs};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{chdir, geteuid, pivot_root};
@@ -153,6 +153,9 @@ impl Overlays<'_> {
     }
 
     fn view(&mut self, path: &Path) -> Result<(), NotStarted> {
+        if let Some(copy) = self.spec().view.as_ref().and_then(|view| view.copy.as_deref()) {
+            return bind_to(copy, path);
+        }
         let kept = self.spec().view.as_ref().and_then(|view| view.upper.clone());
         if self.spec().confinement.overlay == Overlay::Unavailable {
             return Err(unsupported("this kernel lets the sandbox make no overlay"));
@@ -196,7 +199,8 @@ impl Overlays<'_> {
 
     /// Puts the view's own files into it, and takes out what it does not have.
     fn change_view(&self) -> Result<(), NotStarted> {
-        let Some(View { upper: _, below: _, replace, remove, times }) = &self.spec().view else {
+        let Some(View { copy: _, upper: _, below: _, replace, remove, times }) = &self.spec().view
+        else {
             return Ok(());
         };
         let workspace = &self.spec().tree.workspace;

@@ -199,7 +199,8 @@ impl Call {
         let spec = &self.order.spec;
         let mut folders = spec.tree.writable.clone();
         folders.extend(self.order.scratch.clone());
-        folders.extend(spec.view.as_ref().and_then(|view| view.upper.clone()));
+        let view = spec.view.iter().flat_map(|view| [view.copy.clone(), view.upper.clone()]);
+        folders.extend(view.flatten());
         Watchdog::new(folders, spec.limits)
     }
 
@@ -214,7 +215,7 @@ impl Call {
 
 fn needs_scratch(spec: &Spec) -> bool {
     let on_disk = spec.confinement.overlay == Overlay::Disk;
-    let view = spec.view.as_ref().is_some_and(|view| view.upper.is_none());
+    let view = spec.view.as_ref().is_some_and(|view| view.upper.is_none() && view.copy.is_none());
     match spec.confinement.level {
         Level::Namespaces => on_disk && (view || !spec.tree.caches.is_empty()),
         Level::Landlock | Level::SandboxExec => true,

@@ -110,6 +110,7 @@ mod tests {
     fn a_path_that_is_no_text_arrives_as_it_was_sent() {
         let odd = PathBuf::from(OsString::from_vec(b"caf\xe9.txt".to_vec()));
         let view = View {
+            copy: None,
             upper: None,
             below: vec![PathBuf::from("/layer")],
             replace: vec![(odd.clone(), PathBuf::from("/original"))],

@@ -345,6 +345,28 @@ fn a_command_cannot_tell_views_apart_by_their_folders() {
 }
 
 #[test]
+fn a_copy_stands_in_the_place_of_the_workspace_where_mounts_are_the_command_s_own() {
+    for (level, machine) in levels() {
+        let mut sandbox = Sandbox::new(&machine);
+        sandbox.put("a", "of the workspace\n");
+        let copy = sandbox.root.join("data/copy");
+        fs::create_dir_all(&copy).unwrap();
+        fs::write(copy.join("a"), "of the copy\n").unwrap();
+        sandbox.view = Some(View { copy: Some(copy.clone()), ..View::default() });
+        let path = sandbox.workspace.display().to_string();
+        let ran = sandbox.sh(&format!("cat a {path}/a && pwd && echo w > {path}/b"));
+        if !machine.mounts_copies() {
+            let Exit::NotStarted(why) = ran.report.exit else { panic!("{level}: {ran:?}") };
+            assert_eq!(why.refusal, Refusal::ViewUnsupported, "{level}");
+            continue;
+        }
+        assert_eq!(ran.stdout, format!("of the copy\nof the copy\n{path}\n"), "{level}: {ran:?}");
+        assert_eq!(fs::read_to_string(copy.join("b")).unwrap(), "w\n", "{level}");
+        assert_eq!(sandbox.read("b"), "", "{level}: nothing is written to the workspace");
+    }
+}
+
+#[test]
 fn a_view_shows_changes_that_the_workspace_does_not_get() {
     for (level, machine) in levels() {
         let mut sandbox = Sandbox::new(&machine);
@@ -359,6 +381,7 @@ fn a_view_shows_changes_that_the_workspace_does_not_get() {
         let upper = sandbox.root.join("data/upper");
         fs::create_dir_all(&upper).unwrap();
         sandbox.view = Some(View {
+            copy: None,
             upper: Some(upper),
             below: Vec::new(),
             replace: vec![

@@ -39,9 +39,11 @@ pub(super) fn bodies(runner: Runner, path: &str) -> &'static [&'static str] {
     }
 }
 
-/// Modules in Python are loaded once more, and their functions compared by name.
+/// Modules in Python are loaded once more, and their functions compared by name. What a plugin that is installed put in the
+/// place of a method, as pytest-mock does with those of mocks, is not the product's doing, so that it counts for nothing:
+/// its code is then that of a file among the installed ones.
 pub(super) const LIBRARIES: &str = "\
-import importlib.util, sys, types
+import importlib.util, os, sys, types
         def parts(code):
             own = [code.co_code, code.co_names]
             for it in code.co_consts:
@@ -50,6 +52,19 @@ import importlib.util, sys, types
                 else:
                     own.append(sorted(map(repr, it)) if isinstance(it, frozenset) else repr(it))
             return own
+        def installed(it):
+            code = getattr(getattr(it, '__func__', it), '__code__', None)
+            file = getattr(code, 'co_filename', '')
+            if not {'site-packages', 'dist-packages'} & set(file.split(os.sep)):
+                return False
+            try:
+                with open(file, 'rb') as text:
+                    found = [compile(text.read(), file, 'exec', dont_inherit=True)]
+            except Exception:
+                return False
+            for one in found:
+                found += [it for it in one.co_consts if isinstance(it, types.CodeType)]
+            return any(parts(one) == parts(code) for one in found)
         def own(it):
             it = getattr(it, '__func__', getattr(it, 'fget', it))
             if isinstance(it, types.FunctionType):
@@ -77,7 +92,7 @@ import importlib.util, sys, types
                     replaced.append(key)
                 elif isinstance(made, type):
                     replaced += [at for at, it in list(vars(made).items())
-                                 if own(it) != own(vars(other).get(at))]
+                                 if own(it) != own(vars(other).get(at)) and not installed(vars(other).get(at))]
                 if vars(package).get(key, other) is not other:
                     replaced.append(key)
         if not replaced:

@@ -46,12 +46,9 @@ pub fn narrow(line: &str, runner: Runner, hosts: &[&str]) -> Option<String> {
             only_options(rest).then_some(format!("{line} {}", modules?.join(" ")))
         }
         Runner::Pytest => {
-            let (_, rest) = after(&words, "pytest")?;
-            // The value of an option looks like a file.
-            let valued =
-                |word: &&str| matches!(*word, "-k" | "-m" | "-c" | "-p" | "-n" | "-W" | "-o");
-            let plain = only_options(rest) && !rest.iter().any(valued);
-            plain.then(|| format!("{line} {}", hosts.join(" ")))
+            let (start, rest) = after(&words, "pytest")?;
+            let options = pytest_options(rest, hosts)?;
+            Some([start, &options, hosts].concat().join(" "))
         }
         Runner::NodeTest => {
             let (start, rest) = after(&words, "--test")?;
@@ -162,6 +159,61 @@ fn only_options(words: &[&str]) -> bool {
     words.iter().all(|word| word.starts_with('-'))
 }
 
+/// Options of pytest whose value is the next word. Of those that select tests there is none.
+const PYTEST_VALUED: &[&str] = &["-c", "-n", "-o", "-p", "-W"];
+/// Its options that have no value; what follows another one may be its value or a path.
+const PYTEST_PLAIN: &[&str] = &[
+    "--disable-warnings",
+    "--exitfirst",
+    "--no-cov",
+    "--no-header",
+    "--no-summary",
+    "--quiet",
+    "--showlocals",
+    "--strict-config",
+    "--strict-markers",
+    "--verbose",
+];
+
+/// The options of pytest without the paths beside them; none where it selects tests itself, or where one of these files is
+/// in none of the paths.
+fn pytest_options<'l>(rest: &[&'l str], hosts: &[&str]) -> Option<Vec<&'l str>> {
+    let (mut options, mut paths) = (Vec::new(), Vec::new());
+    let mut before = "";
+    for &word in rest {
+        let is_value = PYTEST_VALUED.contains(&before);
+        if word.starts_with('-') || is_value {
+            options.push(word);
+        } else if is_plain_of_pytest(before) {
+            paths.push(word.trim_start_matches("./").trim_end_matches('/'));
+        } else {
+            return None;
+        }
+        before = if is_value { "" } else { word };
+    }
+    let selects = |word: &&str| matches!(word.get(..2), Some("-k" | "-m"));
+    let within = |host: &str, path: &str| {
+        path.is_empty()
+            || path == "."
+            || host.strip_prefix(path).is_some_and(|it| it.is_empty() || it.starts_with('/'))
+    };
+    let is_in_one = |host: &&str| paths.is_empty() || paths.iter().any(|path| within(host, path));
+    let fits = !options.iter().any(selects) && hosts.iter().all(is_in_one);
+    (fits && !options.last().is_some_and(|last| PYTEST_VALUED.contains(last))).then_some(options)
+}
+
+/// Whether the word behind this one is no value of it: a path, no word, or an option without a value.
+fn is_plain_of_pytest(word: &str) -> bool {
+    match word.strip_prefix('-') {
+        None => true,
+        Some(long) if long.starts_with('-') => long.contains('=') || PYTEST_PLAIN.contains(&word),
+        // What to report is in the same word.
+        Some(letters) => {
+            letters.starts_with('r') || letters.chars().all(|letter| "lqsvx".contains(letter))
+        }
+    }
+}
+
 /// `go test` of all packages, for the packages of these files alone.
 fn go_packages(words: &[&str], hosts: &[&str]) -> Option<String> {
     let all = words.iter().filter(|word| **word == "./...").count() == 1;
@@ -262,6 +314,20 @@ mod tests {
             ("python3 -m unittest | tail", Unittest, "tests/test_a.py", None),
             ("pytest -q", Pytest, "t/test_a.py", Some("pytest -q t/test_a.py")),
             ("pytest -k a", Pytest, "t/test_a.py", None),
+            ("pytest -q t", Pytest, "t/test_a.py", Some("pytest -q t/test_a.py")),
+            (
+                "A=b python -m pytest -o addopts= -p no:x ./t/ s/test_b.py -rA",
+                Pytest,
+                "t/u/test_a.py",
+                Some("A=b python -m pytest -o addopts= -p no:x -rA t/u/test_a.py"),
+            ),
+            ("pytest .", Pytest, "test_a.py", Some("pytest test_a.py")),
+            ("pytest t", Pytest, "tt/test_a.py", None),
+            ("pytest t/test_a.py::test_b", Pytest, "t/test_a.py", None),
+            ("pytest --cov t", Pytest, "t/test_a.py", None),
+            ("pytest --cov=src t", Pytest, "t/test_a.py", Some("pytest --cov=src t/test_a.py")),
+            ("pytest -m slow t", Pytest, "t/test_a.py", None),
+            ("pytest t -o", Pytest, "t/test_a.py", None),
             ("make test", Pytest, "t/test_a.py", None),
             ("node --test test/", NodeTest, "test/a.test.js", Some("node --test test/a.test.js")),
             (

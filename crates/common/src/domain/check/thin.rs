@@ -12,8 +12,14 @@ const PASS_ON: &[&str] = &["cat", "head", "less", "more", "nl", "sort", "tac", "
 const RUN_NOTHING: &[&str] = &["--collect-only", "--no-run"];
 /// Arguments with which an installed program says something about itself.
 const ABOUT_ITSELF: &[&str] = &["--help", "--version"];
-/// Arguments with which `make` only prints what it would do.
-const ONLY_PRINT: &[&str] = &["-n", "--dry-run", "--just-print", "--recon"];
+/// Options with which `make` only prints what it would do, or holds whatever its recipes do.
+const OF_MAKE: &[&str] = &["--dry-run", "--ignore-errors", "--just-print", "--recon", "--touch"];
+/// The same as letters.
+const LETTERS_OF_MAKE: &[char] = &['i', 'n', 't'];
+/// Letters of `make` behind which a value stands, in the same word or in the next one.
+const VALUED_OF_MAKE: &[char] = &['C', 'E', 'I', 'W', 'f', 'j', 'l', 'o'];
+/// The variable with further options of `make`.
+const FLAGS_OF_MAKE: &str = "MAKEFLAGS";
 /// Words of expressions that name no value of a run.
 const CONSTANTS: &[&str] = &["and", "false", "in", "not", "null", "or", "true"];
 /// How many lines of shells inside each other are read.
@@ -44,7 +50,7 @@ fn line_succeeds(line: &str, depth: usize) -> bool {
         return false;
     }
     if let Some(programs) = programs(line) {
-        return !programs.is_empty() && programs.iter().all(|one| succeeds(&one.argv, depth));
+        return !programs.is_empty() && programs.iter().all(|one| succeeds(one, depth));
     }
     let is_comment = |line: &str| line.trim_start().starts_with('#');
     if line.lines().all(|line| is_comment(line) || line.trim().is_empty()) {
@@ -75,7 +81,7 @@ fn line_succeeds(line: &str, depth: usize) -> bool {
 fn part_succeeds(part: Part<'_>, depth: usize) -> bool {
     let programs = programs(part.text).unwrap_or_default();
     let holds = |one: &Program| {
-        succeeds(&one.argv, depth) || part.is_piped && programs.len() == 1 && passes_on(&one.argv)
+        succeeds(one, depth) || part.is_piped && programs.len() == 1 && passes_on(&one.argv)
     };
     part.is_behind || !programs.is_empty() && programs.iter().all(holds)
 }
@@ -89,8 +95,8 @@ fn passes_on(argv: &[String]) -> bool {
     name == "tee" || PASS_ON.contains(&name) && !arguments.iter().any(is_file)
 }
 
-fn succeeds(argv: &[String], depth: usize) -> bool {
-    let words: Vec<&str> = argv.iter().map(String::as_str).collect();
+fn succeeds(one: &Program, depth: usize) -> bool {
+    let words: Vec<&str> = one.argv.iter().map(String::as_str).collect();
     let Some((program, arguments)) = unwrapped(&words).split_first() else {
         return false;
     };
@@ -102,12 +108,52 @@ fn succeeds(argv: &[String], depth: usize) -> bool {
         ("cd", ["."]) | ("exit", ["0"]) => true,
         _ if ALWAYS_SUCCEED.contains(&name) || has(RUN_NOTHING) => true,
         _ if has(ABOUT_ITSELF) => !starts_product(program, arguments),
-        _ if name.ends_with("make") => has(ONLY_PRINT),
+        ("make" | "gmake" | "bmake" | "mingw32-make", _) => {
+            let before = one.environment.iter().map(|(name, value)| (name.as_str(), &**value));
+            let words = words.iter().filter_map(|word| word.split_once('='));
+            let mut flags = before.chain(words).filter(|(name, _)| *name == FLAGS_OF_MAKE);
+            makes_nothing_of_failures(arguments)
+                || flags.any(|(_, flags)| are_flags_without_failures(flags))
+        }
         _ => match given_to_shell(name, arguments) {
             Some(Given::Text(line)) => line_succeeds(line, depth + 1),
             Some(Given::File(_)) | None => false,
         },
     }
+}
+
+/// Whether `make` with these arguments holds whatever its recipes do.
+fn makes_nothing_of_failures(arguments: &[&str]) -> bool {
+    let mut is_value = false;
+    for word in arguments {
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        if OF_MAKE.contains(word) {
+            return true;
+        }
+        let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+        let Some(letters) = letters else { continue };
+        let valued = letters.find(VALUED_OF_MAKE);
+        if letters
+            .get(..valued.unwrap_or(letters.len()))
+            .is_some_and(|it| it.contains(LETTERS_OF_MAKE))
+        {
+            return true;
+        }
+        // How many jobs there are stands in the same word, or nowhere.
+        is_value =
+            valued.is_some_and(|at| at + 1 == letters.len()) && !letters.ends_with(['j', 'l']);
+    }
+    false
+}
+
+/// Whether options in the variable of `make` are such ones. The letters of its first word need no sign.
+fn are_flags_without_failures(flags: &str) -> bool {
+    let words: Vec<&str> = flags.split_whitespace().collect();
+    let first = words.first().copied().unwrap_or_default();
+    let is_letters = !first.starts_with('-') && !first.contains('=');
+    is_letters && first.contains(LETTERS_OF_MAKE) || makes_nothing_of_failures(&words)
 }
 
 /// Whether a command may start what the workspace holds, and give `--help` to that: a path, a script, a module, or what
@@ -228,6 +274,20 @@ mod tests {
             ("/bin/true && echo done", true),
             ("cargo test --no-run", true),
             ("make -n test", true),
+            ("make -ki test", true),
+            ("make --ignore-errors test", true),
+            ("make -t", true),
+            ("cmake --build build -t check", false),
+            ("make -C in test", false),
+            ("make -Cin test", false),
+            ("make -f -i test", false),
+            ("make -j -k test", false),
+            ("make -j4 test", false),
+            ("MAKEFLAGS=i make test", true),
+            ("env MAKEFLAGS=-kn make test", true),
+            ("make MAKEFLAGS=--touch test", true),
+            ("MAKEFLAGS=-j4 make test", false),
+            ("MAKEFLAGS=-k make install=i", false),
             ("cargo test --help", true),
             ("python3 --version", true),
             ("./greet.sh --help", false),

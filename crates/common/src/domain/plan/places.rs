@@ -56,6 +56,24 @@ impl Plan {
         Ok(())
     }
 
+    /// Refuses checks of steps that only the gate decides, at the end of a run: no step with one could be done.
+    ///
+    /// # Errors
+    /// `type_mismatch`, with the path of the kind.
+    pub fn check_kinds(&self) -> Result<(), Problem> {
+        let is_of_gate = |(place, check): &(CheckPlace, &AcceptCheck)| {
+            let kinds = [CheckKind::ActionReport, CheckKind::Expression, CheckKind::HttpProbe];
+            place.step.is_some() && kinds.contains(&check.kind)
+        };
+        self.placed_checks().find(is_of_gate).map_or(Ok(()), |(place, check)| {
+            let kind = check.kind.as_str();
+            let message = format!(
+                "the gate decides {kind} at the end of the run; put it among the checks of the plan"
+            );
+            Err(Problem::at(Code::TypeMismatch, format!("{place}.kind"), message))
+        })
+    }
+
     /// Whether one of its texts is of the given kind. What the arguments of scripted calls hold is no text of the plan.
     pub fn has_text(&self, is_meant: impl Fn(&str) -> bool + Copy) -> bool {
         let Self { title, goal, steps, verify, todos } = self;

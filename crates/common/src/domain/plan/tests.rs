@@ -49,6 +49,24 @@ fn a_stored_plan_with_a_broken_check_is_refused() {
     assert!(Plan::from_json(&parse(text).unwrap().value).is_err());
 }
 
+#[test]
+fn a_step_has_no_check_that_only_the_gate_decides() {
+    let plan = |kind: &str| {
+        let check = format!(r#"[{{"kind":"{kind}","target":"size(facts) > 0"}}]"#);
+        let text = format!(
+            r#"{{"title":"T","steps":[{{"id":"a","description":"d","verify":{check}}}],"verify":{check}}}"#
+        );
+        read_plan(&parse(&text).unwrap().value, Author::Submitter).unwrap().plan
+    };
+    for kind in ["expression", "http_probe", "action_report"] {
+        let refused = plan(kind).check_kinds().unwrap_err();
+        assert_eq!(refused.field.as_deref(), Some("steps[0].verify[0].kind"), "{kind}");
+    }
+    for kind in ["command_success", "future"] {
+        assert!(plan(kind).check_kinds().is_ok(), "{kind}");
+    }
+}
+
 fn text() -> impl Strategy<Value = String> {
     "[a-z{}\"\\\\中é.]{1,8}"
 }

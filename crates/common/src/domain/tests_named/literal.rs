@@ -1,5 +1,6 @@
 //! The tests that a file spells by their names.
 
+use super::parameters::further_runs;
 use crate::domain::check_inputs::language_of;
 use std::collections::BTreeMap;
 
@@ -13,6 +14,8 @@ pub(super) const CMAKE: &str = "cmake";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Literals {
     times: BTreeMap<String, usize>,
+    /// How many more runs of them the files spell.
+    more: usize,
     is_made: bool,
 }
 
@@ -32,9 +35,9 @@ impl Literals {
         self.times.keys().map(String::as_str).collect()
     }
 
-    /// How many there are.
+    /// How many of them run, where each file says so.
     pub fn count(&self) -> usize {
-        self.times.values().sum()
+        self.more.saturating_add(self.times.values().sum())
     }
 
     /// Whether a number of tests that ran says nothing about these: some run more than once.
@@ -47,6 +50,7 @@ impl Literals {
         for (name, times) in other.times {
             *self.times.entry(name).or_default() += times;
         }
+        self.more = self.more.saturating_add(other.more);
         self.is_made |= other.is_made;
     }
 
@@ -74,9 +78,9 @@ const MADE: &[&str] = &[
     "InlineData",
     "TestCaseSource",
     "dataProvider",
+    "generate_tests",
     "load_tests",
     "parameterized",
-    "parametrize",
     "params=",
     "rstest",
     "subTest",
@@ -115,7 +119,13 @@ pub fn literals(path: &str, text: &str) -> Literals {
     for name in names {
         *found.times.entry(name).or_default() += 1;
     }
-    found.is_made = MADE.iter().any(|word| text.contains(word)) || has_heirs(path, text);
+    let runs = match language_of(path) {
+        Some("python") => further_runs(text, |line| python(line).is_some()),
+        Some(_) | None => Some(0),
+    };
+    found.more = runs.unwrap_or_default();
+    found.is_made =
+        runs.is_none() || MADE.iter().any(|word| text.contains(word)) || has_heirs(path, text);
     found
 }
 

@@ -11,6 +11,7 @@
 
 mod literal;
 mod names;
+mod parameters;
 mod ruling;
 mod selected;
 mod verbose;

@@ -5,7 +5,7 @@
 //!   policy.verify_tools --Verification::of(tool, scope)--> argument list --the runner--> fact verification
 //! ```
 
-use crate::domain::check::{AcceptCheck, CheckKind, Owner};
+use crate::domain::check::{AcceptCheck, CheckKind, MAX_SKIPPED, MIN_TESTS, Owner};
 use crate::domain::command::command_line;
 use crate::domain::plan::Plan;
 use crate::domain::problem::{Code, Problem};
@@ -87,15 +87,30 @@ pub(super) fn is_verification(check: &AcceptCheck) -> bool {
     check.required && check.kind == CheckKind::ToolFact && !check.names_any_source()
 }
 
-/// Refuses a plan with a check that no named command decides.
+/// Refuses a plan with a check that no named command decides, or with bounds for tests that are not counted.
 ///
 /// # Errors
-/// `verify_tool_unknown`, `verify_scope_invalid`, with the path of the check.
+/// `verify_tool_unknown`, `verify_scope_invalid`, `key_without_effect`, with the path of the check.
 pub fn check_verifications(plan: &Plan, policy: &Policy) -> Result<(), Problem> {
     plan.placed_checks().try_for_each(|(place, check)| {
         let found = Verification::of_check(check, policy).map(drop);
-        found.map_err(|problem| problem.under(&format!("{place}.params")))
+        found
+            .and_then(|()| check_bounds(check, policy))
+            .map_err(|problem| problem.under(&format!("{place}.params")))
     })
+}
+
+/// What steps recorded of a command has no number of tests.
+fn check_bounds(check: &AcceptCheck, policy: &Policy) -> Result<(), Problem> {
+    let mut bounds = [MIN_TESTS, MAX_SKIPPED].into_iter();
+    match bounds.find(|bound| check.params.contains_key(*bound)) {
+        Some(bound) if policy.verify_commands == VerifyCommands::ReceiptsOnly => {
+            let message =
+                "with verify_commands receipts_only no check is run; leave one of both out";
+            Err(Problem::at(Code::KeyWithoutEffect, bound, message))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// A scope becomes an argument of the command, so one that begins with `-` would change what the command does.
@@ -138,6 +153,21 @@ mod tests {
             always_verify_tools: vec![tool("lint", &["cargo", "clippy"])],
             ..Policy::default()
         }
+    }
+
+    #[test]
+    fn bounds_for_tests_need_a_run_that_counts_them() {
+        let text =
+            r#"[{"kind":"command_success","target":"make test","params":{"min_tests":"2"}}]"#;
+        let (verify, _) =
+            read_checks(&parse(text).unwrap().value, "verify", Author::Submitter).unwrap();
+        let plan = Plan { verify, ..Plan::default() };
+        assert!(check_verifications(&plan, &Policy::default()).is_ok());
+        let verify_commands = VerifyCommands::ReceiptsOnly;
+        let policy = Policy { verify_commands, ..Policy::default() };
+        let refused = check_verifications(&plan, &policy).unwrap_err();
+        let said = (refused.code, refused.field.as_deref());
+        assert_eq!(said, (Code::KeyWithoutEffect, Some("verify[0].params.min_tests")));
     }
 
     #[test]

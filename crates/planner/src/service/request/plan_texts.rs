@@ -45,6 +45,7 @@ pub(super) fn check_plan_texts(plan: &Plan) -> Result<(), Problem> {
         check(&plan.to_json(), Place::Root)?;
     }
     check_write_scopes(plan)?;
+    plan.check_kinds()?;
     plan.check_globs()
 }
 

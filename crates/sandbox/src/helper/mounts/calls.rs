@@ -15,7 +15,12 @@ pub(super) const ALWAYS: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV);
 
 /// Shows a path of the host at the same path.
 pub(super) fn bind(path: &Path) -> Result<(), NotStarted> {
-    let source = host(path);
+    bind_to(path, path)
+}
+
+/// Shows a path of the host at another path.
+pub(super) fn bind_to(from: &Path, path: &Path) -> Result<(), NotStarted> {
+    let source = host(from);
     let Ok(found) = fs::metadata(&source) else {
         // What is not there on the host is not there for the command.
         return Ok(());
