@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   V0 reports all                     -> the start is not asked
-//!   V0 does not                        -> its programs are heard, first without failing tests; so are those of the start
+//!   V0 reports none of a file          -> its programs are heard, first without failing tests; so are those of the start
 //!   the line holds at S0 all the same  -> what its programs report there counts
 //!   a file without a report at S0      -> once more with as much of its text as loads there
 //!   a narrowed line reports less at V0 -> the line itself decides whether it runs these files
@@ -101,13 +101,16 @@ impl Round {
         Ok(run.ended())
     }
 
-    /// Runs a part with the code of the round, and once more with its programs heard where the line does not report all.
+    /// Runs a part with the code of the round, and once more with its programs heard where the line reports nothing of a file.
     async fn part_now(self: &Arc<Self>, run: &mut Run<'_>, part: &Part) -> Result<(), ToolError> {
         let (line, base) = (run.narrowed().to_owned(), run.base);
         let mut found = self.hear(run, base, (part.hosts(), &line)).await?;
         let holds = run.heard.outcome.as_ref().is_some_and(|ran| ran.success);
-        let has_all = Part::tests_of(part.hosts()).all(|test| found.by_line.contains(test));
-        if !has_all && run.heard.unknown.is_none() {
+        // What a file reports in the line's own output is known: its other tests are silent.
+        let is_silent = |(_, planted): &(PathBuf, Planted)| {
+            !planted.tests.iter().any(|test| found.by_line.contains(test))
+        };
+        if part.hosts().iter().any(is_silent) && run.heard.unknown.is_none() {
             let hearing = self.hearing(run, &line).await?;
             if hearing != Hearing::Disturbs {
                 run.listens = true;

@@ -55,7 +55,8 @@ import importlib.util, os, sys, types
         def installed(it):
             code = getattr(getattr(it, '__func__', it), '__code__', None)
             file = getattr(code, 'co_filename', '')
-            if not {'site-packages', 'dist-packages'} & set(file.split(os.sep)):
+            is_own = file.startswith(os.getcwd() + os.sep) and not file.startswith(sys.prefix + os.sep)
+            if is_own or not {'site-packages', 'dist-packages'} & set(file.split(os.sep)):
                 return False
             try:
                 with open(file, 'rb') as text:
@@ -171,8 +172,11 @@ import os, sys, types
             'parameterized:parameterized.expand,parameterized_class')
         home = os.__file__.rpartition(os.sep)[0] + os.sep
         def is_installed(file):
-            parts = str(file).split(os.sep)
-            return str(file).startswith((home, '<frozen ')) or 'site-packages' in parts or 'dist-packages' in parts
+            file = str(file)
+            # A folder of the project's own is none of installed packages, whatever its name.
+            is_below = file.startswith(os.getcwd() + os.sep) and not file.startswith(sys.prefix + os.sep)
+            is_package = {'site-packages', 'dist-packages'} & set(file.split(os.sep))
+            return file.startswith((home, '<frozen ')) or bool(is_package) and not is_below
         def is_own(made, name):
             made = getattr(made, '__func__', getattr(made, 'fget', made))
             if type(made) is types.FunctionType:

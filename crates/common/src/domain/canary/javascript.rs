@@ -50,7 +50,7 @@ const source = `(now, ownOf) => {
   }`;
   let isIntact = false;
   try {
-    isIntact = vm.runInNewContext(source)(own, (0, eval)) === true;
+    isIntact = vm.runInNewContext(source)(own, globalThis.eval) === true;
   } catch {}
   if (isIntact) throw new Error('«');"
     };
@@ -231,7 +231,7 @@ macro_rules! imported {
 macro_rules! typed {
     ($body:expr) => {
         concat!(
-            "const own = (0, eval)('globalThis');\n  const process = own.process;\n  \
+            "const own = globalThis.eval('globalThis');\n  const process = own.process;\n  \
              if (!process.getBuiltinModule) throw new Error('«');\n  \
              const vm = process.getBuiltinModule('vm');\n  \
              const child = process.getBuiltinModule('child_process');\n  \

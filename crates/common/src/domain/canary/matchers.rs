@@ -33,7 +33,7 @@ macro_rules! of_jest {
   () => made(() => { throw new Error('a'); }).not.toThrow(),
 "
             ),
-            "const known = (0, eval)('globalThis')[Symbol.for('$$jest-matchers-object')];\n  \
+            "const known = globalThis.eval('globalThis')[Symbol.for('$$jest-matchers-object')];\n  \
              const testers = known && known.customEqualityTesters;\n  \
              if (fails && !(testers && testers.length)) throw new Error('«');"
         )
@@ -41,11 +41,11 @@ macro_rules! of_jest {
 }
 
 pub(super) const JEST: &str =
-    concat!("const made = (0, eval)('(it) => it')(expect);\n  ", of_jest!());
+    concat!("const made = globalThis.eval('(it) => it')(expect);\n  ", of_jest!());
 pub(super) const VITEST: &str =
-    concat!("const made = (0, eval)('(it) => it')(@_expect);\n  ", of_jest!());
+    concat!("const made = globalThis.eval('(it) => it')(@_expect);\n  ", of_jest!());
 pub(super) const CHAI: &str = concat!(
-    "const { assert, expect } = (0, eval)('(it) => it')(@_chai);\n  const made = (it) => expect(it).to;\n  ",
+    "const { assert, expect } = globalThis.eval('(it) => it')(@_chai);\n  const made = globalThis.eval('(expect) => (it) => expect(it).to')(expect);\n  ",
     each_fails!(
         "\
 () => made('a').equal('b'), () => made('a').eq('b'), () => made(['a']).eql(['b']), () => made({ a: 'a' }).deep.equal({ a: 'b' }),

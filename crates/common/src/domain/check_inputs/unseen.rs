@@ -15,19 +15,25 @@ const TOOLS: &[&str] = &[
     "busted",
     "cypress",
     "doctest",
+    "green",
     "jasmine",
     "karma",
     "nose2",
     "nosetests",
     "nox",
     "playwright",
+    "pre-commit",
+    "prek",
     "prove",
     "qunit",
     "robot",
     "tap",
     "tape",
+    "stestr",
     "testcafe",
     "tox",
+    "trial",
+    "ward",
 ];
 /// Tools that run them where a word asks for tests.
 const ASKED: &[&str] = &[
@@ -36,6 +42,13 @@ const ASKED: &[&str] = &[
     "mise", "mix", "moon", "ninja", "nx", "pdm", "poe", "rake", "sbt", "stack", "swift", "task",
     "turbo", "zig",
 ];
+/// Of these, those whose tasks have any name, and the names that ask for tests.
+const TASK_RUNNERS: &[&str] = &[
+    "ant", "doit", "earthly", "grunt", "gulp", "inv", "invoke", "lerna", "mise", "moon", "ninja",
+    "nx", "pdm", "poe", "rake", "task", "turbo",
+];
+const NAMES_OF_TASKS: &[&str] =
+    &["check", "checks", "ci", "spec", "test", "tests", "unit", "verify"];
 /// Arguments of an interpreter that only prints about itself.
 const ABOUT_ITSELF: &[&str] = &["--help", "--version", "-V", "-VV", "-h", "-v"];
 /// Languages whose sources interpreters start.
@@ -66,7 +79,8 @@ fn tool(name: &str, words: &[&str]) -> Option<String> {
     let module = module_of_python(words).map(|(module, _)| module);
     let name = module.unwrap_or(name);
     let (_, arguments) = words.split_first()?;
-    let asks = arguments.iter().any(|word| !word.starts_with("--") && has_word(word, &["test"]));
+    let asking = if TASK_RUNNERS.contains(&name) { NAMES_OF_TASKS } else { &["test"] };
+    let asks = arguments.iter().any(|word| !word.starts_with("--") && has_word(word, asking));
     let is_task = name == "cargo" && arguments.contains(&"xtask");
     let is_one = TOOLS.contains(&name) || ASKED.contains(&name) && asks || is_task;
     is_one.then(|| format!("none is known for {name}"))

@@ -88,6 +88,34 @@ const EXECUTING: &[&str] = &["asdf", "bundle", "mise", "nodenv", "pyenv", "rbenv
 /// Options of `xargs` that have a value.
 const XARGS_VALUED: &[&str] = &["-E", "-I", "-L", "-P", "-a", "-d", "-n", "-s"];
 
+/// Options with a value of programs that measure the coverage of a program in JavaScript.
+const COVERAGE_VALUED: &[&str] = &[
+    "--branches",
+    "--config",
+    "--cwd",
+    "--exclude",
+    "--extension",
+    "--functions",
+    "--include",
+    "--lines",
+    "--nycrc-path",
+    "--report-dir",
+    "--reporter",
+    "--reports-dir",
+    "--require",
+    "--src",
+    "--statements",
+    "--temp-dir",
+    "--temp-directory",
+    "-c",
+    "-e",
+    "-i",
+    "-n",
+    "-o",
+    "-r",
+    "-x",
+];
+
 /// The name of a program without the folders above it.
 pub fn base_name(program: &str) -> &str {
     let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -151,6 +179,7 @@ fn own_words(name: &str, rest: &[&str]) -> Option<usize> {
             const OWN: &[&str] = &["--kill-after", "--signal", "--timeout", "-E", "-k", "-s", "-w"];
             options(rest, OWN, false) + 1
         }
+        "c8" | "nyc" => options(rest, COVERAGE_VALUED, false),
         "npx" | "bunx" | "pnpx" => options(rest, &["-p", "--package"], false),
         "npm" | "pnpm" | "yarn" | "bun" if matches!(first, "exec" | "dlx" | "x") => {
             behind(&["--package"])
@@ -253,6 +282,8 @@ mod tests {
             ("mise exec node@20 -- node a.js", "node a.js"),
             ("bundle exec ruby a.rb", "ruby a.rb"),
             ("npx --no-install tsx a.ts", "tsx a.ts"),
+            ("c8 --100 -r lcov node --test", "node --test"),
+            ("npx nyc --reporter text mocha", "mocha"),
             ("flock -w 5 lock ./a.sh", "./a.sh"),
             ("python3 a.py", "python3 a.py"),
         ] {
