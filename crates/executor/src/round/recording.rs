@@ -3,12 +3,11 @@
 use super::recorded::{Recorded, is_same};
 use super::{Round, Start};
 use crate::git_reader::Version;
-use crate::snapshot::WorkTree;
+use crate::snapshot::{WorkTree, is_since};
 use crate::tool::{ErrorCode, ToolError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use surety_common::domain::check_inputs::{GitChange, GitState};
 use surety_common::domain::manifest::{Content, Entry, FileDigest, Kind, Manifest, Stamp};
@@ -211,10 +210,7 @@ fn alone(start: &Start, now: &Manifest, paths: &BTreeSet<Vec<u8>>) -> BTreeSet<V
 /// Whether an index was written after the start was read.
 fn is_written(tree: &WorkTree, read_at: Option<i64>) -> bool {
     let Some(read_at) = read_at else { return true };
-    let modified = std::fs::metadata(tree.git.join("index")).map(|found| {
-        found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec())
-    });
-    modified.is_ok_and(|modified| modified >= read_at)
+    std::fs::metadata(tree.git.join("index")).is_ok_and(|found| is_since(&found, read_at))
 }
 
 /// The file that names the commit of HEAD, where references are files of the workspace.

@@ -65,7 +65,7 @@ fn written(folder: &Path, moment: i64) -> Vec<String> {
 }
 
 /// Whether anything about a file changed since a moment: no program can set this time.
-fn is_since(found: &fs::Metadata, moment: i64) -> bool {
+pub(crate) fn is_since(found: &fs::Metadata, moment: i64) -> bool {
     let changed = found.ctime().saturating_mul(1_000_000_000).saturating_add(found.ctime_nsec());
     changed >= moment.saturating_sub(BEHIND)
 }

@@ -26,7 +26,7 @@ mod walk;
 mod written;
 
 pub(crate) use git::WorkTree;
-pub(crate) use git_objects::WrittenObjects;
+pub(crate) use git_objects::{WrittenObjects, is_since};
 pub(crate) use git_state::Repository;
 pub(crate) use kept::ignored_by_exclude;
 pub use kept::{Which, altered, ignored_at_start, keep, resumed};

@@ -301,6 +301,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_line_of_pytest_is_narrowed_where_its_paths_hold_the_files() {
+        for (line, runner, host, expected) in [
+            ("pytest -q", Runner::Pytest, "t/test_a.py", Some("pytest -q t/test_a.py")),
+            ("pytest -k a", Runner::Pytest, "t/test_a.py", None),
+            ("pytest -q t", Runner::Pytest, "t/test_a.py", Some("pytest -q t/test_a.py")),
+            (
+                "A=b python -m pytest -o addopts= -p no:x ./t/ s/test_b.py -rA",
+                Runner::Pytest,
+                "t/u/test_a.py",
+                Some("A=b python -m pytest -o addopts= -p no:x -rA t/u/test_a.py"),
+            ),
+            ("pytest .", Runner::Pytest, "test_a.py", Some("pytest test_a.py")),
+            ("pytest t", Runner::Pytest, "tt/test_a.py", None),
+            ("pytest t/test_a.py::test_b", Runner::Pytest, "t/test_a.py", None),
+            ("pytest --cov t", Runner::Pytest, "t/test_a.py", None),
+            (
+                "pytest --cov=src t",
+                Runner::Pytest,
+                "t/test_a.py",
+                Some("pytest --cov=src t/test_a.py"),
+            ),
+            ("pytest -m slow t", Runner::Pytest, "t/test_a.py", None),
+            ("pytest t -o", Runner::Pytest, "t/test_a.py", None),
+        ] {
+            assert_eq!(narrow(line, runner, &[host]).as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
     fn a_line_is_narrowed_where_its_runner_selects_files() {
         use Runner::{CargoTest, GoTest, Jest, Mocha, Nextest, NodeTest, Pytest, Unittest, Vitest};
         for (line, runner, host, expected) in [
@@ -312,22 +341,6 @@ mod tests {
             ),
             ("python3 -m unittest -v tests.test_b", Unittest, "tests/test_a.py", None),
             ("python3 -m unittest | tail", Unittest, "tests/test_a.py", None),
-            ("pytest -q", Pytest, "t/test_a.py", Some("pytest -q t/test_a.py")),
-            ("pytest -k a", Pytest, "t/test_a.py", None),
-            ("pytest -q t", Pytest, "t/test_a.py", Some("pytest -q t/test_a.py")),
-            (
-                "A=b python -m pytest -o addopts= -p no:x ./t/ s/test_b.py -rA",
-                Pytest,
-                "t/u/test_a.py",
-                Some("A=b python -m pytest -o addopts= -p no:x -rA t/u/test_a.py"),
-            ),
-            ("pytest .", Pytest, "test_a.py", Some("pytest test_a.py")),
-            ("pytest t", Pytest, "tt/test_a.py", None),
-            ("pytest t/test_a.py::test_b", Pytest, "t/test_a.py", None),
-            ("pytest --cov t", Pytest, "t/test_a.py", None),
-            ("pytest --cov=src t", Pytest, "t/test_a.py", Some("pytest --cov=src t/test_a.py")),
-            ("pytest -m slow t", Pytest, "t/test_a.py", None),
-            ("pytest t -o", Pytest, "t/test_a.py", None),
             ("make test", Pytest, "t/test_a.py", None),
             ("node --test test/", NodeTest, "test/a.test.js", Some("node --test test/a.test.js")),
             (

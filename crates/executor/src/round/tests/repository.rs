@@ -271,10 +271,12 @@ async fn an_index_says_of_a_file_what_it_is() {
     let generated = "cp source.py made.py && git diff --exit-code";
     let stale = "git update-index --cacheinfo 100644,$(git hash-object -w source.py),made.py";
     let untracked = "git rm -q --cached made.py";
+    let set_back = "git rm -q --cached made.py && touch -t 202001010000 .git/index";
     for (line, step, is_refused) in [
         (generated, stale, true),
         ("! git grep -q TODO", untracked, true),
         ("git ls-files '*.py' | xargs cat | grep -c TODO | grep -qx 0", untracked, true),
+        ("! git grep -q TODO", set_back, true),
         ("! git ls-files --error-unmatch made.py", untracked, false),
         ("! git grep -q other", untracked, false),
         (generated, "cp source.py made.py && git add made.py", false),
