@@ -263,35 +263,6 @@ async fn another_executor_goes_on_from_the_stored_snapshot() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_verification_that_a_crash_ends_is_begun_again_with_the_same_start() -> Result<()> {
-    let mut deployment = Deployment::start().await?;
-    let (folder, trail) = (repository()?, Trail::new()?);
-    let test = folder.path().join("test.sh");
-    std::fs::write(&test, "exit 1\n")?;
-    // No call of it could write, so that its verification takes the first snapshot.
-    let mut plan = plan(&[step("only", &[], &[script::noop()])]);
-    plan["steps"][0]["evidence"] = json!("none");
-    let line = format!("{}; sh test.sh", trail.mark_and_wait("check"));
-    plan["verify"] = json!([{"kind": "command_success", "target": line}]);
-    let limits = v1::Limits { max_replans: Some(0), max_repairs: Some(1), ..Default::default() };
-    let request = v1::CreateRunRequest {
-        limits: Some(limits),
-        ..script::request(&plan, &folder.path().to_string_lossy())
-    };
-    let run = deployment.create_run(request).await?;
-    wait_until("the check is at work", || trail.marks("check") == 1).await?;
-    deployment.first_executor()?.kill().await?;
-    std::fs::write(&test, "exit 0\n")?;
-    trail.let_go()?;
-    deployment.add_executor(&[]).await?;
-    let run = deployment.wait_for_end(&run.id).await?;
-    assert_eq!(run.state(), v1::RunState::Failed, "its test is that of the start: {run:#?}");
-    let said = format!("{:?}", run.verdict);
-    assert!(said.contains("check_inputs_changed"), "{said}");
-    deployment.finish().await
-}
-
-#[tokio::test]
 async fn a_rewritten_snapshot_of_the_start_is_named_and_gives_no_verdict() -> Result<()> {
     let mut deployment = Deployment::start().await?;
     let (folder, trail) = (repository()?, Trail::new()?);

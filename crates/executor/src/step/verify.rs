@@ -150,7 +150,9 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     if records.is_empty() {
         return Ok(whole);
     }
+    let base = snapshots::known_base(run);
     run.insist(|draft| {
+        base.iter().for_each(|base| base.refer(draft));
         for record in &records {
             draft.receipt(record.receipt.clone());
             record.output.iter().for_each(|output| draft.journal(Entry::Output(output.clone())));
@@ -165,22 +167,6 @@ async fn observe_all(run: &LeasedRun) -> Result<bool, Ended> {
     Ok(run.execution().await.counters.observed)
 }
 
-/// Names the base in the row before anything is observed, where no call did so: an executor that takes over after a crash
-/// would take another one, of a workspace that may have changed since.
-async fn keep_base(run: &LeasedRun) -> Result<(), Ended> {
-    let Some(base) = snapshots::known_base(run).filter(|base| !base.artifact.is_empty()) else {
-        return Ok(());
-    };
-    if snapshots::has_stored_base(run).await {
-        return Ok(());
-    }
-    run.insist(|draft| {
-        base.refer(draft);
-        Ok(())
-    })
-    .await
-}
-
 /// Carries out every probe. Answers the records, whether they are complete, and the workspace after them or why it is not
 /// known.
 async fn observe_once(
@@ -189,7 +175,6 @@ async fn observe_once(
 ) -> Result<(Vec<Record>, bool, Result<Option<RoundEnd>, ToolError>), Ended> {
     let about = About::of_run(run, number);
     let (round, wanted, mut records) = unrecorded_changes::begin_round(run, &about).await?;
-    keep_base(run).await?;
     let is_about_workspace =
         run.clone_folder().is_some() || snapshots::is_read_for_receipts(run).await;
     if wanted.is_empty() && !is_about_workspace && round.is_compared() {
