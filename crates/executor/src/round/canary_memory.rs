@@ -24,6 +24,8 @@ pub(super) struct Memory {
     pub(super) reported: HashMap<String, Reported>,
     /// How the lines of checks run while their programs are heard, without failing tests.
     pub(super) hearing: HashMap<String, Hearing>,
+    /// What the runners of checks said of tests that failed while the line held.
+    pub(super) passed_over: HashMap<String, BTreeSet<String>>,
 }
 
 /// How a line that holds runs while its programs are heard, without failing tests.
@@ -33,6 +35,9 @@ pub(super) enum Hearing {
     Disturbs,
     /// It holds although a program of it fails.
     HoldsOverFailure,
+    /// It holds although a runner of tests reports tests that failed: that it fails beside failing tests may be for another
+    /// reason.
+    HoldsOverFailedTests,
     /// None of its programs fails.
     Undisturbed,
 }

@@ -18,9 +18,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::canary::{
-    MAX_HOSTS, Planted, facts_of, not_run, reported, reported_at_start,
+    MAX_HOSTS, Planted, facts_of, failed_lines, not_run, reported, reported_at_start,
 };
 use surety_common::domain::receipt::Inputs;
+use surety_common::domain::tests_seen::{Runner, TestRun, count};
 use surety_common::domain::verification::Probe;
 use uuid::Uuid;
 
@@ -55,6 +56,8 @@ struct Run<'r> {
     call_id: Uuid,
     /// Whether the programs of the line are heard by themselves.
     listens: bool,
+    /// Whether only what the line itself prints counts as its report.
+    passes_over: bool,
     heard: Heard,
 }
 
@@ -114,6 +117,7 @@ impl Round {
             let hearing = self.hearing(run, &line).await?;
             if hearing != Hearing::Disturbs {
                 run.listens = true;
+                run.passes_over = hearing == Hearing::HoldsOverFailedTests;
                 let heard = self.hear(run, base, (part.hosts(), &line)).await?;
                 run.listens = false;
                 // What did not end in time says nothing, and the run before says what it said.
@@ -142,10 +146,11 @@ impl Round {
         line: &str,
     ) -> Result<Hearing, ToolError> {
         let key = &run.probe.check_id;
-        let (known, took) = {
+        let (known, (took, runners)) = {
             let memory = self.memory();
             let ran = memory.runs.get(&(key.clone(), run.base));
-            (memory.hearing.get(key).copied(), ran.map(|ran| ran.took).unwrap_or_default())
+            let ran = ran.map(|ran| (ran.took, ran.runners.clone())).unwrap_or_default();
+            (memory.hearing.get(key).copied(), ran)
         };
         if let Some(known) = known {
             return Ok(known);
@@ -159,11 +164,39 @@ impl Round {
         let Listened { ran, said } = self.listen_in_view(prepared, heard, run.probe.owner).await?;
         let hearing = match (ran.success, said.trim_ascii().is_empty()) {
             (false, _) => Hearing::Disturbs,
+            (true, false) if failed_tests(&runners, &said) > 0 => Hearing::HoldsOverFailedTests,
             (true, false) => Hearing::HoldsOverFailure,
             (true, true) => Hearing::Undisturbed,
         };
-        self.memory().hearing.insert(key.clone(), hearing);
+        let mut memory = self.memory();
+        if hearing == Hearing::HoldsOverFailedTests {
+            memory.passed_over.insert(key.clone(), failed_lines(&said));
+        }
+        memory.hearing.insert(key.clone(), hearing);
+        drop(memory);
         Ok(hearing)
+    }
+
+    /// Whether the line passes over failed tests by what the product does: with the code of the start, where no other tests
+    /// fail, it fails.
+    async fn passes_over_by_product(self: &Arc<Self>, run: &Run<'_>) -> Result<bool, ToolError> {
+        let key = &run.probe.check_id;
+        let (now, took, runners) = {
+            let memory = self.memory();
+            let ran = memory.runs.get(&(key.clone(), run.base));
+            let (took, runners) =
+                ran.map(|ran| (ran.took, ran.runners.clone())).unwrap_or_default();
+            (memory.passed_over.get(key).cloned().unwrap_or_default(), took, runners)
+        };
+        let order = ViewOrder {
+            time_limit: Some(took * SLOWER + AT_LEAST),
+            ..ViewOrder::beside(run.probe, Inputs::TestsAtStart)
+        };
+        let prepared = self.enter_view(&order, run.call_id).await?;
+        let heard = (run.narrowed(), HeardPrograms::Failed);
+        let Listened { ran, said } = self.listen_in_view(prepared, heard, run.probe.owner).await?;
+        let is_by_tests = !ran.success && !ran.timed_out && failed_tests(&runners, &said) > 0;
+        Ok(is_by_tests && failed_lines(&said).is_subset(&now))
     }
 
     /// Runs it with the code of the start, for the tests that were not reported.
@@ -178,6 +211,8 @@ impl Round {
         let mut run = run_of(probe, canary, (line, base), call_id);
         let hearing = self.memory().hearing.get(&probe.check_id).copied();
         run.listens = hearing.is_some_and(|hearing| hearing != Hearing::Disturbs);
+        run.passes_over = hearing == Some(Hearing::HoldsOverFailedTests)
+            && !self.passes_over_by_product(&run).await?;
         for part in &canary.parts {
             match part {
                 Part::OfRunners { .. } => self.runners_at_start(&mut run, part, &now).await?,
@@ -316,11 +351,14 @@ impl Round {
             found.into_iter().map(str::to_owned).collect()
         };
         let mut found = Reported { within: named(&said), ..Reported::default() };
+        if run.passes_over && !ran.success {
+            found.by_line = named(&ran.output);
+        }
         ran.output.extend_from_slice(&said);
         if ran.timed_out {
             run.heard.unknown = Some("the line did not end in time".to_owned());
             found = Reported::default();
-        } else if !ran.success {
+        } else if !ran.success && !run.passes_over {
             found.by_line = named(&ran.output);
         }
         run.heard.outcome = Some(ran);
@@ -383,7 +421,13 @@ fn run_of<'r>(
     call_id: Uuid,
 ) -> Run<'r> {
     let heard = Heard { reported: Reported::default(), outcome: None, unknown: None };
-    Run { probe, canary, line, base, call_id, listens: false, heard }
+    Run { probe, canary, line, base, call_id, listens: false, passes_over: false, heard }
+}
+
+/// How many tests these runners say that failed.
+fn failed_tests(runners: &[Runner], said: &[u8]) -> u64 {
+    let run = TestRun { runners: runners.to_vec(), may_be_silent: true, ..TestRun::default() };
+    count(&run, said).map_or(0, |counts| counts.failed)
 }
 
 pub(super) fn is_not_run(why: &str) -> ToolOutcome {

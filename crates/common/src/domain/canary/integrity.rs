@@ -43,7 +43,7 @@ pub(super) fn bodies(runner: Runner, path: &str) -> &'static [&'static str] {
 /// place of a method, as pytest-mock does with those of mocks, is not the product's doing, so that it counts for nothing:
 /// its code is then that of a file among the installed ones.
 pub(super) const LIBRARIES: &str = "\
-import importlib.util, os, sys, types
+import builtins, importlib.util, os, sys, types
         def parts(code):
             own = [code.co_code, code.co_names]
             for it in code.co_consts:
@@ -70,9 +70,9 @@ import importlib.util, os, sys, types
             it = getattr(it, '__func__', getattr(it, 'fget', it))
             if isinstance(it, types.FunctionType):
                 return parts(it.__code__)
-            return it.__qualname__ if isinstance(it, type) else None
+            return it.__module__ + it.__qualname__ if isinstance(it, type) else None
         names = ['unittest.' + it for it in
-                 'case result suite loader runner main async_case mock'.split()]
+                 'case result suite loader runner main async_case mock util'.split()]
         names += ['_pytest.' + it for it in
                   'approx outcomes python_api raises runner python reports unittest skipping'.split()]
         replaced = []
@@ -85,6 +85,8 @@ import importlib.util, os, sys, types
                 spec.loader.exec_module(first)
             except Exception:
                 continue
+            # A name that is there now, and that the module takes from the language.
+            replaced += [key for key in set(vars(now)) - set(vars(first)) if hasattr(builtins, key)]
             for key, made in list(vars(first).items()):
                 if getattr(made, '__module__', None) != name:
                     continue

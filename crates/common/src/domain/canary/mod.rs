@@ -34,7 +34,7 @@ pub use host::{MAX_HOSTS, MAX_OTHERS, hosts, hosts_started, is_host, mentions};
 pub use loaded::may_be_loaded;
 pub use narrow::{going_on, narrow};
 pub use plant::{Planted, plant, plant_one, plant_started};
-pub use report::{reported, reported_at_start};
+pub use report::{failed_lines, reported, reported_at_start};
 pub use ruling::{
     CANARY_NOT_RUN, CanaryRuling, CanaryRun, RUNNER_PATCHED, facts_of, not_run, rule_canary,
 };

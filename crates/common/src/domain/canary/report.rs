@@ -31,6 +31,13 @@ pub fn reported_at_start<'t>(
     named(output, tests, |line| is_failed(line) && is_prepared(line))
 }
 
+/// The lines by which runners name tests that failed.
+pub fn failed_lines(output: &[u8]) -> BTreeSet<String> {
+    let from = output.len().saturating_sub(MAX_BYTES);
+    let text = String::from_utf8_lossy(output.get(from..).unwrap_or_default());
+    text.lines().filter(|line| is_failed(line)).map(|line| line.trim().to_owned()).collect()
+}
+
 fn named<'t>(
     output: &[u8],
     tests: impl Iterator<Item = &'t str>,
