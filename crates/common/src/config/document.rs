@@ -12,7 +12,7 @@ settings of all three services. `surety config check` prints the effective value
 of each, without secrets.
 
 This page is generated from the table in `crates/common/src/config/settings.rs`. After a change \
-there, run `UPDATE_DOCS=1 cargo test -p surety-common --test configuration`.
+there, run `UPDATE_DOCS=1 cargo test -p surety-common --test pages`.
 ";
 
 const PACKAGES: &str = "

@@ -186,7 +186,7 @@ pub fn rule_of(path: &str) -> Option<&'static Rule> {
 const INTRODUCTION: &str = "\
 # Authorization
 
-<!-- Written by `UPDATE_DOCS=1 cargo test -p surety-common --test authorization`; edits are lost. -->
+<!-- Written by `UPDATE_DOCS=1 cargo test -p surety-common --test pages`; edits are lost. -->
 
 Use this page to find which role may make which call. The services read the same table.
 

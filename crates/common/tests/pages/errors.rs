@@ -1,8 +1,8 @@
 //! The codes as callers see them: every one crosses the wire and is documented.
 
+use super::assert_page;
 use prost::Message;
 use prost_types::FileDescriptorSet;
-use std::path::Path;
 use surety_common::domain::check;
 use surety_common::domain::fault::{Fault, FaultCode};
 use surety_common::domain::problem::{Code, Problem, WarningCode};
@@ -13,7 +13,7 @@ use surety_common::wire::status::{from_status, to_status};
 const INTRODUCTION: &str = "\
 # Errors
 
-<!-- Written by `UPDATE_DOCS=1 cargo test -p surety-common --test errors`; edits are lost. -->
+<!-- Written by `UPDATE_DOCS=1 cargo test -p surety-common --test pages`; edits are lost. -->
 
 Use this page to find what an error code means and what to do about it.
 
@@ -115,12 +115,7 @@ fn document() -> String {
 
 #[test]
 fn the_documentation_is_what_the_enums_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, document()).expect("docs/errors.md can be written");
-    }
-    let page = std::fs::read_to_string(&path).expect("docs/errors.md");
-    assert_eq!(page, document(), "run UPDATE_DOCS=1 cargo test -p surety-common --test errors");
+    assert_page("errors.md", &document());
 }
 
 #[test]

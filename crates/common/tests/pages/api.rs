@@ -1,5 +1,6 @@
 //! `docs/api.md`: the API as its comments describe it, with an example of each call.
 
+use super::assert_page;
 use anyhow::{Context, Result, ensure};
 use prost::Message;
 use prost_types::field_descriptor_proto::{Label, Type};
@@ -19,7 +20,7 @@ const PACKAGE: &str = "surety.v1";
 const INTRODUCTION: &str = "\
 # API reference
 
-<!-- Written by `UPDATE_DOCS=1 cargo test -p surety-common --test api_page`; edits are lost. -->
+<!-- Written by `UPDATE_DOCS=1 cargo test -p surety-common --test pages`; edits are lost. -->
 
 Use this page to write a client. It lists every call, message and enum of the gRPC package `surety.v1`, with an example of each call.
 `GetServerInfo` says what a service serves. [errors.md](errors.md) lists the codes of errors.
@@ -384,13 +385,7 @@ fn fits(api: &Api, name: &str, value: &Value) -> Result<()> {
 
 #[test]
 fn the_page_is_what_the_comments_say() -> Result<()> {
-    let page = document(&Api::of_this_build()?)?;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api.md");
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, &page)?;
-    }
-    let stored = std::fs::read_to_string(&path).unwrap_or_default();
-    ensure!(stored == page, "run UPDATE_DOCS=1 cargo test -p surety-common --test api_page");
+    assert_page("api.md", &document(&Api::of_this_build()?)?);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The table of who may make which call: complete over the API, and what the documentation shows.
 
+use super::assert_page;
 use std::collections::BTreeSet;
-use std::path::Path;
 use surety_common::domain::identity::{Means, RULES, Rule, document};
 use surety_common::wire::FILE_DESCRIPTOR_SET;
 
@@ -79,14 +79,5 @@ fn every_call_that_changes_state_takes_a_request_id() {
 
 #[test]
 fn the_documentation_is_what_the_table_says() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/authorization.md");
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, document()).expect("docs/authorization.md can be written");
-    }
-    let page = std::fs::read_to_string(&path).expect("docs/authorization.md");
-    assert_eq!(
-        page,
-        document(),
-        "run UPDATE_DOCS=1 cargo test -p surety-common --test authorization"
-    );
+    assert_page("authorization.md", &document());
 }

@@ -1,7 +1,7 @@
 //! The settings' table, clap and the documentation agree.
 
+use super::assert_page;
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser};
 use surety_common::config::{
@@ -80,16 +80,7 @@ fn every_default_is_inside_its_own_range() {
 
 #[test]
 fn the_documentation_is_what_the_table_says() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(&path, document()).expect("docs/configuration.md can be written");
-    }
-    let page = std::fs::read_to_string(&path).expect("docs/configuration.md");
-    assert_eq!(
-        page,
-        document(),
-        "run UPDATE_DOCS=1 cargo test -p surety-common --test configuration"
-    );
+    assert_page("configuration.md", &document());
 }
 
 #[test]
