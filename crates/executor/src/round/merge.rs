@@ -227,8 +227,11 @@ impl Files<'_> {
             let name = String::from_utf8_lossy(path);
             let is_free = |other: &[u8]| added.contains(other) && !found.contains_key(other);
             let Some(moved) = remaining.compare_gone(path, before, is_free) else { continue };
-            let notes = vec![format!("removed {name} (tests)")];
-            found.insert(path.clone(), Merged { put: Put::Nothing, notes });
+            // Where all of them stand elsewhere, none is removed.
+            if !moved.lost.is_empty() {
+                let notes = vec![format!("removed {name} (tests)")];
+                found.insert(path.clone(), Merged { put: Put::Nothing, notes });
+            }
             if let Some((other, text)) = moved.restored {
                 let shown = String::from_utf8_lossy(&other).into_owned();
                 let lost = moved.lost.iter().map(|test| format!("changed {shown}: {test} (test)"));

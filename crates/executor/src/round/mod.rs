@@ -10,6 +10,7 @@
 //! Nothing here needs a database, a lease or a run: the engine records what a probe observed, and a
 //! command line without any service uses the same round. The caller decides the order of the probes.
 
+mod added_data;
 mod additions;
 mod begin;
 mod canary;

@@ -283,6 +283,15 @@ impl Originals {
         write_original(self.files.get(path), path, folder)
     }
 
+    /// Whether the text of any of them contains a word.
+    pub(super) fn any_has(&self, word: &str) -> bool {
+        let has = |original: &Original| match original {
+            Original::File(_, text) => String::from_utf8_lossy(text).contains(word),
+            Original::Link(_) | Original::LeftOut => false,
+        };
+        self.files.values().any(has)
+    }
+
     /// Whether the content of a path was kept, as a check input or not.
     pub(super) fn has_any(&self, path: &[u8]) -> bool {
         self.has(path) || self.sources.contains_key(path)

@@ -21,6 +21,7 @@ use surety_common::domain::check_inputs::{
 };
 use surety_common::domain::manifest::{Entry, Kind};
 use surety_common::domain::receipt::Inputs;
+use surety_common::domain::shell_line::as_source;
 use surety_common::domain::tests_seen::Runner;
 use surety_common::domain::verification::Probe;
 
@@ -81,7 +82,7 @@ impl Round {
         let (mut found, unseen) = blocking(move || {
             let root = round.setup.folder.workspace()?.root().to_string_lossy().into_owned();
             let scripts: Vec<_> = only.iter().flat_map(|only| scripts_in(only, &root)).collect();
-            let is_one = |script: &Script| script.role == Role::Script || is_script(script);
+            let is_one = |script: &Script| script.role != Role::Configuration;
             let only = match scripts.as_slice() {
                 [script] if is_one(script) => Some(script.path.clone()),
                 _ => None,
@@ -223,8 +224,11 @@ impl Round {
         let Some(text) = self.test_text(&workspace, overlay, path) else {
             return Ok(Reads::Unseen);
         };
-        if runners.iter().any(|runner| is_host(*runner, path, &text)) {
+        if runners.iter().any(|runner| is_host(*runner, path, &text)) || text.contains('\0') {
             return Ok(Reads::Nothing);
+        }
+        if language_of(&as_source(path, &text)).is_none() {
+            return Ok(Reads::Unseen);
         }
         let is_there = |file: &str| {
             let entry = opening.now.as_ref().and_then(|now| now.get(file.as_bytes()));
@@ -329,11 +333,6 @@ impl Round {
         let text = workspace.read(&place, MAX_SCRIPT).ok()?;
         Some(String::from_utf8_lossy(&text).into_owned())
     }
-}
-
-/// Whether a line starts a script by its path.
-fn is_script(script: &Script) -> bool {
-    script.role == Role::Program && language_of(&script.path).is_some()
 }
 
 /// Whether a command names a file, or a program or an object that is made from it.

@@ -147,7 +147,10 @@ impl Round {
         }
         // With the packages of a changed manifest a check gets nothing else that steps left.
         let (_, installed) = self.installed();
+        let only_reads = exam.is_some_and(|exam| exam.only_reads);
         let kept: &[PathBuf] = match inputs {
+            // What a line reads as it is, is data under test, as for a check of a file.
+            Inputs::Original if only_reads => &opening.ignored,
             Inputs::OriginalWithIgnored if installed.is_empty() => &opening.ignored,
             Inputs::OriginalWithIgnored => installed,
             Inputs::AsLeft if order.ignored == IgnoredAsLeft::Installed => installed,
@@ -191,7 +194,8 @@ impl Round {
             clear_way((opening, root), path, &mut changes);
             changes.replace.insert(path.to_owned(), from);
         }
-        for difference in &exam.take_out {
+        let stays = self.data_of_added_tests(exam)?;
+        for difference in exam.take_out.iter().filter(|it| !stays.contains(&it.path)) {
             let path = Path::new(OsStr::from_bytes(&difference.path));
             changes.replace.remove(path);
             changes.remove.insert(path.to_owned());

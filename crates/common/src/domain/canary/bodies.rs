@@ -165,8 +165,9 @@ const NODE: &[&str] = &[
     "@_assert.notStrictEqual(«, «);",
     "@_assert.deepStrictEqual({ a: « }, { a: » });",
     "@_assert.deepEqual([«], [»]);",
-    "@_assert.ok(« === »);",
-    "@_assert(« === »);",
+    // A compiler that knows both values refuses to compare them.
+    "@_assert.ok(Number(«) === Number(»));",
+    "@_assert(Number(«) === Number(»));",
     "@_assert.throws(() => «);",
     "@_assert.match('a', /^b$/);",
     "throw new Error('«');",

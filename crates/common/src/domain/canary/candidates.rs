@@ -27,11 +27,10 @@ pub fn candidates(folder: &str, command: &str, root: &str) -> Vec<String> {
         }
     };
     for script in scripts_in(command, root) {
-        let is_program = script.role == Role::Program && language_of(&script.path).is_some();
-        if script.role != Role::Script && !is_program {
+        if script.role == Role::Configuration {
             continue;
         }
-        if language_of(&script.path).is_none() {
+        if script.role == Role::Script && language_of(&script.path).is_none() {
             ["__main__.py", "index.js"].iter().for_each(|it| add(&format!("{}/{it}", script.path)));
         }
         add(&script.path);
@@ -84,6 +83,7 @@ mod tests {
             ("", "find tests -name '*.py' | while read t; do python3 $t; done", &["tests/**/*.py"]),
             ("", "sh -c 'python3 -munit.run'", &["unit/run.py", "unit/run/__main__.py"]),
             ("", "sh tests/a.sh x", &["tests/a.sh"]),
+            ("", "./run-tests && bin/test", &["bin/test", "run-tests"]),
             ("", "echo a", &[]),
             ("", "python3 tests/serve.py & python3 tests/a.py", &[]),
         ] {

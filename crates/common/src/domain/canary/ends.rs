@@ -83,7 +83,7 @@ pub(super) fn failing_late(script: Script, text: &str, token: &str) -> Option<St
                  __import__('sys').stdout.flush(), __import__('os')._exit(97)"
             );
             edits.add(
-                behind_futures(&code),
+                behind_futures(&code, text),
                 format!("__import__('atexit').register(lambda: ({expression}, {ended}))\n"),
             );
         }
@@ -128,7 +128,7 @@ pub(super) fn failing_in_front(script: Script, text: &str, token: &str) -> Optio
     let code = masked(script, text)?;
     match script {
         Script::Python => {
-            edits.add(behind_futures(&code), format!("raise SystemExit('FAIL: {name}')\n"))
+            edits.add(behind_futures(&code, text), format!("raise SystemExit('FAIL: {name}')\n"))
         }
         Script::Javascript => {
             edits.add(behind_interpreter(text), format!("throw new Error('FAIL: {name}');\n"))
@@ -164,10 +164,10 @@ fn behind_interpreter(text: &str) -> usize {
 }
 
 /// The place behind the imports with which a module of Python has to begin.
-fn behind_futures(code: &str) -> usize {
+fn behind_futures(code: &str, text: &str) -> usize {
     let last = code.rfind("\nfrom __future__ ").map(|at| at + 1);
     let last = last.or_else(|| code.starts_with("from __future__ ").then_some(0));
-    let Some(last) = last else { return behind_interpreter(code) };
+    let Some(last) = last else { return behind_interpreter(text) };
     let rest = code.get(last..).unwrap_or_default();
     let close = rest.find('\n').filter(|end| !rest.get(..*end).unwrap_or_default().contains('('));
     let close =
@@ -395,7 +395,7 @@ mod tests {
     use super::*;
 
     fn at_ends(path: &str, text: &str) -> Option<String> {
-        failing_at_ends(Script::of(path).unwrap(), text, "zx")
+        failing_at_ends(Script::of(path, text).unwrap(), text, "zx")
     }
 
     #[test]
@@ -469,18 +469,26 @@ mod tests {
             ("a.js", "exports.main = () => process.exit();\n", true),
             ("a.js", "exports.a = 1;\n", false),
         ] {
-            assert_eq!(may_end(Script::of(path).unwrap(), text), expected, "{text}");
+            assert_eq!(may_end(Script::of(path, text).unwrap(), text), expected, "{text}");
         }
     }
 
     #[test]
     fn the_code_of_the_start_fails_in_front_of_all() {
         let front = |path: &str, text: &str| {
-            failing_in_front(Script::of(path).unwrap(), text, "zx").unwrap()
+            failing_in_front(Script::of(path, text).unwrap(), text, "zx").unwrap()
         };
         let text = "from __future__ import annotations\nx()\n";
         let expected = "from __future__ import annotations\nraise SystemExit('FAIL: zx_00')\nx()\n";
         assert_eq!(front("a.py", text), expected);
+        for text in
+            ["#!/usr/bin/env python3\nx()\n", "#!/usr/bin/env python3\nimport x\nsys.exit(0)\n"]
+        {
+            let first = "#!/usr/bin/env python3\n";
+            assert!(front("run", text).starts_with(first));
+            let script = Script::of("run", text).unwrap();
+            assert!(failing_at_ends(script, text, "zx").unwrap().starts_with(first));
+        }
         let found = front("a.sh", "#!/bin/sh\nset -e\n. x.sh\ny\n");
         let source = found.find(". x.sh").unwrap();
         assert!(found.find("trap 'exit 97' 0").unwrap() < source, "{found}");

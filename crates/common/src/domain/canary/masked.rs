@@ -3,6 +3,7 @@
 
 use super::shell;
 use crate::domain::check_inputs::language_of;
+use crate::domain::shell_line::as_source;
 
 /// The language of a program of tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,9 +22,10 @@ pub(super) enum Script {
 
 impl Script {
     /// The language of a file; none where its programs are not read.
-    pub(super) fn of(path: &str) -> Option<Self> {
+    pub(super) fn of(path: &str, text: &str) -> Option<Self> {
+        let path = as_source(path, text);
         let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-        match language_of(path)? {
+        match language_of(&path)? {
             "python" => Some(Self::Python),
             "javascript" if !matches!(extension, "vue" | "svelte") => Some(Self::Javascript),
             "shell" if extension != "ps1" => Some(Self::Shell),

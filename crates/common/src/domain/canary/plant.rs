@@ -4,6 +4,7 @@ use super::bodies::{CHAI, bodies};
 use super::ends::{failing_at_ends, failing_in_front, failing_late};
 use super::flavour::{Flavour, class_end, flavour, is_module};
 use super::masked::{Script, masked, words};
+use crate::domain::shell_line::as_source;
 use crate::domain::tests_seen::Runner;
 use std::fmt::Write;
 
@@ -115,6 +116,7 @@ fn main_start(text: &str) -> Option<usize> {
 /// Failing tests for a file that a line starts, and that starts a runner over its own tests. None where it has no place
 /// for them.
 pub fn plant_started(runner: Runner, path: &str, text: &str, token: &str) -> Option<Planted> {
+    let path = &*as_source(path, text);
     let planted = plant(runner, path, text, token)?;
     match planted.change {
         Change::Added { text: added, place: Place::End } if path.ends_with(".py") => {

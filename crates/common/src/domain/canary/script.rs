@@ -10,18 +10,18 @@ use super::plant::{Change, Failing, Planted};
 
 /// Whether a script ends only where it says.
 pub fn ends_as_it_says(path: &str, text: &str) -> bool {
-    let script = Script::of(path).filter(|script| !script.is_compiled());
+    let script = Script::of(path, text).filter(|script| !script.is_compiled());
     script.and_then(|script| failing_at_ends(script, text, "")).is_some()
 }
 
 /// Whether a product of this text may end a script that loads it with success.
 pub fn product_may_end(path: &str, text: &str) -> bool {
-    Script::of(path).is_some_and(|script| may_end(script, text))
+    Script::of(path, text).is_some_and(|script| may_end(script, text))
 }
 
 /// Whether a test in C is a program, and ends only where it says.
 pub fn is_own_program(path: &str, text: &str) -> bool {
-    let script = Script::of(path).filter(|script| script.is_compiled());
+    let script = Script::of(path, text).filter(|script| script.is_compiled());
     script.and_then(|script| failing_at_ends(script, text, "")).is_some()
 }
 
@@ -38,7 +38,7 @@ pub struct OwnTest {
 
 /// The failing statements of such a test.
 pub fn plant_own(path: &str, text: &str, token: &str) -> Option<OwnTest> {
-    let script = Script::of(path)?;
+    let script = Script::of(path, text)?;
     let tests = names(script, text, token);
     let at = |place| {
         let change = Change::Own { script, token: token.to_owned(), place };

@@ -2,7 +2,7 @@
 
 use super::imports::{CALLS, quoted};
 use super::language::language_of;
-use crate::domain::shell_line::segments;
+use crate::domain::shell_line::{as_source, segments};
 
 /// The folders of the workspace that a line adds to where Python and Node find modules.
 pub fn search_folders(line: &str) -> Vec<String> {
@@ -37,7 +37,7 @@ pub fn imports_unseen(path: &str, text: &str) -> bool {
             !is_word && !rest.starts_with(['"', '\'', '`', ')'])
         })
     };
-    match language_of(path) {
+    match language_of(&as_source(path, text)) {
         Some("python") => {
             let paths = ["run_path(", "spec_from_file_location("];
             CALLS.iter().any(|call| computes(call, text))

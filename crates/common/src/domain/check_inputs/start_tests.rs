@@ -183,6 +183,11 @@ pub(super) fn is_counterpart(path: &str, start: &Manifest) -> bool {
             .any(|entry| is_beside(&String::from_utf8_lossy(&entry.path)))
 }
 
+/// Whether a file in a folder of tests is no test and decides about the tests beside it.
+pub fn is_setting_of_tests(path: &str) -> bool {
+    NO_TESTS.contains(&name_of(path))
+}
+
 /// The name of a file up to its first dot.
 pub(super) fn stem(path: &str) -> String {
     let name = name_of(path);

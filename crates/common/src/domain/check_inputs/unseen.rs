@@ -1,10 +1,10 @@
 //! Commands that may load the product into a program of tests which no canary is made for.
 
-use super::imports::imported_files;
+use super::imports::{files_of_perl, imported_files};
 use super::interpreter::{code_of, script_of};
 use super::language::language_of;
 use super::visits::{Visit, Visits, join};
-use super::words::has_word;
+use super::words::{has_word, is_of_checks};
 use crate::domain::shell_line::{base_name, module_of_python};
 
 /// Tools that run tests, whatever they are asked for.
@@ -33,6 +33,7 @@ const TOOLS: &[&str] = &[
     "testcafe",
     "tox",
     "trial",
+    "uvu",
     "ward",
 ];
 /// Tools that run them where a word asks for tests.
@@ -54,6 +55,9 @@ const ABOUT_ITSELF: &[&str] = &["--help", "--version", "-V", "-VV", "-h", "-v"];
 /// Languages whose sources interpreters start.
 const INTERPRETED: &[&str] = &["javascript", "perl", "php", "python", "ruby", "shell"];
 
+/// Where the sources of classes lie that test.
+const FOLDERS_OF_TESTS: &[&str] = &["check", "checks", "src/test/java", "test", "tests"];
+
 /// What a command in a folder, which ends with a slash unless it is the root, starts that may load the product into its
 /// own program and is neither a runner nor a script; none where there is no such thing. Files of the start are there.
 pub fn unseen_in(
@@ -67,7 +71,9 @@ pub fn unseen_in(
         let words: Vec<&str> = visit.words.iter().map(String::as_str).collect();
         let (program, arguments) = words.split_first()?;
         let name = base_name(program).to_ascii_lowercase();
-        tool(&name, &words).or_else(|| class_of_java(&name, arguments)).or_else(|| {
+        let java = || class_of_java(&name, arguments, is_there);
+        let perl = || modules_of_perl(&name, arguments, is_there);
+        tool(&name, &words).or_else(java).or_else(perl).or_else(|| {
             let loads = loads(visit, (&name, arguments), (folder, command), is_there);
             loads.or_else(|| program_of(program, arguments, (folder, visit, root), is_there))
         })
@@ -87,14 +93,37 @@ fn tool(name: &str, words: &[&str]) -> Option<String> {
 }
 
 /// A class of tests that is started by itself: it may end wherever the product ends the machine.
-fn class_of_java(name: &str, arguments: &[&str]) -> Option<String> {
+fn class_of_java(
+    name: &str,
+    arguments: &[&str],
+    is_there: &dyn Fn(&str) -> bool,
+) -> Option<String> {
     let is_class = |word: &&&str| {
         let class = word.rsplit('.').next().unwrap_or(word);
         let ends = ["IT", "Test", "Tests"].iter().any(|end| class.ends_with(end));
-        !word.starts_with('-') && !word.contains('/') && (ends || class.starts_with("Test"))
+        let is_of_tests = || {
+            let path = word.replace('.', "/");
+            FOLDERS_OF_TESTS.iter().any(|folder| is_there(&format!("{folder}/{path}.java")))
+        };
+        let is_source = word.ends_with(".java") && is_of_checks(word);
+        let is_name = !word.starts_with('-') && !word.contains('/');
+        is_source || is_name && (ends || class.starts_with("Test") || is_of_tests())
     };
     let class = arguments.iter().find(is_class).filter(|_| name == "java")?;
     Some(format!("where the class {class} ends is not known"))
+}
+
+/// Modules of the project that the options of Perl load.
+fn modules_of_perl(
+    name: &str,
+    arguments: &[&str],
+    is_there: &dyn Fn(&str) -> bool,
+) -> Option<String> {
+    let modules = arguments.iter().filter_map(|word| word.strip_prefix("-M"));
+    let modules = modules.map(|it| it.split(['=', ' ']).next().unwrap_or(it));
+    let mut files = modules.flat_map(files_of_perl);
+    let is_one = name == "perl" && files.any(|file| is_there(&file));
+    is_one.then(|| "the line loads the product into perl".to_owned())
 }
 
 /// Code on the line, or at the input of an interpreter, that loads a file.
@@ -152,7 +181,16 @@ mod tests {
     #[test]
     fn what_may_load_the_product_and_has_no_canary_is_named() {
         let is_there = |path: &str| {
-            ["calc.py", "lib/calc.js", "app.py", "tests/run.py", "tools/test"].contains(&path)
+            [
+                "calc.py",
+                "lib/calc.js",
+                "app.py",
+                "tests/run.py",
+                "tools/test",
+                "lib/Calc.pm",
+                "test/Main.java",
+            ]
+            .contains(&path)
         };
         for (command, expected) in [
             ("python3 -c 'import calc; assert calc.add(2, 3) == 5'", true),
@@ -183,6 +221,11 @@ mod tests {
             ("./build/calc 2 3", false),
             ("java -ea -cp out a.CalcTest", true),
             ("java -cp out a.Calc 2 3", false),
+            ("java -ea -cp out Main", true),
+            ("java -cp out check/Check.java", true),
+            ("java src/Calc.java 2 3", false),
+            ("perl -Ilib -MCalc -e 'Calc::add(2, 3) == 5 or die'", true),
+            ("perl -MList::Util=sum -e 1", false),
             ("java -cp target/test-classes:x a.Calc", false),
             ("node_modules/.bin/test-all", false),
             ("grep -q fixed CHANGELOG.md", false),

@@ -6,6 +6,7 @@
 //!
 //! The runners that a line starts and the scripts that it starts are both found with these rules.
 
+mod first_line;
 mod folder;
 mod listed;
 mod nested;
@@ -13,6 +14,7 @@ mod python;
 mod segment;
 mod wrappers;
 
+pub use first_line::{as_source, interpreter_of};
 pub use folder::Folders;
 pub use listed::listed;
 pub use nested::{Given, given_to_shell, is_shell, substitutions, texts};

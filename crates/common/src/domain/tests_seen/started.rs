@@ -2,7 +2,7 @@
 
 use super::runner::Runner;
 use crate::domain::path::Workspace;
-use crate::domain::shell_line::{OfPython, given_to_python};
+use crate::domain::shell_line::{OfPython, as_source, given_to_python};
 
 /// Options of interpreters that have a value, and those behind which no file stands.
 const VALUED: &[&str] = &["-C", "-r", "--conditions", "--import", "--loader", "--require"];
@@ -93,6 +93,7 @@ pub(super) enum Over {
 
 /// The runner that a file starts, and how.
 pub(super) fn runner_in(path: &str, text: &str) -> Option<(Runner, Over)> {
+    let path = as_source(path, text);
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
     match extension {
         "py" => runner_in_python(text),

@@ -10,8 +10,8 @@ use super::started::{Over, Source, Started, runner_in, source_of};
 use super::test_run::TestRun;
 use crate::domain::path::Workspace;
 use crate::domain::shell_line::{
-    Folders, Given, Segment, base_name, folder_of_wrapper, given_to_shell, is_python, is_shell,
-    segments, started_by, texts, unwrapped,
+    Folders, Given, Segment, base_name, folder_of_wrapper, given_to_shell, interpreter_of,
+    is_python, is_shell, segments, started_by, texts, unwrapped,
 };
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -312,7 +312,23 @@ impl Search<'_> {
             self.source(source, place);
             return;
         }
+        if let Some(interpreter) = self.interpreter(program, place) {
+            let words = [&[interpreter.as_str(), program], arguments].concat();
+            return self.command(&words, &place.deeper(false));
+        }
         self.recipe(name, arguments, place);
+    }
+
+    /// What reads a program that is started by its path: what its first line names, else a shell, as programs do that are
+    /// told that they cannot start a text.
+    fn interpreter(&self, program: &str, place: &Place) -> Option<String> {
+        if !program.contains('/') {
+            return None;
+        }
+        let text = self.file(place, program.trim_start_matches("./"))?;
+        let is_text = text.len() <= MAX_SCRIPT && !text.contains('\0');
+        let named = interpreter_of(&text).map(str::to_owned);
+        is_text.then(|| named.unwrap_or_else(|| "sh".to_owned()))
     }
 
     /// Follows a line inside a command.
