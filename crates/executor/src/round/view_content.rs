@@ -129,6 +129,17 @@ impl Round {
         Ok(view)
     }
 
+    /// Takes added check inputs out, but for what only added tests that stay use.
+    fn take_out(&self, exam: &Exam, changes: &mut Changes) -> Result<(), ToolError> {
+        let stays = self.data_of_added_tests(exam)?;
+        for difference in exam.take_out.iter().filter(|it| !stays.contains(&it.path)) {
+            let path = Path::new(OsStr::from_bytes(&difference.path));
+            changes.replace.remove(path);
+            changes.remove.insert(path.to_owned());
+        }
+        Ok(())
+    }
+
     pub(super) fn changes(&self, order: &ViewOrder, root: &Path) -> Result<Changes, ToolError> {
         let (line, inputs) = (order.line.as_str(), order.inputs);
         if inputs.is_at_start() {
@@ -194,12 +205,7 @@ impl Round {
             clear_way((opening, root), path, &mut changes);
             changes.replace.insert(path.to_owned(), from);
         }
-        let stays = self.data_of_added_tests(exam)?;
-        for difference in exam.take_out.iter().filter(|it| !stays.contains(&it.path)) {
-            let path = Path::new(OsStr::from_bytes(&difference.path));
-            changes.replace.remove(path);
-            changes.remove.insert(path.to_owned());
-        }
+        self.take_out(exam, &mut changes)?;
         let timed = exam.times.iter().map(|(path, at)| (Path::new(OsStr::from_bytes(path)), *at));
         let timed = timed.filter(|(path, _)| !changes.has(path));
         changes.times = timed.map(|(path, at)| (path.to_owned(), at)).collect();

@@ -295,17 +295,7 @@ impl Search<'_> {
             return;
         }
         if let Some(runner) = runner_of(name, arguments) {
-            let configured = self.has_quiet_configuration(runner, place);
-            let may_be_silent = place.may_be_silent || configured || is_quiet(runner, arguments);
-            self.found.push(Start {
-                runner,
-                by_recipe: place.by_recipe,
-                may_be_silent,
-                may_be_uncounted: runner == Runner::CargoTest && configured,
-                is_elsewhere: place.is_elsewhere,
-                in_script: false,
-                file: None,
-            });
+            self.runner(runner, arguments, place);
             return;
         }
         if let Some(source) = source_of((name, arguments), is_python(name), &place.folder) {
@@ -317,6 +307,19 @@ impl Search<'_> {
             return self.command(&words, &place.deeper(false));
         }
         self.recipe(name, arguments, place);
+    }
+
+    fn runner(&mut self, runner: Runner, arguments: &[&str], place: &Place) {
+        let configured = self.has_quiet_configuration(runner, place);
+        self.found.push(Start {
+            runner,
+            by_recipe: place.by_recipe,
+            may_be_silent: place.may_be_silent || configured || is_quiet(runner, arguments),
+            may_be_uncounted: runner == Runner::CargoTest && configured,
+            is_elsewhere: place.is_elsewhere,
+            in_script: false,
+            file: None,
+        });
     }
 
     /// What reads a program that is started by its path: what its first line names, else a shell, as programs do that are
