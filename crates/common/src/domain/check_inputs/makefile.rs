@@ -8,11 +8,15 @@
 
 mod items;
 mod known;
+mod lines;
+mod order;
 
 pub use items::StartFiles;
 
 use items::{COMPILED, COPIED, Item, SOURCES, is_source, items, name_of};
 use known::{Known, Makes, computes_files};
+use lines::{added, compiles_more};
+use order::Order;
 use std::collections::BTreeSet;
 
 /// The largest makefile that is compared, in bytes.
@@ -31,8 +35,9 @@ const READ: &str = "\
     BASH CARGO CLASSPATH DOTNET DYLD_ ENV GCONV GIT_ GO GRADLE IFS JAVA JDK LANG LC_ LD_ \
     LIBRARY LOC MALLOC MAVEN NODE_ NPM_ NVM_ PERL PHP PNPM PYENV PYTEST PYTHON RUBY RUST \
     SDKROOT SURETY TERM VIRTUAL_ENV XDG_";
-/// What a shell reads.
-const SHELL: &[char] = &['|', '&', ';', '<', '>', '`', '\'', '"', '*', '?', '#', '\\'];
+/// Programs that read sources.
+const COMPILERS: &[&str] =
+    &["$(CC)", "$(CXX)", "${CC}", "${CXX}", "c++", "cc", "clang", "clang++", "g++", "gcc", "javac"];
 /// The names of makefiles.
 const NAMES: &[&str] = &["makefile", "gnumakefile"];
 
@@ -67,11 +72,13 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
         });
         of_rule.map(String::as_str).collect()
     };
+    let makes = Makes::of(&before);
     let known = Known {
         words,
+        order: Order::of(&before, makes.includes),
         targets: targets(|_| true),
         with_recipe: targets(|recipe| !recipe.is_empty()),
-        makes: Makes::of(&before),
+        makes,
         computes_files: computes_files(start),
         links: !["-L", "LIBRARY_PATH", "-B", "-Wl"].iter().any(|it| start.contains(it)),
         files,
@@ -143,79 +150,46 @@ fn is_for_new_rules(name: &str, values: &[String], words: &BTreeSet<&str>) -> bo
         && values.iter().all(|word| word.chars().all(is_plain))
 }
 
-/// Whether an item says the same, at most with further sources.
+/// Whether an item says the same, at most with further sources and without those that are gone.
 fn extends(before: &Item, now: &Item, known: &Known<'_>) -> bool {
-    let added = |before: &[String], now: &[String]| {
-        let stays = |word: &&String| now.contains(word) || !known.is_gone(word);
-        let mut wanted = before.iter().filter(stays).peekable();
-        let mut added = Vec::new();
-        for word in now {
-            if wanted.peek() == Some(&word) {
-                wanted.next();
-            } else {
-                added.push(word.clone());
-            }
-        }
-        wanted.peek().is_none().then_some(added)
-    };
-    let is_source = |word: &String| is_source(word, known.files);
+    let is_source = |word: &str| is_source(word, known.files);
     match (before, now) {
         (Item::Variable(name, values), Item::Variable(other, others)) => {
+            let is_first_read = || known.order.is_first_read(name_of(name));
             let is_list = match values.first() {
-                Some(first) => has_extension_of_source(first) && others.first() == Some(first),
+                Some(first) => {
+                    has_extension_of_source(first)
+                        && (others.first() == Some(first) || !is_first_read())
+                }
                 None => is_list_by_name(name),
             };
             let holds_libraries = OF_LIBRARIES.contains(&name_of(name));
-            let may_be_added = |word: &String| {
+            let may_be_added = |word: &str| {
                 is_list && is_source(word) || holds_libraries && known.is_library(word)
             };
-            name == other && added(values, others).is_some_and(|it| it.iter().all(may_be_added))
+            name == other
+                && added(values, others, known)
+                    .is_some_and(|it| it.iter().all(|it| may_be_added(it.word)))
         }
         (Item::Rule(targets, needs, recipe), Item::Rule(others, other_needs, lines)) => {
             let is_phony = *targets == [".PHONY"];
-            let may_be_added =
-                |word: &String| is_source(word) || is_phony && known.may_be_phony(word);
-            // The first one is `$<`.
-            let has_first = needs.is_empty() || is_phony || needs.first() == other_needs.first();
+            let may_be_added = |word: &str| is_source(word) || is_phony && known.may_be_phony(word);
+            let has_first = needs.is_empty()
+                || is_phony
+                || needs.first() == other_needs.first()
+                || !known.order.is_first_needed(targets, recipe);
             let is_line =
                 |(line, now): (&String, &String)| line == now || compiles_more(line, now, known);
             targets == others
                 && recipe.len() == lines.len()
                 && recipe.iter().zip(lines).all(is_line)
                 && has_first
-                && added(needs, other_needs).is_some_and(|it| it.iter().all(may_be_added))
+                && added(needs, other_needs, known)
+                    .is_some_and(|it| it.iter().all(|it| may_be_added(it.word)))
         }
         (Item::Other(text), Item::Other(other)) => text == other,
         (_, _) => false,
     }
-}
-
-/// Whether a line of a compiler says the same with further sources behind those that it had, without sources that are gone,
-/// and with libraries of the system at its end.
-fn compiles_more(line: &str, now: &str, known: &Known<'_>) -> bool {
-    const COMPILERS: &[&str] = &[
-        "$(CC)", "$(CXX)", "${CC}", "${CXX}", "c++", "cc", "clang", "clang++", "g++", "gcc",
-        "javac",
-    ];
-    let program = line.trim_start_matches(['@', '-']).split_whitespace().next();
-    if !program.is_some_and(|program| COMPILERS.contains(&program)) || line.contains(SHELL) {
-        return false;
-    }
-    let now: Vec<&str> = now.split_whitespace().collect();
-    let libraries = now.iter().rev().take_while(|word| known.is_library(word)).count();
-    let stays = |word: &&str| now.contains(word) || !known.is_gone(word);
-    let mut wanted = line.split_whitespace().filter(stays).peekable();
-    let mut before = "";
-    for (place, word) in now.iter().enumerate() {
-        let is_at_end = place + libraries >= now.len();
-        if wanted.peek() == Some(word) {
-            wanted.next();
-        } else if !(is_at_end || has_extension_of_source(before) && is_source(word, known.files)) {
-            return false;
-        }
-        before = word;
-    }
-    wanted.peek().is_none()
 }
 
 /// Whether a word is a source or made from one, by its name.

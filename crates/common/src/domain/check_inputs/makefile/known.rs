@@ -1,11 +1,17 @@
 //! What the makefile of the start has, and what it may make.
 
 use super::items::{COMPILED, COPIED, Item, LIBRARIES, SOURCES, StartFiles, is_source, name_of};
+use super::order::Order;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Extensions of which no object is made.
+const OF_NO_OBJECT: &[&str] = &["h", "hh", "hpp", "java", "o"];
 
 /// What the makefile of the start and the files beside it have.
 pub(super) struct Known<'a> {
     pub(super) words: BTreeSet<&'a str>,
+    /// Where it reads the first words of its lists.
+    pub(super) order: Order<'a>,
     /// The targets of its rules.
     pub(super) targets: BTreeSet<&'a str>,
     /// Those of rules with recipes.
@@ -31,7 +37,8 @@ impl Known<'_> {
     pub(super) fn is_gone(&self, word: &str) -> bool {
         let stem = || word.rsplit_once('.').map_or(word, |(stem, _)| stem);
         let from_source = || {
-            let mut sources = SOURCES.iter().filter(|it| **it != "o");
+            // Headers make no object: one that is gone says nothing about its source.
+            let mut sources = SOURCES.iter().filter(|it| !OF_NO_OBJECT.contains(*it));
             word.ends_with(".o")
                 && sources.any(|extension| self.files.is_gone(&format!("{}.{extension}", stem())))
         };
@@ -173,7 +180,7 @@ fn is_elsewhere(word: &str) -> bool {
 }
 
 /// The files that a line includes.
-fn included(line: &str) -> Option<&str> {
+pub(super) fn included(line: &str) -> Option<&str> {
     let words = ["include ", "-include ", "sinclude "];
     words.iter().find_map(|word| line.trim_start().strip_prefix(word))
 }

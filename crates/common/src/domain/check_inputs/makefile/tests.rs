@@ -16,7 +16,7 @@ impl StartFiles for Files {
     }
 
     fn is_gone(&self, path: &str) -> bool {
-        path == "old.c"
+        ["old.c", "old.h"].contains(&path)
     }
 
     fn is_in_a_line(&self, name: &str) -> bool {
@@ -31,6 +31,7 @@ const START: &str = "OBJS = main.o sum.o\nCC ?= cc\n\n.PHONY: test\n\nall: app\n
 fn sources_and_new_targets_are_only_added() {
     for (from, to) in [
         ("main.o sum.o", "main.o util.o sum.o"),
+        ("main.o sum.o", "util.o main.o sum.o"),
         ("main.o sum.o", "main.o \\\n  sum.o util.o"),
         ("main.o: main.c", "main.o: main.c util.h"),
         ("main.o: main.c", "main.o: main.c\nutil.o: util.c util.h"),
@@ -87,7 +88,6 @@ fn what_can_change_an_old_target_is_no_addition() {
         ("CC ?= cc\n", "CC ?= cc\nSTRICT = 0\n"),
         ("CC ?= cc\n", "CC ?= cc\nPYTEST_ADDOPTS = --co\n"),
         ("main.o: main.c", "main.o: util.c main.c"),
-        ("main.o sum.o", "util.o main.o sum.o"),
         ("all: app", "util.o: util.c\n\nall: app"),
     ] {
         assert!(!only_adds(START, &START.replace(from, to), &Files), "{to}");
@@ -226,4 +226,176 @@ fn sources_that_are_gone_and_libraries_of_the_system_are_left_out_and_added() {
 fn makefiles_are_known_by_their_names() {
     assert!(is_makefile("Makefile") && is_makefile("a/GNUmakefile"));
     assert!(!is_makefile("a.mk") && !is_makefile("Makefile.am"));
+}
+
+/// A rename of `old.c` to `new.c` and sources in front of the first one, where nothing reads that by its place.
+#[test]
+fn the_first_source_of_a_list_may_be_another_one() {
+    for (start, from, to) in [
+        ("SRCS = old.c\n", "old.c", "new.c"),
+        ("SRCS := old.c keep.c\n", "old.c", "new.c"),
+        ("SRCS = keep.c\n", "keep.c", "add.c keep.c"),
+        ("SRCS = keep.c\nSRCS += old.c\n", "old.c", "new.c"),
+        ("OBJS = old.o keep.o\nrun: $(OBJS)\n\t$(CC) -o $@ $^\n", "old.o", "new.o"),
+        (
+            "SRCS = old.c\nOBJS = $(SRCS:.c=.o)\nrun: $(OBJS)\n\t$(LINK.o) $^ -o $@\n",
+            "old.c",
+            "new.c",
+        ),
+        (
+            "SRCS = old.c\nrun: tests/t.c $(SRCS)\n\t@$(CC) $(CFLAGS) -o $@ $^ && ./run\n",
+            "old.c",
+            "new.c",
+        ),
+        (
+            "SRCS = old.c\nrun: tests/t.c\n\tcc -o run tests/t.c $(SRCS)\n\t./run\n",
+            "old.c",
+            "new.c",
+        ),
+        (
+            "OBJS = old.o\nDEPS = $(OBJS:.o=.d)\n-include $(DEPS)\nclean:\n\trm -f $(OBJS)\n",
+            "old.o",
+            "new.o",
+        ),
+        ("SRCS = old.c\n%.o: %.c $(SRCS)\n\t$(CC) -c -o $@ $<\n", "old.c", "new.c"),
+        ("SRCS = old.c\nrun: tests/t.c $(SRCS)\n\tcc -o run $< keep.c\n", "old.c", "new.c"),
+        ("SRCS = old.c\nHERE = $(lastword $(MAKEFILE_LIST))\n", "old.c", "new.c"),
+        ("run: old.c tests/t.c\n\tcc -o run $^\n", "old.c", "new.c"),
+        ("run: tests/t.c old.c\n\tcc -o run $< keep.c\n", "t.c old.c", "t.c new.c"),
+        ("run: old.o keep.o\n", "old.o", "new.o"),
+        ("t:\n\t$(CC) -o run tests/t.c old.c && ./run\n", "old.c", "new.c"),
+        ("t:\n\t$(CC) -o run old.c tests/t.c && ./run\n", "old.c", "add.c new.c"),
+        ("t:\n\tmkdir -p out && cc -Iinclude old.c -o out/run && ./out/run\n", "old.c", "new.c"),
+        (
+            "t:\n\tcc -c keep.c && cc -o run keep.o tests/t.c -lm && ./run\n",
+            "keep.o tests",
+            "keep.o add.o tests",
+        ),
+    ] {
+        assert!(only_adds(start, &start.replacen(from, to, 1), &Files), "{start} {to}");
+    }
+}
+
+#[test]
+fn a_first_word_that_is_read_by_its_place_stays() {
+    for (start, from, to) in [
+        // Another prerequisite is the first one.
+        (
+            "SRCS = keep.c a.c\nrun: $(SRCS)\n\tcc -o run $< tests/t.c\n",
+            "keep.c a.c",
+            "add.c keep.c a.c",
+        ),
+        (
+            "SRCS = keep.c\nEXTRA =\nrun: $(EXTRA) $(SRCS)\n\tcc -o run $<\n",
+            "= keep.c",
+            "= add.c keep.c",
+        ),
+        (
+            "SRCS = keep.c\nALL = $(SRCS)\nrun: $(ALL)\n\tcc -o run $<\n",
+            "= keep.c",
+            "= add.c keep.c",
+        ),
+        (
+            "SRCS = keep.c\nBUILD = $(CC) -o run $<\nrun: $(SRCS)\n\t$(BUILD)\n",
+            "= keep.c",
+            "= add.c keep.c",
+        ),
+        ("run: keep.c a.c\n\tcc -o run $<\n", "run: keep.c", "run: add.c keep.c"),
+        ("run: keep.c\nrun: a.c\n\tcc -o run $<\n", "run: keep.c", "run: add.c keep.c"),
+        ("run: keep.c\n$(BIN): a.c\n\tcc -o run $<\n", "run: keep.c", "run: add.c keep.c"),
+        ("run: keep.c\nrun: %: a.c\n\tcc -o run $<\n", "run: keep.c", "run: add.c keep.c"),
+        ("run: old.c a.c\n\tcc -o run $<\n", "old.c", "new.c"),
+        ("old.o: old.c\n", ": old.c", ": new.c"),
+        // The first word is asked for.
+        ("SRCS = keep.c\nMAIN = $(firstword $(SRCS))\n", "= keep.c", "= add.c keep.c"),
+        ("SRCS = keep.c\nt:\n\tcc ${word 1,${SRCS}}\n", "= keep.c", "= add.c keep.c"),
+        ("run: keep.c\n\tcc -o run $(firstword $^)\n", "run: keep.c", "run: add.c keep.c"),
+        (
+            "SRCS = keep.c\ndefine BUILD\ncc $(firstword $(SRCS))\nendef\n",
+            "= keep.c",
+            "= add.c keep.c",
+        ),
+        ("SRCS = keep.c\n$(call build,$(SRCS))\n", "= keep.c", "= add.c keep.c"),
+        ("SRCS = keep.c\ninclude rules.mk\n", "= keep.c", "= add.c keep.c"),
+        // The first word is a program, or the value of an option.
+        ("MAIN = Main.java\nt:\n\tjava $(MAIN)\n", "= Main", "= Fake.java Main"),
+        ("RUN = keep.o\nt:\n\t$(RUN) tests\n", "= keep", "= add.o keep"),
+        ("RUN = keep.o\nALL = $(RUN) a.o\nt:\n\t./$(ALL) tests\n", "= keep", "= add.o keep"),
+        ("t: Main.java\n\tjava $^\n", "t: Main", "t: Fake.java Main"),
+        ("H = tests/t.h\nt:\n\tcc -include $(H) -o run tests/t.c\n", "= tests", "= add.h tests"),
+        (
+            "H = tests/t.h\nCFLAGS = -include\nt:\n\tcc $(CFLAGS) $(H) a.c\n",
+            "= tests",
+            "= add.h tests",
+        ),
+        ("H = tests/t.h\nCFLAGS = -Wall -include $(H)\n", "= tests", "= add.h tests"),
+    ] {
+        assert!(!only_adds(start, &start.replacen(from, to, 1), &Files), "{start} {to}");
+    }
+}
+
+#[test]
+fn tests_stay_in_lists_and_lines_that_may_change() {
+    let line = |command: &str| format!("t:\n\t{command}\n");
+    for (start, from, to) in [
+        ("SRCS = tests/t.c old.c\n".to_owned(), "tests/t.c old.c", "new.c"),
+        ("SRCS = keep.c a.c\n".to_owned(), "keep.c ", "new.c "),
+        ("SRCS = old.c tests/t.c\n".to_owned(), "old.c tests/t.c", "tests/t.c tests/u.c"),
+        ("SRCS = old.c tests/t.c\n".to_owned(), "old.c", "tests/t.o"),
+        ("SRCS = old.c\n".to_owned(), "old.c", "-DNDEBUG"),
+        ("SRCS = old.c\n".to_owned(), "old.c", "-include new.h"),
+        ("SRCS = old.c\n".to_owned(), "old.c", "-lfake"),
+        ("SRCS = old.c\n".to_owned(), "old.c", "libnew.a"),
+        (line("$(CC) -o run old.c tests/t.c && ./run"), "tests/t.c ", ""),
+        (line("$(CC) -o run old.c tests/t.c && ./run"), "old.c tests/t.c", "new.c"),
+        (line("$(CC) -o run old.c tests/t.c && ./run"), "&& ./run", "|| ./run"),
+        (line("$(CC) -o run old.c tests/t.c && ./run"), " && ./run", ""),
+        (line("$(CC) -o run old.c tests/t.c && ./run"), "&& ./run", "&& ./run new.c"),
+        (line("$(CC) -o run old.c tests/t.c && ./run"), "old.c", "new.c && cc x.c"),
+        (line("$(CC) -o run old.c tests/t.c && ./run"), "old.c", "-DNDEBUG"),
+        (line("$(CC) -o run old.c tests/t.c && ./run"), "-o run", "new.c -o run"),
+        (line("$(CC) -o run old.c tests/t.c && ./run"), "$(CC)", "new.c $(CC)"),
+        (line("$(CC) -o run old.c tests/t.c && ./run"), "-o run", "-o new.c run"),
+        (line("$(CC) -o run old.c tests/t.c && ./run"), "tests/t.c &&", "tests/t.c & &"),
+        // The value of an option.
+        (line("cc -o old.o tests/t.c keep.c && ./old.o"), "-o old.o", "-o"),
+        (line("cc -include old.h tests/t.c && ./a.out"), "-include old.h", "-include"),
+        (line("cc -include tests/t.h tests/t.c && ./a.out"), "-include", "-include new.h"),
+        ("X = -include\nt:\n\tcc $(X) tests/t.h -o t\n".to_owned(), "$(X)", "$(X) new.h"),
+        // In another folder the words are other files.
+        (line("cd tests && cc -o run old.c && ./run"), "old.c", "new.c"),
+        (line("true; cd tests && cc -o run old.c && ./run"), "old.c", "new.c"),
+        (line("$(ENTER) && cc -o run old.c && ./run"), "old.c", "new.c"),
+        (line("sh run.sh \"a && cc old.c && b\""), "old.c", "new.c"),
+        (".ONESHELL:\nt:\n\tcd tests\n\tcc old.c\n".to_owned(), "old.c", "new.c"),
+        (line("./run tests/t.c old.c"), "old.c", "new.c"),
+    ] {
+        let now = start.replacen(from, to, 1);
+        assert_ne!(start, now, "{to}");
+        assert!(!only_adds(&start, &now, &Files), "{start} {now}");
+    }
+}
+
+#[test]
+fn an_object_is_not_gone_with_its_header() {
+    struct Gone;
+    impl StartFiles for Gone {
+        fn is_check_input(&self, _: &str) -> bool {
+            false
+        }
+        fn has_stem(&self, _: &str) -> bool {
+            true
+        }
+        fn has(&self, _: &str) -> bool {
+            true
+        }
+        fn is_gone(&self, path: &str) -> bool {
+            path == "sum.h"
+        }
+        fn is_in_a_line(&self, _: &str) -> bool {
+            false
+        }
+    }
+    assert!(!only_adds("OBJS = a.o sum.o\n", "OBJS = a.o\n", &Gone));
+    assert!(only_adds("HEADERS = a.h sum.h\n", "HEADERS = a.h\n", &Gone));
 }
