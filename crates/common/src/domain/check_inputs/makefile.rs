@@ -72,13 +72,12 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
         });
         of_rule.map(String::as_str).collect()
     };
-    let makes = Makes::of(&before);
     let known = Known {
         words,
-        order: Order::of(&before, makes.includes),
+        order: Order::of(&before),
         targets: targets(|_| true),
         with_recipe: targets(|recipe| !recipe.is_empty()),
-        makes,
+        makes: Makes::of(&before),
         computes_files: computes_files(start),
         links: !["-L", "LIBRARY_PATH", "-B", "-Wl"].iter().any(|it| start.contains(it)),
         files,

@@ -10,7 +10,7 @@
 
 use super::COMPILERS;
 use super::items::{Item, name_of};
-use super::known::included;
+use super::known::{Makes, included};
 use super::{has_extension_of_source, is_of_word};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,12 +77,12 @@ pub(super) struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    pub(super) fn of(items: &'a [Item], includes: bool) -> Self {
+    pub(super) fn of(items: &'a [Item]) -> Self {
         let mut order = Self {
             variables: BTreeMap::new(),
             read: BTreeSet::new(),
             targets: BTreeSet::new(),
-            is_any: includes,
+            is_any: Makes::of(items).includes,
         };
         for item in items {
             if let Item::Variable(name, values) = item {
@@ -148,7 +148,7 @@ impl<'a> Order<'a> {
     fn add_variable(&mut self, text: &str) {
         // A list of lists is one; in any other text the first word is not the first of its value.
         let is_list = |word: &&str| word.starts_with('$') || has_extension_of_source(word);
-        if !words_outside(text).iter().all(|word| is_list(&word)) {
+        if !words_outside(text).iter().all(is_list) {
             self.read_all(names(text));
         }
         self.read_all(read_by_place(text));
@@ -219,7 +219,7 @@ impl<'a> Order<'a> {
                 || calls_by_place(line).iter().any(|inside| has(inside, ALL))
                 || self.set_apart(line).iter().any(|word| has(word, ALL))
         };
-        reaches || recipe.iter().any(|line| reads(&line))
+        reaches || recipe.iter().any(reads)
     }
 
     /// The words with variables of a line, without those that stand among the files of a program that treats all
@@ -270,7 +270,7 @@ fn is_open_option(word: &str) -> bool {
     word.starts_with('-')
         && !WHOLE.contains(&word)
         && !["-O", "-f"].contains(&word)
-        && (OPEN.contains(&word) || !BEGINNINGS.iter().any(|start| is_whole(&start)))
+        && (OPEN.contains(&word) || !BEGINNINGS.iter().any(is_whole))
 }
 
 fn has(text: &str, words: &[&str]) -> bool {
