@@ -14,7 +14,8 @@ use surety_common::domain::check_inputs::{
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::source_tests::{
-    Comparison, Moved, Remaining, compare, may_have_tests, missing_documents, missing_examples,
+    Comparison, Manifests, Moved, Remaining, compare, may_have_tests, missing_documents,
+    missing_examples, selects_targets,
 };
 use surety_common::domain::suppressions::{Suppressions, may_suppress};
 use surety_common::domain::tests_seen::has_search_path;
@@ -61,7 +62,9 @@ impl Round {
         let files = Files { workspace: &workspace, inputs: &inputs, originals, start, now };
         let mut found = BTreeMap::new();
         let mut tests = None;
-        let moved = files.moved(&opening.mergeable);
+        // A line that tests some targets alone may test no root that the run added.
+        let are_all_tested = !opening.exams.keys().any(|line| selects_targets(line));
+        let moved = files.moved(&opening.mergeable, are_all_tested);
         for path in &opening.mergeable {
             let merged = if start.manifest.get(path).is_some_and(|it| it.kind != Kind::Folder) {
                 files.changed(path, &moved)
@@ -96,8 +99,8 @@ impl Files<'_> {
         self.now.get(path).is_none_or(|entry| entry.kind == Kind::Folder)
     }
 
-    /// The tests in Rust sources that the run added.
-    fn moved(&self, mergeable: &[Vec<u8>]) -> Moved {
+    /// The tests in Rust sources that the run added, in roots of crates too where the lines test all of them.
+    fn moved(&self, mergeable: &[Vec<u8>], are_all_tested: bool) -> Moved {
         let of_now = |path: &&Vec<u8>| path.ends_with(b".rs") && !self.is_gone(path);
         let sources: Vec<(&Vec<u8>, String)> = mergeable
             .iter()
@@ -109,7 +112,7 @@ impl Files<'_> {
         let is_added = |path: &[u8]| self.start.manifest.get(path).is_none();
         let added = sources.iter().filter(|(path, _)| is_added(path));
         let added: Vec<_> = added.map(|(path, text)| (path.as_slice(), text.as_str())).collect();
-        Moved::of(&added, &texts)
+        Moved::of(&added, &texts, are_all_tested.then_some(self as &dyn Manifests))
     }
 
     /// What a view has of a file that was there at the start; none where the run left its parts as they were.
@@ -400,6 +403,17 @@ impl Paths for Files<'_> {
 
     fn origin_of(&self, ecosystem: &str, package: &str) -> Option<Origin> {
         self.inputs.origin_of(ecosystem, package)
+    }
+}
+
+impl Manifests for Files<'_> {
+    fn has_manifest(&self, path: &str) -> bool {
+        self.now.get(path.as_bytes()).is_some()
+    }
+
+    fn texts(&self, path: &str) -> Option<[String; 2]> {
+        let start = self.originals.text(path.as_bytes())?;
+        Some([start.to_owned(), self.text(path.as_bytes())?])
     }
 }
 

@@ -37,7 +37,14 @@ pub(super) fn items(form: Form, text: &str) -> Option<Items> {
         let key = if *count == 1 { key } else { format!("{key}[{count}]") };
         let name =
             if is_named { head } else { format!("{} {}", head.trim(), found.tests.len() + 1) };
-        found.tests.push(Item { key, name, range, home: String::new(), parts: vec![said] });
+        found.tests.push(Item {
+            key,
+            name,
+            range,
+            home: String::new(),
+            parts: vec![said],
+            marks: String::new(),
+        });
         place = close + 1;
     }
     Some(found)

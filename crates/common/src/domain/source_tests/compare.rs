@@ -2,7 +2,7 @@
 
 use super::item::{Item, Items};
 use super::language::{items, without_mark};
-use super::moved::Moved;
+use super::moved::{Here, Moved};
 use std::collections::BTreeMap;
 
 /// What a run did to the tests of one file.
@@ -42,7 +42,8 @@ pub fn compare(path: &[u8], before: &str, after: &str, moved: &Moved) -> Compari
     let new = items(path, after);
     let none = Items::default();
     let now = new.as_ref().unwrap_or(&none);
-    let changed: Vec<&Item> = old.tests.iter().filter(|item| !stands(item, now, moved)).collect();
+    let moved = moved.here(path, &old, now);
+    let changed: Vec<&Item> = old.tests.iter().filter(|item| !stands(item, now, &moved)).collect();
     let conditions = now.conditions.iter().filter(|(condition, count)| {
         old.conditions.get(*condition).is_none_or(|before| before < *count)
     });
@@ -58,9 +59,9 @@ pub fn compare(path: &[u8], before: &str, after: &str, moved: &Moved) -> Compari
 }
 
 /// Whether all that an original says is still there, or where it moved to.
-fn stands(item: &Item, now: &Items, moved: &Moved) -> bool {
+fn stands(item: &Item, now: &Items, moved: &Here<'_>) -> bool {
     let found = now.tests.iter().find(|other| other.key == item.key);
-    if found.is_none() && moved.parts.is_empty() {
+    if found.is_none() && moved.is_empty() {
         return false;
     }
     let mut own: BTreeMap<&str, usize> = BTreeMap::new();
@@ -73,7 +74,7 @@ fn stands(item: &Item, now: &Items, moved: &Moved) -> bool {
         let used = used.entry(part).or_default();
         *used += 1;
         let of = |counts: Option<&usize>| counts.copied().unwrap_or_default();
-        *used <= of(own.get(part)) + of(moved.parts.get(part))
+        *used <= of(own.get(part)) + moved.count(&item.marks, part)
     })
 }
 
@@ -107,5 +108,5 @@ pub(super) fn restored(
     }
     out.push_str(after.get(at..)?);
     let read = items(path, &out)?;
-    changed.iter().all(|item| stands(item, &read, &Moved::default())).then_some(out)
+    changed.iter().all(|item| stands(item, &read, &Here::default())).then_some(out)
 }

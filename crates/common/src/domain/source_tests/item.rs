@@ -29,6 +29,8 @@ pub(super) struct Item {
     pub(super) home: String,
     /// What it says, without blanks and comments. All of it must still be there.
     pub(super) parts: Vec<String>,
+    /// The attributes that decide whether it runs, its own and those of what it stands in.
+    pub(super) marks: String,
 }
 
 /// Where a text is put that a file has no more.

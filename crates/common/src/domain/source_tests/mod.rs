@@ -17,6 +17,7 @@ mod item;
 mod language;
 mod moved;
 mod python;
+mod roots;
 mod rust;
 
 pub use compare::{Comparison, compare};
@@ -24,6 +25,7 @@ pub use document::{missing_documents, missing_examples};
 pub use gone::{Gone, Remaining};
 pub use language::{MAX_BYTES, has_documents, has_tests, may_have_tests};
 pub use moved::Moved;
+pub use roots::{Manifests, selects_targets};
 
 #[cfg(test)]
 mod tests;

@@ -1,29 +1,111 @@
 //! Tests that a run moved into a source that it added, with the code that they test.
 
+use super::item::Items;
 use super::language::{Language, items, language, without_mark};
-use std::collections::BTreeMap;
+use super::roots::{Manifests, root_of};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How often each part of a test stands somewhere, by the attributes of the test: with others it may not run.
+type Parts = BTreeMap<(String, String), usize>;
 
 /// What the tests of added sources say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// How often each part of a test stands in them.
-    pub(super) parts: BTreeMap<String, usize>,
+    /// Those in modules that a source declares.
+    modules: Parts,
+    /// Those in roots of crates, by the folder with the sources of their package.
+    roots: BTreeMap<String, Parts>,
+}
+
+/// What of it may come from one file.
+#[derive(Debug, Default)]
+pub(super) struct Here<'m> {
+    modules: Option<&'m Parts>,
+    root: Option<&'m Parts>,
+    /// The names of items that the file had and still has.
+    staying: BTreeSet<&'m str>,
 }
 
 impl Moved {
-    /// Reads added Rust sources, each with its path and its text, which a module of the sources of now is built from:
-    /// what no module names is not built, so its tests are gone.
-    pub fn of(added: &[(&[u8], &str)], sources: &[&str]) -> Self {
-        let mut parts: BTreeMap<String, usize> = BTreeMap::new();
+    /// Reads added Rust sources, each with its path and its text, which a module of the sources of now is built from, or
+    /// which are roots of crates: what is not built has no tests that run. Without manifests no root counts.
+    pub fn of(
+        added: &[(&[u8], &str)],
+        sources: &[&str],
+        manifests: Option<&dyn Manifests>,
+    ) -> Self {
+        let mut moved = Self::default();
         for (path, text) in added {
-            let is_one = language(path) == Some(Language::Rust) && is_built(path, sources);
-            let found = is_one.then(|| items(path, without_mark(text))).flatten();
-            for part in found.into_iter().flat_map(|it| it.tests).flat_map(|test| test.parts) {
-                *parts.entry(part).or_default() += 1;
+            if language(path) != Some(Language::Rust) {
+                continue;
+            }
+            let root = || root_of(std::str::from_utf8(path).ok()?, manifests?);
+            let (parts, has_doctests) = if is_built(path, sources) {
+                (&mut moved.modules, true)
+            } else if let Some(root) = root() {
+                (moved.roots.entry(root.sources).or_default(), root.has_doctests)
+            } else {
+                continue;
+            };
+            let Some(found) = items(path, without_mark(text)) else { continue };
+            let runs = |key: &str| has_doctests || !key.ends_with("!doc");
+            for test in found.tests.into_iter().filter(|test| runs(&test.key)) {
+                for part in test.parts {
+                    *parts.entry((test.marks.clone(), part)).or_default() += 1;
+                }
             }
         }
-        Self { parts }
+        moved
     }
+
+    /// What may come from a file, by its items at the start and now.
+    pub(super) fn here<'m>(&'m self, path: &[u8], old: &'m Items, now: &Items) -> Here<'m> {
+        // Another package may be tested by no check.
+        let mut roots = self.roots.iter().rev();
+        let root = roots.find(|(sources, _)| path.starts_with(sources.as_bytes()));
+        let staying = old.others.keys().filter(|key| now.others.contains_key(*key));
+        Here {
+            modules: Some(&self.modules),
+            root: root.map(|(_, parts)| parts),
+            staying: staying.filter_map(|key| name(key)).collect(),
+        }
+    }
+}
+
+impl Here<'_> {
+    pub(super) fn is_empty(&self) -> bool {
+        let is_empty = |parts: Option<&Parts>| parts.is_none_or(BTreeMap::is_empty);
+        is_empty(self.modules) && is_empty(self.root)
+    }
+
+    /// How often a part of a test with these attributes stands elsewhere.
+    pub(super) fn count(&self, marks: &str, part: &str) -> usize {
+        let key = (marks.to_owned(), part.to_owned());
+        let of = |parts: Option<&Parts>| parts.and_then(|parts| parts.get(&key).copied());
+        // Another crate has no items of this one: there the test is about a copy.
+        let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+        let mut words = part.split(|letter| !is_of_name(letter));
+        let root = self.root.filter(|_| !words.any(|word| self.staying.contains(word)));
+        of(self.modules).unwrap_or_default() + of(root).unwrap_or_default()
+    }
+}
+
+/// The name of an item at the top of a file that other items may use.
+fn name(key: &str) -> Option<&str> {
+    const KINDS: &[&str] = &[
+        "const",
+        "enum",
+        "fn",
+        "macro_rules",
+        "mod",
+        "static",
+        "struct",
+        "trait",
+        "type",
+        "union",
+    ];
+    let (kind, name) = key.split_once(' ')?;
+    (KINDS.contains(&kind) && !name.contains(':')).then_some(name)
 }
 
 /// Whether a source declares the module of a file, without a condition.

@@ -85,6 +85,7 @@ fn cases(text: &str, lines: &[Logical]) -> Vec<Item> {
             range: first.range.start..last.range.end,
             home: CASES.to_owned(),
             parts: vec![said.collect::<Vec<_>>().join("\n")],
+            marks: String::new(),
         });
     }
     found
@@ -105,7 +106,7 @@ fn documented(found: &mut Items, key: &str, range: Range<usize>, text: &str) {
     let parts = examples(text.get(range.clone()).unwrap_or_default());
     let name = format!("the doctests of {}", if key.is_empty() { "the module" } else { key });
     let home = key.to_owned();
-    found.tests.push(Item { key: key.to_owned(), name, range, home, parts });
+    found.tests.push(Item { key: key.to_owned(), name, range, home, parts, marks: String::new() });
 }
 
 /// The examples of a documentation, each with what it expects.

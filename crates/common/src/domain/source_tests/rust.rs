@@ -13,12 +13,23 @@ const MAX_DEPTH: usize = 40;
 /// The items of a file; none when it is not Rust.
 pub(super) fn items(text: &str) -> Option<Items> {
     let tokens = flat(text)?;
-    let mut reader =
-        Reader { text, tokens: &tokens, found: Items::default(), seen: BTreeMap::new() };
+    let mut reader = Reader {
+        text,
+        tokens: &tokens,
+        found: Items::default(),
+        seen: BTreeMap::new(),
+        conditions: Vec::new(),
+    };
     let end = Place { at: text.len(), before: "\n".to_owned(), after: "\n".to_owned() };
     reader.found.places.insert(String::new(), end);
     reader.level("", 0, tokens.len(), 0);
-    Some(reader.found)
+    let Reader { mut found, conditions, .. } = reader;
+    for test in &mut found.tests {
+        for (_, condition) in conditions.iter().filter(|(start, _)| test.key.starts_with(start)) {
+            test.marks.push_str(condition);
+        }
+    }
+    Some(found)
 }
 
 struct Reader<'t> {
@@ -27,6 +38,8 @@ struct Reader<'t> {
     found: Items,
     /// How often a key was met.
     seen: BTreeMap<String, usize>,
+    /// On which conditions items are built, or tested: the beginning of their keys, and the attribute.
+    conditions: Vec<(String, String)>,
 }
 
 /// One item of a file, as indices of tokens.
@@ -62,6 +75,10 @@ impl Reader<'_> {
                 break;
             };
             attributes.push((at, close + 1));
+            let text = self.tokens.normal(at + 3, close);
+            if is_conditional(&text) {
+                self.conditions.push((above.to_owned(), text));
+            }
             at = close + 1;
         }
         let start = if from == 0 { 0 } else { self.tokens.end(from - 1) };
@@ -127,10 +144,13 @@ impl Reader<'_> {
             };
             // What decides whether the test runs belongs to it.
             let marks = attributes.iter().filter(|text| !text.starts_with("doc ="));
-            let parts = parts.into_iter().chain(marks.cloned()).collect();
+            let parts = parts.into_iter().chain(marks.clone().cloned()).collect();
+            let marks: Vec<&str> =
+                marks.map(String::as_str).filter(|text| !is_of_lints(text)).collect();
+            let marks = marks.join(" ");
             let range = self.tokens.start(found.start)..self.tokens.end(found.end - 1);
             let home = above.to_owned();
-            self.found.tests.push(Item { key: key.clone(), name: path, range, home, parts });
+            self.found.tests.push(Item { key: key.clone(), name: path, range, home, parts, marks });
             let has_tests = kind == "mod" && (found.body.is_none() || self.has_test(found));
             if !is_test && !has_tests {
                 self.ask(&key, &attributes.join(" "));
@@ -149,6 +169,8 @@ impl Reader<'_> {
             found.body.filter(|_| matches!(kind, "mod" | "impl" | "trait") && depth < MAX_DEPTH);
         if let Some(open) = body {
             let inside = format!("{key}::");
+            let conditions = attributes.iter().filter(|text| is_conditional(text));
+            self.conditions.extend(conditions.map(|text| (inside.clone(), text.clone())));
             let close = found.end - 1;
             let place =
                 Place { at: self.tokens.start(close), before: "\n".into(), after: "\n".into() };
@@ -254,13 +276,27 @@ impl Reader<'_> {
                 let name =
                     format!("the documentation of {}", readable(key.trim_end_matches("!doc")));
                 let home = key.to_owned();
-                self.found.tests.push(Item { key: key.to_owned(), name, range, home, parts });
+                self.found.tests.push(Item {
+                    key: key.to_owned(),
+                    name,
+                    range,
+                    home,
+                    parts,
+                    marks: String::new(),
+                });
             }
             // The original documentation replaces what stands there now.
             Some(range) => {
                 let home = key.to_owned();
                 let name = String::new();
-                self.found.tests.push(Item { key: key.to_owned(), name, range, home, parts });
+                self.found.tests.push(Item {
+                    key: key.to_owned(),
+                    name,
+                    range,
+                    home,
+                    parts,
+                    marks: String::new(),
+                });
             }
             None => {
                 if let Some(place) = place.filter(|_| docs.is_empty()) {
@@ -298,6 +334,23 @@ fn is_for_tests(attribute: &str) -> bool {
 fn asks(attribute: &str) -> bool {
     (attribute.starts_with("cfg (") || attribute.starts_with("cfg_attr ("))
         && has_word(attribute, "test")
+}
+
+/// Whether what an attribute stands at is built on a condition other than tests, or its tests run by other means than
+/// the harness of Rust.
+fn is_conditional(attribute: &str) -> bool {
+    let inside = attribute.strip_prefix("cfg_attr (");
+    attribute.starts_with("cfg (") && attribute != "cfg ( test )"
+        || inside.is_some_and(|inside| inside.contains("cfg ("))
+        || has_word(attribute, "test_runner")
+        || has_word(attribute, "no_main")
+}
+
+/// Whether an attribute only says what linters report.
+fn is_of_lints(attribute: &str) -> bool {
+    ["allow (", "deny (", "expect (", "forbid (", "warn ("]
+        .iter()
+        .any(|start| attribute.starts_with(start))
 }
 
 fn has_word(text: &str, wanted: &str) -> bool {

@@ -299,7 +299,7 @@ fn tests_that_move_into_an_added_module_are_not_lost() {
     let added = format!("fn two() {{}}\n{}", tests(&two));
     let left = format!("mod two;\nfn one() {{}}\n{}", tests(&one));
     let look = |added: &str, left: &str| {
-        let moved = Moved::of(&[(b"src/two.rs", added)], &[left]);
+        let moved = Moved::of(&[(b"src/two.rs", added)], &[left], None);
         super::compare(b"src/lib.rs", &before, left, &moved).changed
     };
     assert_eq!(look(&added, &left), [""; 0]);
@@ -313,6 +313,93 @@ fn tests_that_move_into_an_added_module_are_not_lost() {
     ] {
         assert_eq!(look(&added, &left), ["tests"], "{added}\n{left}");
     }
+}
+
+#[test]
+fn tests_in_an_added_module_that_may_not_run_have_not_moved() {
+    let tests = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn twos() {\n        assert_eq!(super::two(), 2);\n    }\n}\n";
+    let before = format!("fn two() {{}}\n{tests}");
+    let look = |added: &str| {
+        let moved = Moved::of(&[(b"src/two.rs", added)], &["mod two;\n"], None);
+        super::compare(b"src/lib.rs", &before, "mod two;\n", &moved).changed
+    };
+    assert_eq!(look(&before), [""; 0]);
+    let inner = "#![cfg_attr(not(test), no_std)]\n#![allow(dead_code)]\n";
+    assert_eq!(look(&format!("{inner}{before}")), [""; 0]);
+    assert_eq!(look(&before.replace("#[cfg", "#[allow(clippy::all)]\n#[cfg")), [""; 0]);
+    let feature = |text: &str| format!("#[cfg(feature = \"a\")]\nmod a {{\n{text}}}\n");
+    let kept = feature(&before);
+    let moved = Moved::of(&[(b"src/two.rs", &kept)], &["mod two;\n"], None);
+    let of = |before: &str| super::compare(b"src/lib.rs", before, "mod two;\n", &moved).changed;
+    assert_eq!(of(&kept), [""; 0], "it had this condition before");
+    assert_eq!(of(&before), ["tests"]);
+    let other = "#[cfg(test)]\nmod others {\n    #[test]\n    fn threes() {}\n}\n";
+    for added in [
+        format!("#![cfg(any())]\n{before}"),
+        format!("# /* a */ ! [cfg(not(test))]\n{before}"),
+        format!("#![cfg_attr(all(), cfg(any()))]\n{before}"),
+        format!("#![test_runner(run)]\n{before}"),
+        format!("#[cfg(any())]\nmod off {{\n{before}}}\n"),
+        format!("mod off {{\n#![cfg(any())]\n{before}}}\n"),
+        before.replace("#[cfg(test)]", "#[cfg(any())]\n#[cfg(test)]"),
+        format!("{other}{}", before.replace("#[cfg(test)]", "#[cfg(all(test, any()))]")),
+    ] {
+        assert_eq!(look(&added), ["tests"], "{added}");
+    }
+}
+
+struct Package(&'static str);
+
+impl super::Manifests for Package {
+    fn has_manifest(&self, path: &str) -> bool {
+        ["Cargo.toml", "other/Cargo.toml"].contains(&path)
+    }
+
+    fn texts(&self, _: &str) -> Option<[String; 2]> {
+        let start = "[package]\nname = \"adds\"\nedition = \"2021\"\n";
+        Some([start.to_owned(), format!("{start}{}", self.0)])
+    }
+}
+
+#[test]
+fn tests_that_move_into_an_added_root_of_their_package_are_not_lost() {
+    let tests = "#[cfg(test)]\nmod tests {\n    use super::*;\n\n    #[test]\n    fn adds() {\n        assert_eq!(add(1), 2);\n    }\n}\n";
+    let docs =
+        "/// Adds.\n///\n/// ```\n/// assert_eq!(adds::more(1), 2);\n/// ```\npub fn more() {}\n";
+    let main = "fn main() {\n    println!();\n}\n";
+    let before = format!("{main}pub fn add() {{}}\n{docs}{tests}");
+    let library = format!("pub fn add() {{}}\n{docs}{tests}");
+    let look = |path: &str, added: &str, left: &str, more: &'static str| {
+        let package = Package(more);
+        let moved = Moved::of(&[(path.as_bytes(), added)], &[left], Some(&package));
+        super::compare(b"src/main.rs", &before, left, &moved).changed
+    };
+    assert_eq!(look("src/lib.rs", &library, main, ""), [""; 0]);
+    let used = format!("use adds::add;\n{main}");
+    assert_eq!(look("src/lib.rs", &library, &used, "[lib]\nname = \"sums\"\n"), [""; 0]);
+    let docs_only = ["the documentation of more"];
+    assert_eq!(look("src/lib.rs", &library, main, "[lib]\ndoctest = false\n"), docs_only);
+    assert_eq!(look("src/bin/x.rs", &library, main, ""), docs_only, "a program has no doctests");
+    let both = ["the documentation of more", "tests"];
+    for (path, more) in [
+        ("src/lib.rs", "[lib]\ntest = false\n"),
+        ("src/lib.rs", "[lib]\npath = \"other.rs\"\n"),
+        ("src/bin/x.rs", "autobins = false\n"),
+        ("src/bin/x.rs", "[[bin]]\nname = \"x\"\ntest = false\n"),
+        ("src/other.rs", ""),
+        ("other/src/lib.rs", ""),
+    ] {
+        assert_eq!(look(path, &library, main, more), both, "{path} {more}");
+    }
+    let changed = library.replace("(1), 2)", "(1), 3)");
+    assert_eq!(look("src/lib.rs", &changed, main, ""), both);
+    let off = format!("#![cfg(any())]\n{library}");
+    assert_eq!(look("src/lib.rs", &off, main, ""), both);
+    // The program still has what the tests are about.
+    let copied = format!("{main}pub fn add() {{}}\n");
+    assert_eq!(look("src/lib.rs", &library, &copied, ""), ["tests"]);
+    let moved = Moved::of(&[(b"src/lib.rs", &library)], &[main], None);
+    assert_eq!(super::compare(b"src/main.rs", &before, main, &moved).changed, both);
 }
 
 #[test]
