@@ -60,7 +60,9 @@ pub fn compare(path: &[u8], before: &str, after: &str, moved: &Moved) -> Compari
 
 /// Whether all that an original says is still there, or where it moved to.
 fn stands(item: &Item, now: &Items, moved: &Here<'_>) -> bool {
-    let found = now.tests.iter().find(|other| other.key == item.key);
+    // Under another attribute (`ignore`, `should_panic`, a condition) the same text says something else.
+    let is_it = |other: &&Item| other.key == item.key && other.marks == item.marks;
+    let found = now.tests.iter().find(is_it);
     if found.is_none() && moved.is_empty() {
         return false;
     }

@@ -437,3 +437,21 @@ fn a_class_of_unittest_is_compared_as_a_whole() {
         ))
     );
 }
+
+#[test]
+fn a_test_stands_only_under_its_own_attributes() {
+    let before =
+        "#[test]\nfn a() { b(); }\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn c() {}\n}\n";
+    for (from, to, is_same) in [
+        ("#[test]\nfn a", "#[test]\n#[should_panic]\nfn a", false),
+        ("#[test]\nfn a", "#[ignore]\n#[test]\nfn a", false),
+        ("#[test]\nfn a", "#[test]\n#[allow(unused)]\nfn a", true),
+        ("#[cfg(test)]\n", "#[cfg(test)]\n#[cfg(any())]\n", false),
+    ] {
+        let after = before.replace(from, to);
+        let found = compare(b"src/lib.rs", before, &after);
+        assert_eq!(found.is_same(), is_same, "{after}");
+        assert_eq!(found.restored.is_some(), !is_same, "{after}");
+        assert!(found.restored.is_none_or(|text| !text.contains(to)), "{after}");
+    }
+}
