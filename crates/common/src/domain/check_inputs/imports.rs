@@ -6,6 +6,7 @@ use super::fixtures::Fixtures;
 use super::ignored::Local;
 use super::language::{language_of, name_of};
 use super::namesakes::Namesakes;
+use super::perl::{files_of_perl, modules_of_perl};
 use super::shadow::{compilers_own_in, is_standard_module};
 use super::texts::Texts;
 use super::{InputKind, convention_of};
@@ -308,7 +309,7 @@ pub fn imported_files_from(path: &str, text: &str, roots: &[String]) -> Vec<Stri
         Some("python") => python(text).iter().flat_map(of_module).collect(),
         Some("perl") => {
             let own = quoted(text).into_iter().flat_map(|named| files_of_path(path, &named));
-            own.chain(perl(text).flat_map(files_of_perl)).collect()
+            own.chain(modules_of_perl(text).flat_map(files_of_perl)).collect()
         }
         Some("shell") => sourced(text).flat_map(|named| files_of_path(path, named)).collect(),
         Some(_) | None => {
@@ -323,24 +324,6 @@ pub fn imported_files_from(path: &str, text: &str, roots: &[String]) -> Vec<Stri
     };
     found.retain(|file| file != path);
     found
-}
-
-/// The modules that a text in Perl loads by their names.
-fn perl(text: &str) -> impl Iterator<Item = &str> {
-    text.split(['\n', ';', '{', '}']).filter_map(|statement| {
-        let statement = statement.trim();
-        let named = ["use ", "require ", "no "].iter().find_map(|it| statement.strip_prefix(it))?;
-        let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
-        let named = named.trim_start();
-        let end = named.find(|letter: char| !is_of_name(letter)).unwrap_or(named.len());
-        named.get(..end).filter(|name| name.starts_with(|letter: char| letter.is_alphabetic()))
-    })
-}
-
-/// The files that a module of Perl may be.
-pub(super) fn files_of_perl(module: &str) -> [String; 3] {
-    let name = module.replace("::", "/");
-    [format!("lib/{name}.pm"), format!("t/lib/{name}.pm"), format!("{name}.pm")]
 }
 
 /// Calls of Python that import what their first argument names.

@@ -9,13 +9,17 @@
 mod items;
 mod known;
 mod lines;
+mod makes;
 mod order;
 
 pub use items::StartFiles;
 
-use items::{COMPILED, COPIED, Item, SOURCES, is_source, items, name_of};
-use known::{Known, Makes, computes_files};
+use items::{
+    COMPILED, COPIED, Item, has_extension_of_source, is_of_word, is_source, items, name_of,
+};
+use known::{Known, computes_files};
 use lines::{added, compiles_more};
+use makes::Makes;
 use order::Order;
 use std::collections::BTreeSet;
 
@@ -35,9 +39,6 @@ const READ: &str = "\
     BASH CARGO CLASSPATH DOTNET DYLD_ ENV GCONV GIT_ GO GRADLE IFS JAVA JDK LANG LC_ LD_ \
     LIBRARY LOC MALLOC MAVEN NODE_ NPM_ NVM_ PERL PHP PNPM PYENV PYTEST PYTHON RUBY RUST \
     SDKROOT SURETY TERM VIRTUAL_ENV XDG_";
-/// Programs that read sources.
-const COMPILERS: &[&str] =
-    &["$(CC)", "$(CXX)", "${CC}", "${CXX}", "c++", "cc", "clang", "clang++", "g++", "gcc", "javac"];
 /// The names of makefiles.
 const NAMES: &[&str] = &["makefile", "gnumakefile"];
 
@@ -191,20 +192,10 @@ fn extends(before: &Item, now: &Item, known: &Known<'_>) -> bool {
     }
 }
 
-/// Whether a word is a source or made from one, by its name.
-fn has_extension_of_source(word: &str) -> bool {
-    let extension = word.rsplit_once('.').map(|(_, extension)| extension);
-    extension.is_some_and(|extension| SOURCES.contains(&extension))
-}
-
 /// Whether a variable without a value is a list of sources by its name.
 fn is_list_by_name(variable: &str) -> bool {
     let name = name_of(variable).to_ascii_uppercase();
     ["OBJ", "SOURCE", "SRC"].iter().any(|part| name.contains(part))
-}
-
-fn is_of_word(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || "-_./".contains(letter)
 }
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ mod overwritten;
 mod packages;
 mod paired;
 mod parts;
+mod perl;
 mod python_keys;
 mod reading;
 mod reftable;

@@ -1,8 +1,9 @@
 //! Commands that may load the product into a program of tests which no canary is made for.
 
-use super::imports::{files_of_perl, imported_files};
+use super::imports::imported_files;
 use super::interpreter::{code_of, script_of};
 use super::language::language_of;
+use super::perl::files_of_perl;
 use super::visits::{Visit, Visits, join};
 use super::words::{has_word, is_of_checks};
 use crate::domain::shell_line::{base_name, module_of_python};
@@ -72,7 +73,7 @@ pub fn unseen_in(
         let (program, arguments) = words.split_first()?;
         let name = base_name(program).to_ascii_lowercase();
         let java = || class_of_java(&name, arguments, is_there);
-        let perl = || modules_of_perl(&name, arguments, is_there);
+        let perl = || loaded_by_perl(&name, arguments, is_there);
         tool(&name, &words).or_else(java).or_else(perl).or_else(|| {
             let loads = loads(visit, (&name, arguments), (folder, command), is_there);
             loads.or_else(|| program_of(program, arguments, (folder, visit, root), is_there))
@@ -114,7 +115,7 @@ fn class_of_java(
 }
 
 /// Modules of the project that the options of Perl load.
-fn modules_of_perl(
+fn loaded_by_perl(
     name: &str,
     arguments: &[&str],
     is_there: &dyn Fn(&str) -> bool,

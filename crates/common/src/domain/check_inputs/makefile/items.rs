@@ -1,5 +1,8 @@
 //! The parts of a makefile, and what is known of the files beside it.
 
+/// Programs that read sources.
+pub(super) const COMPILERS: &[&str] =
+    &["$(CC)", "$(CXX)", "${CC}", "${CXX}", "c++", "cc", "clang", "clang++", "g++", "gcc", "javac"];
 /// Extensions of sources and of what is made from them.
 pub(super) const SOURCES: &[&str] =
     &["c", "cc", "cpp", "cxx", "h", "hh", "hpp", "java", "m", "o", "s"];
@@ -154,4 +157,15 @@ fn item(line: &str) -> Item {
         }
         (None, None) => other(),
     }
+}
+
+/// Whether a word is a source or made from one, by its name.
+pub(super) fn has_extension_of_source(word: &str) -> bool {
+    let extension = word.rsplit_once('.').map(|(_, extension)| extension);
+    extension.is_some_and(|extension| SOURCES.contains(&extension))
+}
+
+/// Whether a character may stand in the name of a file.
+pub(super) fn is_of_word(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "-_./".contains(letter)
 }

@@ -1,8 +1,7 @@
 //! Words of lists and lines of compilers that were added and left out.
 
-use super::items::is_source;
+use super::items::{COMPILERS, has_extension_of_source, is_source};
 use super::known::Known;
-use super::{COMPILERS, has_extension_of_source};
 
 /// What a shell reads.
 const SHELL: &[char] = &['|', '&', ';', '<', '>', '`', '\'', '"', '*', '?', '#', '\\'];

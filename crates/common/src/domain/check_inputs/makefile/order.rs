@@ -8,10 +8,8 @@
 //!       $(CC) -o $@ $<      so it is here
 //! ```
 
-use super::COMPILERS;
-use super::items::{Item, name_of};
-use super::known::{Makes, included};
-use super::{has_extension_of_source, is_of_word};
+use super::items::{COMPILERS, Item, has_extension_of_source, is_of_word, name_of};
+use super::makes::{Makes, included};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The first prerequisite.
