@@ -12,11 +12,13 @@ use surety_common::domain::check_inputs::{
     Difference, Exam, InputKind, imported_files, is_setting_of_tests, language_of,
 };
 use surety_common::domain::manifest::Aspect;
-use surety_common::domain::source_tests::may_have_tests;
 
 /// The largest test that is read, in bytes, and the most of them.
 const MAX_TEST: u64 = 512 << 10;
 const MAX_TESTS: usize = 500;
+
+/// What tests inside a source in Rust have.
+const TESTS_OF_RUST: &[&str] = &["#[test]", "::test]", "::test(", "cfg(test)"];
 
 /// An added test that a view keeps: a whole file, or the lines that were added to a source.
 struct Kept {
@@ -64,7 +66,7 @@ impl Round {
         for path in added.chain(&opening.mergeable).take(MAX_TESTS) {
             let name = String::from_utf8_lossy(path).into_owned();
             let is_new = exam.new.iter().any(|it| it.path == *path);
-            if !is_new && !may_have_tests(path) {
+            if !is_new && !path.ends_with(b".rs") {
                 continue;
             }
             let Some(now) = self.now_text(path)? else { continue };
@@ -72,7 +74,11 @@ impl Round {
             let before = given.and_then(|given| given.originals.any_text(path)).unwrap_or_default();
             let known: BTreeSet<&str> = before.lines().collect();
             let text: Vec<&str> = now.lines().filter(|line| !known.contains(line)).collect();
-            kept.push(Kept { path: name, text: text.join("\n") });
+            let text = text.join("\n");
+            // Of a source only added tests stay for themselves.
+            if is_new || TESTS_OF_RUST.iter().any(|mark| text.contains(mark)) {
+                kept.push(Kept { path: name, text });
+            }
         }
         Ok(kept)
     }
