@@ -73,11 +73,10 @@ impl Round {
             let given = self.originals.get();
             let before = given.and_then(|given| given.originals.any_text(path)).unwrap_or_default();
             let known: BTreeSet<&str> = before.lines().collect();
-            let text: Vec<&str> = now.lines().filter(|line| !known.contains(line)).collect();
-            let text = text.join("\n");
-            // Of a source only added tests stay for themselves.
-            if is_new || TESTS_OF_RUST.iter().any(|mark| text.contains(mark)) {
-                kept.push(Kept { path: name, text });
+            // Of a source only tests stay for themselves.
+            if is_new || TESTS_OF_RUST.iter().any(|mark| now.contains(mark)) {
+                let text: Vec<&str> = now.lines().filter(|line| !known.contains(line)).collect();
+                kept.push(Kept { path: name, text: text.join("\n") });
             }
         }
         Ok(kept)
