@@ -129,13 +129,6 @@ impl Round {
         Ok(view)
     }
 
-    /// The ignored files that a line which only reads gets: added ones are data under test, as for a check of a file.
-    fn added_ignored(&self, only_reads: bool) -> Result<Vec<PathBuf>, ToolError> {
-        let Some(start) = self.start()?.filter(|_| only_reads) else { return Ok(Vec::new()) };
-        let is_added = |path: &&PathBuf| start.manifest.get(path.as_os_str().as_bytes()).is_none();
-        Ok(self.opening()?.ignored.iter().filter(is_added).cloned().collect())
-    }
-
     /// Takes added check inputs out, but for what only added tests that stay use.
     fn take_out(&self, exam: &Exam, changes: &mut Changes) -> Result<(), ToolError> {
         let stays = self.data_of_added_tests(exam)?;
@@ -165,10 +158,7 @@ impl Round {
         }
         // With the packages of a changed manifest a check gets nothing else that steps left.
         let (_, installed) = self.installed();
-        let only_reads = exam.is_some_and(|exam| exam.only_reads);
-        let added = self.added_ignored(only_reads)?;
         let kept: &[PathBuf] = match inputs {
-            Inputs::Original if only_reads => &added,
             Inputs::OriginalWithIgnored if installed.is_empty() => &opening.ignored,
             Inputs::OriginalWithIgnored => installed,
             Inputs::AsLeft if order.ignored == IgnoredAsLeft::Installed => installed,
