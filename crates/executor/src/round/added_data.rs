@@ -24,6 +24,8 @@ const TESTS_OF_RUST: &[&str] = &["#[test]", "::test]", "::test(", "cfg(test)"];
 struct Kept {
     path: String,
     text: String,
+    /// The files that it may import.
+    imported: BTreeSet<String>,
 }
 
 impl Round {
@@ -34,23 +36,21 @@ impl Round {
             it.kind == InputKind::Test
                 && it.aspect == Aspect::Added
                 && !is_setting_of_tests(&String::from_utf8_lossy(&it.path))
-                && !self.is_named_at_start(&it.path)
         };
         let mut left: Vec<&Difference> = exam.take_out.iter().filter(is_one).collect();
         let mut found = BTreeSet::new();
-        if left.is_empty() {
-            return Ok(found);
-        }
-        let mut open = self.kept_tests(exam)?;
+        let mut open = if left.is_empty() { Vec::new() } else { self.kept_tests(exam)? };
         while let Some(kept) = open.pop() {
             let (used, others): (Vec<_>, Vec<_>) =
                 left.into_iter().partition(|it| kept.uses(&String::from_utf8_lossy(&it.path)));
             left = others;
-            for Difference { path, .. } in used {
+            // All originals are read for each, so only those are asked that would stay.
+            for path in used.into_iter().map(|it| &it.path).filter(|it| !self.is_named_at_start(it))
+            {
                 let name = String::from_utf8_lossy(path).into_owned();
                 // A helper may use data in its turn.
                 if language_of(&name).is_some() {
-                    open.extend(self.now_text(path)?.map(|text| Kept { path: name, text }));
+                    open.extend(self.now_text(path)?.map(|text| Kept::of(name, text)));
                 }
                 found.insert(path.clone());
             }
@@ -76,7 +76,7 @@ impl Round {
             // Of a source only tests stay for themselves.
             if is_new || TESTS_OF_RUST.iter().any(|mark| now.contains(mark)) {
                 let text: Vec<&str> = now.lines().filter(|line| !known.contains(line)).collect();
-                kept.push(Kept { path: name, text: text.join("\n") });
+                kept.push(Kept::of(name, text.join("\n")));
             }
         }
         Ok(kept)
@@ -97,10 +97,15 @@ impl Round {
 }
 
 impl Kept {
+    fn of(path: String, text: String) -> Self {
+        let imported = imported_files(&path, &text).into_iter().collect();
+        Self { path, text, imported }
+    }
+
     /// Whether the test uses a file: by its name, as a module, or as the snapshot of a test of its own.
     fn uses(&self, path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
-        if imported_files(&self.path, &self.text).iter().any(|file| file == path) {
+        if self.imported.contains(path) {
             return true;
         }
         if let Some(module) = name.strip_suffix(".rs") {
@@ -142,7 +147,7 @@ mod tests {
             ("tests/test_a.py", "import json", "tests/reading.py", false),
             ("test/a.test.js", "import { read } from './reading.js'", "test/reading.js", true),
         ] {
-            let kept = Kept { path: path.to_owned(), text: text.to_owned() };
+            let kept = Kept::of(path.to_owned(), text.to_owned());
             assert_eq!(kept.uses(file), expected, "{path}: {file}");
         }
     }

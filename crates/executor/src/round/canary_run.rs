@@ -10,7 +10,7 @@
 
 use super::Round;
 use super::additions::ViewOrder;
-use super::canary_memory::{Canary, Hearing, Hosts, Part, Reported};
+use super::canary_memory::{Canary, Hearing, Hosts, Part, Ran, Reported};
 use super::listening::{HeardPrograms, Listened};
 use crate::tool::{ErrorCode, ToolError, ToolOutcome};
 use std::collections::BTreeSet;
@@ -146,25 +146,14 @@ impl Round {
         line: &str,
     ) -> Result<Hearing, ToolError> {
         let key = &run.probe.check_id;
-        let (known, (took, runners)) = {
-            let memory = self.memory();
-            let ran = memory.runs.get(&(key.clone(), run.base));
-            let ran = ran.map(|ran| (ran.took, ran.runners.clone())).unwrap_or_default();
-            (memory.hearing.get(key).copied(), ran)
-        };
+        let known = self.memory().hearing.get(key).copied();
         if let Some(known) = known {
             return Ok(known);
         }
-        let order = ViewOrder {
-            time_limit: Some(took * SLOWER + AT_LEAST),
-            ..ViewOrder::beside(run.probe, run.base)
-        };
-        let prepared = self.enter_view(&order, run.call_id).await?;
-        let heard = (line, HeardPrograms::Failed);
-        let Listened { ran, said } = self.listen_in_view(prepared, heard, run.probe.owner).await?;
+        let (Listened { ran, said }, own) = self.without_failing(run, run.base, line).await?;
         let hearing = match (ran.success, said.trim_ascii().is_empty()) {
             (false, _) => Hearing::Disturbs,
-            (true, false) if failed_tests(&runners, &said) > 0 => Hearing::HoldsOverFailedTests,
+            (true, false) if failed_tests(&own.runners, &said) > 0 => Hearing::HoldsOverFailedTests,
             (true, false) => Hearing::HoldsOverFailure,
             (true, true) => Hearing::Undisturbed,
         };
@@ -178,25 +167,38 @@ impl Round {
     }
 
     /// Whether the line passes over failed tests by what the product does: with the code of the start, where no other tests
-    /// fail, it fails.
+    /// fail, it fails. A script that starts runners may want some to fail, and fail at the start by something else.
     async fn passes_over_by_product(self: &Arc<Self>, run: &Run<'_>) -> Result<bool, ToolError> {
-        let key = &run.probe.check_id;
-        let (now, took, runners) = {
-            let memory = self.memory();
-            let ran = memory.runs.get(&(key.clone(), run.base));
-            let (took, runners) =
-                ran.map(|ran| (ran.took, ran.runners.clone())).unwrap_or_default();
-            (memory.passed_over.get(key).cloned().unwrap_or_default(), took, runners)
-        };
+        let line = run.narrowed();
+        let (Listened { ran, said }, own) =
+            match self.without_failing(run, Inputs::TestsAtStart, line).await {
+                Ok(listened) => listened,
+                // The start cannot be made again.
+                Err(error) if error.code == ErrorCode::OutputNotKept => return Ok(false),
+                Err(error) => return Err(error),
+            };
+        let now = self.memory().passed_over.get(&run.probe.check_id).cloned().unwrap_or_default();
+        let is_by_tests = !ran.success && !ran.timed_out && failed_tests(&own.counted, &said) > 0;
+        Ok(is_by_tests && failed_lines(&said).is_subset(&now))
+    }
+
+    /// Runs the line with these inputs and without failing tests, its programs heard. Answers how the check itself ran, too.
+    async fn without_failing(
+        self: &Arc<Self>,
+        run: &Run<'_>,
+        inputs: Inputs,
+        line: &str,
+    ) -> Result<(Listened, Ran), ToolError> {
+        let own = self.memory().ran(run.probe, run.base);
+        let own =
+            own.ok_or_else(|| ToolError::new(ErrorCode::InternalError, "the check did not run"))?;
         let order = ViewOrder {
-            time_limit: Some(took * SLOWER + AT_LEAST),
-            ..ViewOrder::beside(run.probe, Inputs::TestsAtStart)
+            time_limit: Some(own.took * SLOWER + AT_LEAST),
+            ..ViewOrder::beside(run.probe, inputs)
         };
         let prepared = self.enter_view(&order, run.call_id).await?;
-        let heard = (run.narrowed(), HeardPrograms::Failed);
-        let Listened { ran, said } = self.listen_in_view(prepared, heard, run.probe.owner).await?;
-        let is_by_tests = !ran.success && !ran.timed_out && failed_tests(&runners, &said) > 0;
-        Ok(is_by_tests && failed_lines(&said).is_subset(&now))
+        let heard = (line, HeardPrograms::Failed);
+        Ok((self.listen_in_view(prepared, heard, run.probe.owner).await?, own))
     }
 
     /// Runs it with the code of the start, for the tests that were not reported.
