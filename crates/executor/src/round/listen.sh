@@ -35,9 +35,17 @@ own=$here/$$
 mkfifo "$own.1" "$own.2" || exec "$program" "$@"
 # One that reads no more, as `grep -q`, ends only what it would have read.
 { trap '' PIPE; tee "$own.out" <"$own.1" 2>/dev/null; : >"$own.3"; } &
-{ trap '' PIPE; tee "$own.err" <"$own.2" >&2 2>/dev/null; : >"$own.4"; } &
-"$program" "$@" >"$own.1" 2>"$own.2"
-code=$?
+# Where both lead to one place, one reader keeps the order of what is written.
+if [ /dev/fd/1 -ef /dev/fd/2 ]; then
+    : >"$own.err"
+    : >"$own.4"
+    "$program" "$@" >"$own.1" 2>&1
+    code=$?
+else
+    { trap '' PIPE; tee "$own.err" <"$own.2" >&2 2>/dev/null; : >"$own.4"; } &
+    "$program" "$@" >"$own.1" 2>"$own.2"
+    code=$?
+fi
 # A process that goes on in the background may keep them open.
 tries=50
 until [ -e "$own.3" ] && [ -e "$own.4" ] || [ "$tries" = 0 ]; do
