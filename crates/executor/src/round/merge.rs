@@ -14,7 +14,7 @@ use surety_common::domain::check_inputs::{
 };
 use surety_common::domain::manifest::{Change, Entry, Kind, Manifest, changes};
 use surety_common::domain::source_tests::{
-    Comparison, Manifests, Moved, Remaining, compare, may_have_tests, missing_documents,
+    Comparison, Manifests, Modules, Moved, Remaining, compare, may_have_tests, missing_documents,
     missing_examples, selects_targets,
 };
 use surety_common::domain::suppressions::{Suppressions, may_suppress};
@@ -63,7 +63,8 @@ impl Round {
         let mut found = BTreeMap::new();
         let mut tests = None;
         // A line that tests some targets alone may test no root that the run added.
-        let are_all_tested = !opening.exams.keys().any(|line| selects_targets(line));
+        let are_all_tested = !opening.exams.keys().any(|line| selects_targets(line))
+            && !originals.texts().any(|(path, text)| is_recipe(path) && selects_in_recipe(text));
         let moved = files.moved(&opening.mergeable, are_all_tested);
         for path in &opening.mergeable {
             let merged = if start.manifest.get(path).is_some_and(|it| it.kind != Kind::Folder) {
@@ -74,7 +75,7 @@ impl Round {
             };
             found.extend(merged.map(|merged| (path.clone(), merged)));
         }
-        files.add_moved(&opening.mergeable, &mut found);
+        files.add_moved(&opening.mergeable, are_all_tested, &mut found);
         files.add_makefiles(opening, &mut found);
         files.add_suppressions(&opening.mergeable, &mut found);
         Ok(found)
@@ -101,7 +102,7 @@ impl Files<'_> {
 
     /// The tests in Rust sources that the run added, in roots of crates too where the lines test all of them.
     fn moved(&self, mergeable: &[Vec<u8>], are_all_tested: bool) -> Moved {
-        let of_now = |path: &&Vec<u8>| path.ends_with(b".rs") && !self.is_gone(path);
+        let of_now = |path: &&Vec<u8>| is_rust(path) && !self.is_gone(path);
         let sources: Vec<(&Vec<u8>, String)> = mergeable
             .iter()
             .filter(of_now)
@@ -113,6 +114,23 @@ impl Files<'_> {
         let added = sources.iter().filter(|(path, _)| is_added(path));
         let added: Vec<_> = added.map(|(path, text)| (path.as_slice(), text.as_str())).collect();
         Moved::of(&added, &texts, are_all_tested.then_some(self as &dyn Manifests))
+    }
+
+    /// The modules that the Rust sources of now declare; none where there are too many of them to be read.
+    fn modules(&self) -> Option<Modules> {
+        let is_source =
+            |entry: &&Entry| is_rust(&entry.path) && entry.kind == Kind::File && !entry.ignored;
+        let sources: Vec<&Entry> = self.now.entries().iter().filter(is_source).collect();
+        if sources.len() > MAX_ADDED {
+            return None;
+        }
+        let mut modules = Modules::default();
+        for Entry { path, content, .. } in sources {
+            let Some(text) = self.text(path) else { continue };
+            let before = self.start.manifest.get(path).map(|entry| &entry.content);
+            modules.add(&text, before == Some(content));
+        }
+        Some(modules)
     }
 
     /// What a view has of a file that was there at the start; none where the run left its parts as they were.
@@ -202,9 +220,14 @@ impl Files<'_> {
         Some(Merged { put, notes: vec![format!("added {name} (test keys)")] })
     }
 
-    /// Adds the sources that are gone: their tests must stand in added ones, or are put into the one that has
-    /// most of the rest.
-    fn add_moved(&self, mergeable: &[Vec<u8>], found: &mut BTreeMap<Vec<u8>, Merged>) {
+    /// Adds the sources that are gone: their tests must stand in others that are built, or are put into the added one
+    /// that has most of the rest.
+    fn add_moved(
+        &self,
+        mergeable: &[Vec<u8>],
+        are_all_tested: bool,
+        found: &mut BTreeMap<Vec<u8>, Merged>,
+    ) {
         let is_gone = |path: &&Vec<u8>| {
             may_have_tests(path) && self.is_gone(path) && self.originals.text(path).is_some()
         };
@@ -216,13 +239,21 @@ impl Files<'_> {
             .filter(|change| change.is_of_content() && !change.is_ignored())
             .filter(|change| change.after.is_some_and(|it| it.kind == Kind::File))
             .filter(|change| may_have_tests(change.path()));
+        let modules = if gone.iter().any(|path| is_rust(path)) { self.modules() } else { None };
+        let manifests = are_all_tested.then_some(self as &dyn Manifests);
         let mut remaining = Remaining::default();
         let mut added = BTreeSet::new();
         for change in sources.take(MAX_ADDED) {
-            let Some(text) = self.text(change.path()) else { continue };
-            remaining.add(change.path(), &text);
-            if change.before.is_none() && self.inputs.kind_of(change.path()).is_none() {
-                added.insert(change.path());
+            let path = change.path();
+            let is_new = change.before.is_none() && self.inputs.kind_of(path).is_none();
+            let is_built = || modules.as_ref().is_none_or(|it| it.build(path, manifests));
+            if is_new && is_rust(path) && !is_built() {
+                continue;
+            }
+            let Some(text) = self.text(path) else { continue };
+            remaining.add(path, &text);
+            if is_new {
+                added.insert(path);
             }
         }
         for path in gone {
@@ -317,6 +348,24 @@ impl Files<'_> {
                     || inside && has_some())
         })
     }
+}
+
+/// Whether a file is one with recipes that lines start.
+fn is_recipe(path: &[u8]) -> bool {
+    let path = String::from_utf8_lossy(path);
+    let name = path.rsplit('/').next().unwrap_or(&path);
+    is_makefile(name)
+        || matches!(name, "justfile" | "Justfile" | "package.json")
+        || name.ends_with(".sh")
+}
+
+fn selects_in_recipe(text: &str) -> bool {
+    text.lines()
+        .any(|line| line.contains("cargo") && line.contains("test") && selects_targets(line))
+}
+
+fn is_rust(path: &[u8]) -> bool {
+    path.ends_with(b".rs")
 }
 
 /// The files as a makefile in this folder names them.

@@ -283,6 +283,11 @@ impl Originals {
         write_original(self.files.get(path), path, folder)
     }
 
+    /// The paths and texts of the check inputs that are texts.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (&[u8], &str)> {
+        self.files.keys().filter_map(|path| Some((path.as_slice(), self.text(path)?)))
+    }
+
     /// Whether the text of any of them contains a word.
     pub(super) fn any_has(&self, word: &str) -> bool {
         let has = |original: &Original| match original {

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use surety_common::domain::check_inputs::{
-    InputKind, convention_of, facts_of_compared, overwrites,
+    InputKind, convention_of, facts_of_compared, not_made, overwrites,
 };
 use surety_common::domain::receipt::{Fact, Inputs};
 use surety_common::domain::run::CanaryPolicy;
@@ -82,7 +82,10 @@ impl Round {
         let is_always = matches!(self.setup.additions.canary, CanaryPolicy::Always);
         let is_due = is_always || self.opening()?.loadable;
         let Own { harnesses, unseen } = if is_own && outcome.success && is_due {
-            self.own_harnesses(probe, took, &all).await?
+            match not_made(&String::from_utf8_lossy(&outcome.output)) {
+                Some(why) => Own { harnesses: Vec::new(), unseen: Some(why) },
+                None => self.own_harnesses(probe, took, &all).await?,
+            }
         } else {
             Own::default()
         };

@@ -104,7 +104,7 @@ pub use ruling::{
 pub use shadow::source_of_byte_code;
 pub use start::{Assumed, StartInputs, imports_wanted, other_scripts_of_recipe, scripts_of_recipe};
 pub use start_tests::{StartTests, is_setting_of_tests};
-pub use unseen::unseen_in;
+pub use unseen::{not_made, unseen_in};
 pub use words::is_of_ci;
 
 use super::manifest::{Entry, Manifest};

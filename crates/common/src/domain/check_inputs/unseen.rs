@@ -81,6 +81,26 @@ pub fn unseen_in(
     })
 }
 
+/// Why no test ran where make says that it has nothing to do for a target of tests: a file or a folder with the name of
+/// the target is up to date, as the makefile does not declare it phony.
+pub fn not_made(output: &str) -> Option<String> {
+    let name = |line: &str| {
+        let said = line.trim_start_matches(|letter| letter != ':').strip_prefix(": ")?;
+        let said = said.strip_prefix("Nothing to be done for ").unwrap_or(said);
+        let (name, rest) = said.strip_prefix(['\'', '`'])?.split_once('\'')?;
+        matches!(rest.trim_end(), " is up to date." | ".").then(|| name.to_owned())
+    };
+    let is_of_make = |line: &&str| {
+        ["make", "gmake"].iter().any(|name| {
+            let rest = line.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with([':', '[']))
+        })
+    };
+    let made = output.lines().filter(is_of_make).filter_map(name);
+    let target = made.into_iter().find(|target| has_word(target, NAMES_OF_TASKS))?;
+    Some(format!("make ran no recipe: {target:?} is up to date, as it is not declared .PHONY"))
+}
+
 /// A tool that runs tests.
 fn tool(name: &str, words: &[&str]) -> Option<String> {
     let module = module_of_python(words).map(|(module, _)| module);
@@ -178,6 +198,22 @@ fn program_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_target_of_tests_that_is_up_to_date_is_named() {
+        for (output, expected) in [
+            ("make: 'test' is up to date.\n", true),
+            ("make[1]: `check' is up to date.", true),
+            ("cc -o app app.c\nmake: Nothing to be done for 'unit-tests'.\n", true),
+            ("make: 'app' is up to date.\n", false),
+            ("make: Nothing to be done for 'all'.\n", false),
+            ("make: Entering directory '/tmp/test'\n", false),
+            ("remake: 'test' is up to date.\n", false),
+            ("'test' is up to date.\n", false),
+        ] {
+            assert_eq!(not_made(output).is_some(), expected, "{output}");
+        }
+    }
 
     #[test]
     fn what_may_load_the_product_and_has_no_canary_is_named() {

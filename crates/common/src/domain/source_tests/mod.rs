@@ -24,7 +24,7 @@ pub use compare::{Comparison, compare};
 pub use document::{missing_documents, missing_examples};
 pub use gone::{Gone, Remaining};
 pub use language::{MAX_BYTES, has_documents, has_tests, may_have_tests};
-pub use moved::Moved;
+pub use moved::{Modules, Moved};
 pub use roots::{Manifests, selects_targets};
 
 #[cfg(test)]

@@ -35,12 +35,14 @@ impl Moved {
         manifests: Option<&dyn Manifests>,
     ) -> Self {
         let mut moved = Self::default();
+        let mut modules = Modules::default();
+        sources.iter().for_each(|text| modules.add(text, false));
         for (path, text) in added {
             if language(path) != Some(Language::Rust) {
                 continue;
             }
             let root = || root_of(std::str::from_utf8(path).ok()?, manifests?);
-            let (parts, has_doctests) = if is_built(path, sources) {
+            let (parts, has_doctests) = if modules.have(path) {
                 (&mut moved.modules, true)
             } else if let Some(root) = root() {
                 (moved.roots.entry(root.sources).or_default(), root.has_doctests)
@@ -108,26 +110,71 @@ fn name(key: &str) -> Option<&str> {
     (KINDS.contains(&kind) && !name.contains(':')).then_some(name)
 }
 
-/// Whether a source declares the module of a file, without a condition.
-fn is_built(path: &[u8], sources: &[&str]) -> bool {
-    let path = String::from_utf8_lossy(path);
-    let module = path.strip_suffix("/mod.rs").or_else(|| path.strip_suffix(".rs"));
-    let Some(name) = module.and_then(|module| module.rsplit('/').next()) else { return false };
-    let declares = |line: &str| {
-        let line = line.strip_prefix("pub").map_or(line, |rest| {
-            let rest = rest.trim_start();
-            let inner = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
-            inner.map_or(rest, |(_, rest)| rest)
-        });
-        let rest = line.trim_start().strip_prefix("mod ").map(str::trim);
-        rest.and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.trim() == ";")
-    };
-    sources.iter().any(|text| {
-        let mut above = "";
-        text.lines().map(str::trim).filter(|line| !line.is_empty()).any(|line| {
-            let is_one = declares(line) && !above.starts_with("#[") && !above.ends_with(']');
-            above = line;
-            is_one
-        })
-    })
+/// The modules that Rust sources declare in files of their own, by their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Modules(BTreeSet<String>);
+
+impl Modules {
+    /// Reads a source. What a run wrote there counts without attributes alone, as a condition may leave its module out,
+    /// but for that of tests.
+    pub fn add(&mut self, text: &str, is_as_at_start: bool) {
+        let mut has_attribute = false;
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let line = line.strip_prefix("#[cfg(test)]").map_or(line, str::trim_start);
+            if line.is_empty() {
+                continue;
+            }
+            let name = declared(line).filter(|_| is_as_at_start || !has_attribute);
+            self.0.extend(name.map(str::to_owned));
+            has_attribute = line.starts_with("#[") || line.ends_with(']');
+        }
+    }
+
+    /// Whether a Rust source is built for tests: as a module, or as the root of a crate, where manifests are given.
+    pub fn build(&self, path: &[u8], manifests: Option<&dyn Manifests>) -> bool {
+        let root = || root_of(std::str::from_utf8(path).ok()?, manifests?);
+        self.have(path) || root().is_some()
+    }
+
+    fn have(&self, path: &[u8]) -> bool {
+        let path = String::from_utf8_lossy(path);
+        let module = path.strip_suffix("/mod.rs").or_else(|| path.strip_suffix(".rs"));
+        let name = module.and_then(|module| module.rsplit('/').next());
+        name.is_some_and(|name| self.0.contains(name))
+    }
+}
+
+/// The module that a line declares in a file of its own.
+fn declared(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("pub").map_or(line, |rest| {
+        let rest = rest.trim_start();
+        let inner = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        inner.map_or(rest, |(_, rest)| rest)
+    });
+    let rest = line.trim_start().strip_prefix("mod ")?;
+    let (name, end) = rest.split_at(rest.find(';')?);
+    let name = name.trim();
+    (end.trim() == ";").then(|| name.strip_prefix("r#").unwrap_or(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Modules;
+
+    #[test]
+    fn a_module_is_built_where_a_source_declares_it() {
+        let mut modules = Modules::default();
+        let text = "mod plain;\npub mod open;\npub(crate) mod inner;\n#[cfg(test)]\nmod checks;\n#[cfg(test)] mod short;\n\
+                    #[cfg(any())]\nmod never;\n#[cfg(any())]\n#[cfg(test)]\nmod neither;\nmod inline {}\nmod r#loop;\n";
+        modules.add(text, false);
+        for name in ["plain", "open", "inner", "checks", "short", "loop"] {
+            assert!(modules.build(format!("src/{name}.rs").as_bytes(), None), "{name}");
+            assert!(modules.build(format!("src/{name}/mod.rs").as_bytes(), None), "{name}");
+        }
+        for name in ["never", "neither", "inline", "main", "mod"] {
+            assert!(!modules.build(format!("src/{name}.rs").as_bytes(), None), "{name}");
+        }
+        modules.add(text, true);
+        assert!(modules.build(b"src/never.rs", None), "the condition was there at the start");
+    }
 }
