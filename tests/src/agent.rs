@@ -5,14 +5,14 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use surety_common::wire::client::{ServiceChannel, channel};
 use surety_common::wire::token::Token;
 use surety_common::wire::v1;
 use surety_common::wire::v1::executor_service_client::ExecutorServiceClient;
 use surety_common::wire::v1::submit_decision_request::DecisionSource;
 use tempfile::NamedTempFile;
-use tonic::Status;
+use tonic::{Code, Status};
 
 /// The name of the identity that submits runs in tests with agents.
 pub const PERSON: &str = "person";
@@ -132,15 +132,20 @@ impl Agent {
         Ok(lease.zip(context).map(|(lease, context)| Work { lease, context }))
     }
 
-    /// Leases a step of a run, and waits for it.
+    /// Leases a step of a run, and waits for it. A task names its run before the run is there.
     ///
     /// # Errors
     /// The call's, and when none was offered in time.
     pub async fn work(&self, run_id: &str) -> Result<Work> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            if let Some(work) = self.lease(run_id, 5).await? {
-                return Ok(work);
+            match self.lease(run_id, 5).await {
+                Ok(Some(work)) => return Ok(work),
+                Ok(None) => {}
+                Err(status) if status.code() == Code::NotFound => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Err(status) => return Err(status.into()),
             }
         }
         anyhow::bail!("no step of run {run_id} was offered in time")

@@ -457,6 +457,16 @@ async fn a_failed_step_of_an_agent_waits_for_a_patch_which_a_planning_agent_leas
     let run_id = stage.run("").await?;
     let none = plans.lease_plan(ask(&run_id, 0)).await?.into_inner();
     ensure!(none.lease.is_none(), "a run with a plan needs none: {none:#?}");
+    let patch = json!({"update_steps": [{"id": "s", "description": "write out.txt here"}]});
+    let submit = |lease_epoch: u64| v1::SubmitPlanRequest {
+        run_id: run_id.clone(),
+        expected_revision: 1,
+        plan_source: Some(PlanSource::PatchText(patch.to_string())),
+        lease_epoch,
+        ..v1::SubmitPlanRequest::default()
+    };
+    let unasked = reason(plans.submit_plan(submit(0)).await)?;
+    ensure!(unasked == "plan_not_wanted", "{unasked}");
     let work = agent.work(&run_id).await?;
     let replan = json!({"control": "replan", "reason": "the folder is wrong"}).to_string();
     let failed = agent.submit(&work, &replan).await?;
@@ -477,16 +487,10 @@ async fn a_failed_step_of_an_agent_waits_for_a_patch_which_a_planning_agent_leas
     ensure!(reason(plans.release_plan(release).await)? == "lease_lost", "released twice");
     let lost = plans.heartbeat_plan(beat).await?.into_inner();
     ensure!(lost.lost.len() == 1, "{lost:#?}");
-    let patch = json!({"update_steps": [{"id": "s", "description": "write out.txt here"}]});
-    let submit = |lease_epoch: u64| v1::SubmitPlanRequest {
-        run_id: run_id.clone(),
-        expected_revision: 1,
-        plan_source: Some(PlanSource::PatchText(patch.to_string())),
-        lease_epoch,
-        ..v1::SubmitPlanRequest::default()
-    };
-    let late = reason(plans.submit_plan(submit(lease.lease_epoch)).await)?;
-    ensure!(late == "lease_lost", "{late}");
+    for lease_epoch in [lease.lease_epoch, 0] {
+        let late = reason(plans.submit_plan(submit(lease_epoch)).await)?;
+        ensure!(late == "lease_lost", "{lease_epoch}: {late}");
+    }
     let again = plans.lease_plan(ask(&run_id, 30)).await?.into_inner();
     let lease = again.lease.context("it is offered again")?;
     let planned = plans.submit_plan(submit(lease.lease_epoch)).await?.into_inner();

@@ -73,7 +73,8 @@ impl PlannerService for Plans {
         let NamedRun { id, planner, role, is_machine, .. } = named;
         // What an agent plans counts against the limits of its lease.
         if is_machine && request.lease_epoch == 0 {
-            return Err(status(leases::not_leased(id)));
+            let record = planner.find(id).await.map_err(status)?;
+            return Err(status(submission::not_leased(&record, request.expected_revision)));
         }
         let call = Call::of(id, caller.name(), &request).map_err(status)?;
         let submitted = submission::submit(&planner, (role, &call), id, request, None).await;

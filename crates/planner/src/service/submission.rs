@@ -33,7 +33,7 @@ pub(super) async fn submit(
     // A driver of the run plans as one, under a lease, whatever role this token has.
     let drives = role != Role::Driver && planner.drives(&record, call).await?;
     if drives && request.lease_epoch == 0 {
-        return Err(leases::not_leased(id));
+        return Err(not_leased(&record, request.expected_revision));
     }
     let role = if drives { Role::Driver } else { role };
     let policy = planner.policies.find(&record.spec.namespace).await?;
@@ -70,6 +70,14 @@ pub(super) async fn submit(
     let respond =
         |run| v1::SubmitPlanResponse { plan: Some(plan), warnings, run: Some(run), truncated_add };
     intake::submit(planner, call, record, new, respond).await
+}
+
+/// Why an agent's plan without a lease is refused: a lease helps only where the run accepts a plan.
+pub(super) fn not_leased(record: &RunRecord, expected_revision: u32) -> Fault {
+    match intake::wanted(record, expected_revision) {
+        Ok(()) => leases::not_leased(record.spec.id),
+        Err(fault) => fault,
+    }
 }
 
 /// Submits what a model planned under its lease. A refusal is counted, and is no error here.
