@@ -57,6 +57,11 @@ async fn until_held<F: Future<Output = bool>>(line: &str, holds: impl Fn() -> F)
 }
 
 async fn until(deployment: &Deployment, place: &Place, run_id: &str, what: &str) -> Result<()> {
+    if what == "called" {
+        let has_called =
+            |run: &v1::Run| run.counters.is_some_and(|counters| counters.tool_calls > 0);
+        return deployment.wait_for(run_id, what, has_called).await.map(drop);
+    }
     let state = match what {
         "executing" => v1::RunState::Executing,
         "verifying" => v1::RunState::Verifying,

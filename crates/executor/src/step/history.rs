@@ -15,7 +15,7 @@ pub(super) struct History {
     latest: Mutex<Option<Arc<Manifest>>>,
 }
 
-/// The workspace before the first call that could write.
+/// The workspace before the first turn.
 pub(super) struct Base {
     pub(super) snapshots: Arc<Snapshots>,
     pub(super) manifest: Arc<Manifest>,

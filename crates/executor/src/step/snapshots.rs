@@ -1,7 +1,7 @@
 //! What a run changes in its workspace, by comparing snapshots.
 //!
 //! ```text
-//!   base, before the first call that could write (stored as an artifact)
+//!   base, before the first turn (stored as an artifact)
 //!     |-- before a command -- the command -- after it: facts of its receipt
 //!     +-- at the verification: whether the workspace is another than at the base
 //! ```

@@ -57,7 +57,7 @@ async fn take(run: &LeasedRun) -> Result<bool, Ended> {
         }
         run.known.locks(path);
     }
-    if !protected_was_there(run).await? {
+    if !begin(run).await? {
         return Ok(false);
     }
     // Set once by the first work; a second one found the same lock.
@@ -79,10 +79,11 @@ async fn lock(run: &LeasedRun, folder: &HostPath) -> Result<Option<Holder>, Ende
     Ok(store::patiently(lock).await?)
 }
 
-/// Whether each protected glob names something, before anything was written. Else the run ends. What cannot be
-/// read is said by the first call.
-async fn protected_was_there(run: &LeasedRun) -> Result<bool, Ended> {
-    if run.spec.policy.protect.is_empty() || snapshots::has_base(run).await {
+/// Takes the start of the run before its first turn: what another process does to the workspace from here on is a change.
+/// Answers whether each protected glob names something there; else the run ends. What cannot be read is said by the first
+/// call.
+async fn begin(run: &LeasedRun) -> Result<bool, Ended> {
+    if snapshots::has_base(run).await {
         return Ok(true);
     }
     match snapshots::base(run).await {
