@@ -82,7 +82,7 @@ pub fn decide(input: &Evaluation<'_>, allowance: Allowance) -> Result<Judgement,
     let open = todo_result(input, "system.todo_unconverged", is_open);
     let strength = strength_of(input.checks);
     let mut standings: Vec<Standing> = project_tests(input, strength).into_iter().collect();
-    standings.extend(conditions::of_participant(input));
+    standings.extend(conditions::of_the_whole(input));
     if input.require_independent {
         standings.push(independent(strength));
     }

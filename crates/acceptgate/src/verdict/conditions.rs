@@ -3,25 +3,28 @@
 use super::doubt::{Noted, Standing};
 use super::evaluation::Evaluation;
 use super::runs;
+use surety_common::domain::caution::CAUTIONS;
 use surety_common::domain::check::{CheckKind, Owner, check_key};
 use surety_common::domain::check_inputs::ORIGINALS_NOT_RUN;
 use surety_common::domain::receipt::{
     Command, EvidenceReceipt, EvidenceSource, Fact, Inputs, exit_code,
 };
 use surety_common::domain::verification::{
-    PROJECT_TESTS_CHECK, ProjectTests, WORKSPACE_CHECK, is_commanded, probed, probed_with,
-    unconfined, workspace_digest,
+    PROJECT_TESTS_CHECK, ProjectTests, WORKSPACE_CHECK, cautions_of_all, is_commanded, probed,
+    probed_with, workspace_digest,
 };
 
 /// The cautions.
 const FLAKY: &str = "flaky";
 const SANDBOX_PARTIAL: &str = "sandbox_partial";
-const PARTICIPANT_UNCONFINED: &str = "participant_unconfined";
 const PROJECT_TESTS_FAILED_BEFORE: &str = "project_tests_failed_before";
 /// The strongest level of the sandbox, as receipts name it.
 const FULL: &str = "full";
-/// The result that carries what is known of the participant.
+/// The results that carry what is known of the participant, and of the start.
 const PARTICIPANT_CHECK: &str = "system.participant";
+const START_CHECK: &str = "system.start";
+/// The cautions about the start.
+const OF_START: &[&str] = &["ignored_inputs_as_left", "no_base_revision"];
 
 /// Notes what is known of the runs of each command that holds.
 pub(super) fn note(input: &Evaluation<'_>, standings: &mut [Standing]) {
@@ -90,18 +93,17 @@ fn partly_confined(input: &Evaluation<'_>, round: u32, key: &str) -> Option<Note
     is_below.then(|| Noted::new(SANDBOX_PARTIAL, format!("it ran at the level {level}")))
 }
 
-/// The result that says that the participant was not confined; none where it was, or where there was none.
-pub(super) fn of_participant(input: &Evaluation<'_>) -> Option<Standing> {
-    let fact = unconfined();
-    let says = |receipt: &EvidenceReceipt| {
-        receipt.source == EvidenceSource::Probe
-            && receipt.probe_of.is_none()
-            && receipt.facts.contains(&fact)
+/// The results that say what the runner noted about the whole of a verification.
+pub(super) fn of_the_whole<'i>(input: &'i Evaluation<'_>) -> impl Iterator<Item = Standing> + 'i {
+    let is_own = |receipt: &&EvidenceReceipt| {
+        receipt.source == EvidenceSource::Probe && receipt.probe_of.is_none()
     };
-    let detail = "the command or the agent ran outside the sandbox: it could change toolchains and Surety's own files";
-    input.receipts.iter().any(says).then(|| Standing {
-        noted: vec![Noted::new(PARTICIPANT_UNCONFINED, detail.to_owned())],
-        ..Standing::of_rule(PARTICIPANT_CHECK, String::new())
+    let noted = input.receipts.iter().filter(is_own).flat_map(cautions_of_all);
+    noted.filter_map(|(code, detail)| {
+        let (code, _) = CAUTIONS.into_iter().find(|(known, _)| *known == code)?;
+        let name = if OF_START.contains(&code) { START_CHECK } else { PARTICIPANT_CHECK };
+        let noted = vec![Noted::new(code, detail.to_owned())];
+        Some(Standing { noted, ..Standing::of_rule(name, String::new()) })
     })
 }
 
@@ -147,7 +149,7 @@ mod tests {
     use surety_common::domain::json::parse;
     use surety_common::domain::receipt::{CheckProbe, read_receipt};
     use surety_common::domain::run::InDoubt;
-    use surety_common::domain::verification::WORKSPACE_DIGEST;
+    use surety_common::domain::verification::{WORKSPACE_DIGEST, caution_of_all};
 
     fn checks(owner: &str) -> Vec<AcceptCheck> {
         let text = format!(
@@ -303,9 +305,10 @@ mod tests {
     }
 
     #[test]
-    fn a_participant_that_was_not_confined_is_named() {
+    fn what_is_noted_about_the_whole_is_named() {
+        const PARTICIPANT_UNCONFINED: &str = "participant_unconfined";
         let said = EvidenceReceipt {
-            facts: vec![unconfined()],
+            facts: vec![caution_of_all(PARTICIPANT_UNCONFINED, "it ran outside")],
             probe_of: None,
             ..ran("", 0, Inputs::Unstated, 0)
         };

@@ -140,7 +140,6 @@ impl Verify {
         ensure_writable(&file)?;
         let signer = Signer::open(&self.client)?;
         let origin = origin_of(&from, base, &start);
-        let mut cautions = Vec::new();
         let command = match &from {
             StartFrom::Now => {
                 let attached = scene.participant(self.command.clone(), !self.unconfined).await?;
@@ -153,11 +152,11 @@ impl Verify {
                 Some(ran)
             }
             StartFrom::Revision(_) | StartFrom::Kept(_) => {
-                cautions.extend(as_left(&start));
+                participant.cautions.extend(as_left(&start));
                 None
             }
         };
-        cautions.extend(self.readable(scene, &plan));
+        participant.cautions.extend(self.readable(scene, &plan));
         let rules = std::sync::Arc::clone(&start.manifest.rules);
         let allowed = self.probe.gate_probe_allow.as_deref();
         let mut judged = judge(scene, start, &plan, participant, allowed).await?;
@@ -166,7 +165,7 @@ impl Verify {
             judged = resolve(scene, &plan, judged, &answer).await?;
         }
         let root = scene.workspace.root();
-        let subject = Subject { root, rules: &rules, origin, command, cautions };
+        let subject = Subject { root, rules: &rules, origin, command };
         let mut verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
         signer.sign(&mut verdict)?;
         // A command can take away the place that was there before it, and the verdict is not lost with it.
@@ -199,7 +198,10 @@ impl Verify {
     /// The caution about hidden checks that the participant could read: the checks file is in the work tree.
     fn readable(&self, scene: &Scene, plan: &VerifyPlan) -> Option<Caution> {
         let hides = plan.plan.verify.iter().any(AcceptCheck::is_hidden);
-        let inside = real(&plan.path).is_ok_and(|path| path.starts_with(scene.workspace.root()));
+        // Standard input is no file.
+        let is_file = plan.path != Path::new("-");
+        let inside =
+            is_file && real(&plan.path).is_ok_and(|path| path.starts_with(scene.workspace.root()));
         (hides && inside).then(|| Caution {
             code: OVERLAY_READABLE.to_owned(),
             check: String::new(),

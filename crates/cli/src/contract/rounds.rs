@@ -77,9 +77,10 @@ pub async fn judge_contract(judging: Judging<'_>) -> Result<Judgement, Failure> 
     if plan.plan.verify.iter().any(AcceptCheck::is_hidden) {
         cautions.push(readable());
     }
-    let participant = Traces { is_unconfined: true, lives: true, listener, ..Traces::default() };
+    let participant =
+        Traces { is_unconfined: true, lives: true, listener, cautions, ..Traces::default() };
     let judged = judge(scene, start, &plan, participant, allowed).await?;
-    let subject = Subject { root, rules: &rules, origin, command: None, cautions };
+    let subject = Subject { root, rules: &rules, origin, command: None };
     let mut verdict = VerdictFile::of(&plan, subject, &judged, clock::now());
     signer.sign(&mut verdict)?;
     let file = if writes { Some(default_verdict_file(root, &client.folder)?) } else { None };

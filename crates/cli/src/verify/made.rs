@@ -35,8 +35,6 @@ pub struct Subject<'s> {
     pub origin: Origin,
     /// The command that ran before.
     pub command: Option<Ran>,
-    /// Cautions beside those of the gate.
-    pub cautions: Vec<Caution>,
 }
 
 impl VerdictFile {
@@ -81,7 +79,7 @@ impl VerdictFile {
             },
             prepared: prepared(carried),
             results: results(&plan.plan.verify, &verdict.results, carried),
-            cautions: subject.cautions.into_iter().chain(own).collect(),
+            cautions: own.collect(),
             approvals: approvals.collect(),
             signature: None,
             receipts: Receipts {

@@ -1,5 +1,7 @@
 //! A verdict file as text.
 
+use std::collections::BTreeSet;
+
 use crate::text::{harmless, one_line, strength};
 
 use super::file::{Checked, PreparedBy, Probed, StartKind, Tests, VerdictFile};
@@ -17,6 +19,7 @@ pub fn as_text(file: &VerdictFile) -> String {
     }];
     lines.push(format!("  strength {}", one_line(strength(&file.strength))));
     lines.push(format!("  digest   {}", one_line(&file.workspace.digest)));
+    lines.push(format!("  round    {}{}", file.round, sandboxes(file)));
     lines.push(format!("  changed  {}", changed(file)));
     for caution in &file.cautions {
         let parts = [&caution.code, &caution.check, &caution.detail].map(|part| one_line(part));
@@ -34,6 +37,15 @@ pub fn as_text(file: &VerdictFile) -> String {
         lines.push(format!("  {}", one_line(&file.needed)));
     }
     lines.join("\n")
+}
+
+/// The levels of the sandbox at which the commands of checks ran.
+fn sandboxes(file: &VerdictFile) -> String {
+    let probes = file.results.iter().filter_map(|result| result.probe.as_ref());
+    let levels: BTreeSet<String> =
+        probes.filter(|it| !it.sandbox.is_empty()).map(|it| one_line(&it.sandbox)).collect();
+    let levels: Vec<String> = levels.into_iter().collect();
+    if levels.is_empty() { String::new() } else { format!(", sandbox {}", levels.join(" and ")) }
 }
 
 fn changed(file: &VerdictFile) -> String {

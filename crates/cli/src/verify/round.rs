@@ -15,7 +15,7 @@ use surety_common::domain::fault::Fault;
 use surety_common::domain::manifest::{Manifest, digest};
 use surety_common::domain::run::InDoubt;
 use surety_common::domain::verdict::Verdict;
-use surety_common::domain::verification::{probes, unconfined, wrote_files};
+use surety_common::domain::verification::{caution_of_all, probes, wrote_files};
 use surety_executor::round::{Additions, Begun, CarriedOut, Chain, Round, Setup, Start};
 use surety_executor::snapshot::{NetChanges, Written, net_changes};
 use surety_executor::tool::WriteScope;
@@ -23,6 +23,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::spawn_blocking;
 
 use super::asked::can_ask;
+use super::file::Caution;
 use super::plan::VerifyPlan;
 use super::scene::{Scene, defect, failed, rules};
 use crate::failure::{Code, Failure};
@@ -30,6 +31,9 @@ use crate::output::note;
 
 /// The most rounds: a workspace that changes during the first one is verified once more.
 const MOST_ROUNDS: u32 = 2;
+
+/// What the caution `participant_unconfined` says.
+const UNCONFINED: &str = "the command or the agent ran outside the sandbox: it could change toolchains and Surety's own files";
 
 /// How long nothing may be written before a workspace that a live participant changes counts as still.
 const STILL_FOR: Duration = Duration::from_millis(100);
@@ -65,6 +69,8 @@ pub struct Traces {
     pub absent: Vec<PathBuf>,
     /// Whether the command ran outside the sandbox.
     pub is_unconfined: bool,
+    /// What weakens a verdict beside that: about the participant, or about the start.
+    pub cautions: Vec<Caution>,
     /// Whether it still lives, and may write while the round is at work.
     pub lives: bool,
     /// Whether the person at the terminal may be asked, where there is one.
@@ -119,9 +125,7 @@ pub async fn judge(
     let mut chain = Chain::heard_by(participant.listener);
     let written = Written::between(&base, &before, &WriteScope::whole(), &[]);
     chain.observe("compared with the start of the verification", written.facts);
-    if participant.is_unconfined {
-        chain.observe("the participant ran outside the sandbox", vec![unconfined()]);
-    }
+    note_cautions(&mut chain, participant.is_unconfined, &participant.cautions);
     let checks = &plan.plan.verify;
     let wanted = probes(checks, &plan.policy, wrote_files(chain.receipts()));
     let mut number = 1;
@@ -151,6 +155,15 @@ pub async fn judge(
     let question = question.zip(difference);
     let digest = digest(&after);
     Ok(Judged { verdict, digest, carried, chain, changed, question, round, number, answers })
+}
+
+/// Records what weakens the verdict as a whole.
+fn note_cautions(chain: &mut Chain, is_unconfined: bool, cautions: &[Caution]) {
+    let unconfined = is_unconfined.then_some(("participant_unconfined", UNCONFINED));
+    let cautions = cautions.iter().map(|caution| (&*caution.code, &*caution.detail));
+    for (code, detail) in unconfined.into_iter().chain(cautions) {
+        chain.observe(detail, vec![caution_of_all(code, detail)]);
+    }
 }
 
 /// What other services answer to checks that ask them.

@@ -26,7 +26,7 @@ pub enum Acceptable {
 }
 
 /// Every caution that a verdict can have.
-pub const CAUTIONS: [(&str, Acceptable); 17] = [
+pub const CAUTIONS: [(&str, Acceptable); 19] = [
     ("check_inputs_changed", Acceptable::ByPerson),
     ("check_inputs_differ", Acceptable::Shown),
     ("ignored_inputs_changed", Acceptable::ByPerson),
@@ -42,6 +42,8 @@ pub const CAUTIONS: [(&str, Acceptable); 17] = [
     ("forge_not_asked", Acceptable::Shown),
     ("sandbox_partial", Acceptable::Shown),
     ("participant_unconfined", Acceptable::Shown),
+    ("overlay_readable", Acceptable::Shown),
+    ("no_base_revision", Acceptable::Shown),
     ("originals_not_run", Acceptable::Shown),
     ("project_tests_failed_before", Acceptable::Shown),
 ];

@@ -27,8 +27,41 @@ Which role may make which call is in
 [cli.md](cli.md), those of failed tool calls in [tools.md](tools.md).
 ";
 
-/// The reasons of the checks that only the gate decides; they are listed beside its code.
+/// The reasons that the gate gives beside those of the evidence alone: of rules, of cautions, of reports, and of checks that
+/// it decides by asking.
 const GATE_REASONS: &str = "\
+| `command_not_started` | The command could not be started; the cause follows. |
+| `prepare_failed` | A line of `policy.prepare` failed, so the command did not run; the line follows. |
+| `hidden_check_failed` | A hidden check does not hold; its output is for its owner. |
+| `too_few_tests` | Fewer tests ran than `params.min_tests` asks for. |
+| `too_many_skipped` | More tests were skipped than `params.max_skipped` allows. |
+| `tests_not_counted` | The check has such a bound, and the output names no number of tests. |
+| `self_checked` | The policy has `require_independent`, and no check of a user or an operator counts (`system.independent`). |
+| `workspace_changed_during_verification` | The workspace changed in two rounds (`system.workspace`), or the commit has other files than the workspace that was verified (`system.repository`). |
+| `workspace_not_compared` | The workspace could not be read at the end of the round; the cause follows (`system.workspace`). |
+| `no_action` | The assignee of the task reported nothing. |
+| `report_empty` | The report is blank. |
+| `report_author_mismatch` | Another agent wrote the report. |
+| `report_before_start` | The report was written before the run began. |
+| `account_unknown` | No account of the assignee is known at the forge, so it could not be asked. |
+| `check_inputs_changed` | A caution: the check holds only with check inputs that the run changed, or its command wrote them. |
+| `ignored_inputs_changed` | A caution: the check holds only with ignored files that steps wrote. |
+| `program_from_workspace` | A caution: the run changed the program that the line starts. |
+| `no_tests_seen` | A caution: a known runner ended with 0 and ran no test. |
+| `tests_missing` | A caution: tests that were announced, or that ran at the start, did not run. |
+| `flaky` | A caution: the command failed before on the same workspace. |
+| `runner_patched` | A caution: failing tests that were added are not reported, and are with the code of the start. |
+| `canary_not_run` | A caution, where `policy.refuse_on` names it: the canary was due and did not run. |
+| `check_inputs_differ` | A caution, where `policy.refuse_on` names it: check inputs changed, and both runs hold. |
+| `ignored_inputs_as_left` | A caution, where `policy.refuse_on` names it: ignored files of the start cannot be distinguished from later ones. |
+| `originals_not_run` | A caution, where `policy.refuse_on` names it: the check did not run with all original check inputs. |
+| `thin_check` | A caution, where `policy.refuse_on` names it: the check cannot fail. |
+| `thin_report` | A caution, where `policy.refuse_on` names it: the report names no file, no build and no review. |
+| `forge_not_asked` | A caution, where `policy.refuse_on` names it: the forge could not be asked about the task. |
+| `sandbox_partial` | A caution, where `policy.refuse_on` names it: the command ran below the level `full`. |
+| `participant_unconfined` | A caution, where `policy.refuse_on` names it: the command or the agent ran outside the sandbox (`system.participant`). |
+| `overlay_readable` | A caution, where `policy.refuse_on` names it: the participant can read files of hidden checks (`system.participant`). |
+| `no_base_revision` | A caution, where `policy.refuse_on` names it: the start is no revision (`system.start`). |
 | `probe_target_invalid` | The target of an `http_probe` is not an http or https URL. |
 | `probe_not_allowed` | The operator did not allow that host and port. |
 | `probe_no_answer` | No answer came in time. |

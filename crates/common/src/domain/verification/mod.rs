@@ -19,9 +19,9 @@ pub use probe::{
 };
 pub use project_tests::{PROJECT_TESTS, PROJECT_TESTS_CHECK, ProjectTests};
 pub use recorded::{
-    PREPARE_FAILED, WORKSPACE_CHANGED, WORKSPACE_UNKNOWN, hosts_refused, network_refused,
-    not_started, probed, probed_first, probed_with, unconfined, weakest_sandbox, workspace_digest,
-    wrote_files,
+    PREPARE_FAILED, WORKSPACE_CHANGED, WORKSPACE_UNKNOWN, caution_of_all, cautions_of_all,
+    hosts_refused, network_refused, not_started, probed, probed_first, probed_with,
+    weakest_sandbox, workspace_digest, wrote_files,
 };
 
 pub use crate::domain::receipt::{WORKSPACE_CHECK, WORKSPACE_DIGEST};

@@ -16,9 +16,8 @@ const NOT_STARTED: &str = "command_not_started";
 pub const PREPARE_FAILED: &str = "prepare_failed";
 /// The output with a host that a command asked for and was refused.
 const NETWORK_REFUSED: &str = "network_refused";
-/// The output that says how the participant of a verification was confined, and the value of one that was not.
-const PARTICIPANT: &str = "participant";
-const UNCONFINED: &str = "unconfined";
+/// The output with a caution about the whole of a verification.
+const NOTED: &str = "caution";
 
 /// The receipts of the runner's probes of one round, or of one check in it. Probes at the end of a step are
 /// of no round.
@@ -112,9 +111,14 @@ pub fn hosts_refused(receipt: &EvidenceReceipt) -> Vec<&str> {
     receipt.outputs(NETWORK_REFUSED).collect()
 }
 
-/// The fact by which the runner records that the participant of a verification was not confined.
-pub fn unconfined() -> Fact {
-    Fact::of_output(PARTICIPANT, UNCONFINED)
+/// The fact by which the runner records a caution about the whole of a verification.
+pub fn caution_of_all(code: &str, detail: &str) -> Fact {
+    Fact::of_output(NOTED, format!("{code}: {detail}"))
+}
+
+/// The cautions about the whole of a verification that a receipt records, each with its detail.
+pub fn cautions_of_all(receipt: &EvidenceReceipt) -> impl Iterator<Item = (&str, &str)> {
+    receipt.outputs(NOTED).filter_map(|noted| noted.split_once(": "))
 }
 
 /// Whether any receipt says that a file was written.
