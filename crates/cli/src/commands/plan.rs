@@ -64,7 +64,7 @@ impl Plan {
             Ok((plan, mut warnings)) => {
                 let policy = read_policy(plan_file.policy.unwrap_or_default())?;
                 let rules = InputRules::new(&policy.protect, &policy.may_change)?;
-                warnings.extend(assumptions(&plan.verify, &rules));
+                warnings.extend(assumptions(plan.placed_checks(), &rules));
                 note_missing_programs(&plan);
                 output.either(&accepted(&plan, &warnings), || accepted_text(&plan, &warnings))?;
                 Ok(Exit::Done)

@@ -9,6 +9,8 @@ use super::Journal;
 use crate::lines::fact_line;
 use crate::text::{between, harmless, one_line, shortened};
 
+/// The most facts of a probe that are shown: a canary has many.
+const MOST_FACTS: usize = 12;
 /// The last lines of an output that are shown.
 const LAST_LINES: usize = 5;
 /// The most characters of one of them.
@@ -36,16 +38,41 @@ fn probe(journal: &Journal<'_>, receipt: &v1::EvidenceReceipt) -> String {
     if !receipt.sandbox.is_empty() {
         head.push_str(&format!(", sandbox {}", one_line(&receipt.sandbox)));
     }
+    if let Some(place) = place(receipt.inputs()) {
+        head.push_str(&format!(", in {place}"));
+    }
     let mut lines = vec![head];
     if receipt.facts.is_empty() {
         lines.push(format!("    {}", shortened(&receipt.summary, LONGEST_LINE)));
     }
-    lines.extend(receipt.facts.iter().map(|fact| format!("    {}", fact_line(fact))));
+    lines.extend(
+        receipt.facts.iter().take(MOST_FACTS).map(|fact| format!("    {}", fact_line(fact))),
+    );
+    if let Some(more) = receipt.facts.len().checked_sub(MOST_FACTS).filter(|more| *more > 0) {
+        lines.push(format!("    and {more} more; `surety receipts export` has all"));
+    }
     // The output of that one is for programs.
     if receipt.check_id != WORKSPACE_CHECK {
         lines.extend(last_lines(journal, &receipt.call_id));
     }
     lines.join("\n")
+}
+
+/// The workspace that a command ran in; none where it ran none.
+const fn place(inputs: v1::ProbeInputs) -> Option<&'static str> {
+    match inputs {
+        v1::ProbeInputs::Unspecified => None,
+        v1::ProbeInputs::Original => Some("the workspace with the original check inputs"),
+        v1::ProbeInputs::OriginalWithIgnored => {
+            Some("the workspace with the original check inputs and the ignored files of steps")
+        }
+        v1::ProbeInputs::AsLeft => Some("the workspace as the steps left it"),
+        v1::ProbeInputs::Canary => Some("the workspace with failing tests"),
+        v1::ProbeInputs::CanaryAtStart => Some("the workspace of the start with failing tests"),
+        v1::ProbeInputs::TestsAtStart | v1::ProbeInputs::AtStart => {
+            Some("the workspace of the start")
+        }
+    }
 }
 
 fn last_lines(journal: &Journal<'_>, call_id: &str) -> Vec<String> {

@@ -38,16 +38,21 @@ use surety_sandbox::{View, remove_tree};
 /// The folder of a command whose writes no other one may find.
 const SINGLE: &str = "single";
 
-/// The layers of earlier checks that lie below this command, without what only their views changed.
+/// The layers of earlier checks that lie below this command, without what only their views changed: those of its own owner,
+/// and below them those of operators for a user, whose checks follow.
 fn layers(
-    own: &Path,
+    (own, of_operators): (&Path, &Path),
     order: &ViewOrder,
     (root, changes): (&Path, &mut Changes),
 ) -> io::Result<Vec<PathBuf>> {
     if order.is_kept() {
         view_kept::begin(own, &order.check)?;
     }
-    let layers = view_kept::below(own, &order.check, order.is_kept())?;
+    let mut layers = view_kept::below(own, &order.check, order.is_kept())?;
+    if order.owner == Owner::User {
+        layers.extend(view_kept::below(of_operators, "", false)?);
+        layers.truncate(view_kept::MAX_LAYERS);
+    }
     undo_placed(&layers, root, changes)?;
     Ok(layers.into_iter().map(|layer| layer.join("upper")).collect())
 }
@@ -139,7 +144,8 @@ impl Round {
         self.let_second_pass(&changes);
         let mut below = Vec::new();
         if order.sees_earlier() && !order.prepares {
-            below = layers(&own, order, (workspace.root(), &mut changes))
+            let of_operators = views.class(Owner::Operator);
+            below = layers((&own, &of_operators), order, (workspace.root(), &mut changes))
                 .map_err(|error| ToolError::io(own.display(), &error))?;
         }
         let prepared = views.prepared(order.inputs).join("upper");

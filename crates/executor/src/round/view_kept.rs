@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use surety_sandbox::remove_tree;
 
 /// The most layers: the options of a mount with all their paths have to fit in one page.
-const MAX_LAYERS: usize = 12;
+pub(super) const MAX_LAYERS: usize = 12;
 
 const OF: &str = "of";
 const LAYERS: &str = "layers";

@@ -279,7 +279,7 @@ impl Judge {
         if name.starts_with(TEMPORARY.as_bytes()) {
             return true;
         }
-        if is_folder && self.rules.defaults && is_default(path, name) {
+        if is_folder && self.rules.defaults && is_default(path, name) && !self.tracks_in(path) {
             return true;
         }
         let mut next = chain;

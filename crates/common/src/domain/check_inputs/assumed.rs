@@ -4,10 +4,14 @@ use super::line::scripts;
 use super::{Assumed, InputRules, StartInputs, convention_of};
 use crate::domain::check::{AcceptCheck, CheckKind, Owner};
 use crate::domain::problem::{Warning, WarningCode};
+use std::fmt::Display;
 
-/// What the text of each check alone says of the files that it names. Whether they are there, and what imports
-/// them, is known where the workspace is.
-pub fn assumptions(checks: &[AcceptCheck], rules: &InputRules) -> Vec<Warning> {
+/// What the text of each check alone, with its place, says of the files that it names. Whether they are there, and what
+/// imports them, is known where the workspace is.
+pub fn assumptions<'c>(
+    checks: impl Iterator<Item = (impl Display, &'c AcceptCheck)>,
+    rules: &InputRules,
+) -> Vec<Warning> {
     let assumed = |line: &str| {
         let found = scripts(line).into_iter();
         let assumed = found.map(|script| {
@@ -26,30 +30,31 @@ pub fn assumptions_at_start(checks: &[AcceptCheck], inputs: &StartInputs<'_>) ->
         let text = |path: Vec<u8>| String::from_utf8_lossy(&path).into_owned();
         found.map(|(path, (_, assumed))| (text(path), assumed)).collect()
     };
-    warnings(checks, inputs.rules(), assumed)
+    let placed = checks.iter().enumerate().map(|(at, check)| (format!("verify[{at}]"), check));
+    warnings(placed, inputs.rules(), assumed)
 }
 
-fn warnings(
-    checks: &[AcceptCheck],
+fn warnings<'c>(
+    checks: impl Iterator<Item = (impl Display, &'c AcceptCheck)>,
     rules: &InputRules,
     assumed: impl Fn(&str) -> Vec<(String, Assumed)>,
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    for (index, check) in checks.iter().enumerate() {
+    for (place, check) in checks {
         if check.kind != CheckKind::CommandSuccess || check.owner == Owner::Plan {
             continue;
         }
         for (path, assumed) in assumed(&check.target) {
             let is_settled = rules.names(path.as_bytes()) || convention_of(&path).is_some();
             if !is_settled {
-                warnings.push(warning(index, &path, assumed));
+                warnings.push(warning(&place, &path, assumed));
             }
         }
     }
     warnings
 }
 
-fn warning(index: usize, path: &str, assumed: Assumed) -> Warning {
+fn warning(place: &impl Display, path: &str, assumed: Assumed) -> Warning {
     let (code, detail) = match assumed {
         Assumed::Product | Assumed::ImportedProduct => {
             let why = match assumed {
@@ -70,7 +75,7 @@ fn warning(index: usize, path: &str, assumed: Assumed) -> Warning {
             (WarningCode::CheckScriptProtected, detail)
         }
     };
-    Warning { detail: Some(detail), ..Warning::at(code, format!("verify[{index}].target")) }
+    Warning { detail: Some(detail), ..Warning::at(code, format!("{place}.target")) }
 }
 
 #[cfg(test)]
@@ -88,13 +93,15 @@ mod tests {
         let checks = json::parse(&text).unwrap().value;
         let (checks, _) = read_checks(&checks, "verify", Author::Submitter).unwrap();
         let rules = InputRules::new(&["own.sh".to_owned()], &[]).unwrap();
-        let said: Vec<_> = assumptions(&checks, &rules)
+        let placed = checks.iter().enumerate();
+        let placed = placed.map(|(at, check)| (format!("steps[{at}].verify[0]"), check));
+        let said: Vec<_> = assumptions(placed, &rules)
             .into_iter()
             .map(|it| (it.code, it.field.unwrap(), it.detail.unwrap()))
             .collect();
         let [product, script] = said.as_slice() else { panic!("{said:?}") };
         assert_eq!(product.0, WarningCode::CheckNamesProduct);
-        assert_eq!(product.1, "verify[0].target");
+        assert_eq!(product.1, "steps[0].verify[0].target");
         assert!(product.2.contains("`policy.protect: [\"app.py\"]`"));
         assert_eq!(script.0, WarningCode::CheckScriptProtected);
         assert!(script.2.contains("`policy.may_change: [\"ci/check.sh\"]`"));

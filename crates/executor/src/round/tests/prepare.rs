@@ -62,6 +62,29 @@ async fn what_a_line_writes_to_ignored_paths_is_there_for_every_run_of_a_check()
 }
 
 #[tokio::test]
+async fn what_checks_of_operators_wrote_to_ignored_paths_is_there_for_those_of_users() {
+    for level in ["auto", "partial"] {
+        let files = [(".gitignore", "build\n"), ("lib.txt", "one\n"), ("src.txt", "as it was\n")];
+        let case = Case::with_sandbox(&files, level).begin("");
+        let probes = [
+            command(
+                "mkdir build && cp lib.txt build/lib.txt && echo made > src.txt",
+                Owner::Operator,
+            ),
+            command("echo two >> build/lib.txt", Owner::Operator),
+            command("grep -q one build/lib.txt && grep -q two build/lib.txt", Owner::User),
+            command("grep -q was src.txt && sed -i s/one/three/ build/lib.txt", Owner::User),
+            command("grep -q three build/lib.txt", Owner::User),
+            command("grep -q one build/lib.txt", Owner::Operator),
+            command("test ! -e build", Owner::Plan),
+        ];
+        let round = case.round(&probes).await;
+        let failed = failures(&round, &probes).await;
+        assert!(failed.iter().all(|(_, why)| why.is_empty()), "{level}: {failed:#?}");
+    }
+}
+
+#[tokio::test]
 async fn a_line_that_fails_fails_what_needs_the_view_and_nothing_else() {
     let case = Case::new(&[("a", "")]).begin("");
     let probes = [

@@ -88,7 +88,7 @@ pub(in crate::service) fn read_run_request(
     overlays::check(checked, None, &policy)?;
     check_verifications(checked, &policy)?;
     sender.policy.admit_checks(checked, &policy)?;
-    warnings.extend(assumptions(&checked.verify, &InputRules::of(&policy)?));
+    warnings.extend(assumptions(checked.placed_checks(), &InputRules::of(&policy)?));
     let goal = goal_of(&goal, plan.as_ref())?;
     let order = Box::new(RunRequest {
         namespace,
