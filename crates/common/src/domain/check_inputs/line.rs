@@ -54,6 +54,11 @@ const CONFIGURATION_OPTIONS: &[&str] = &[
 ];
 /// The same for a script, whose short options may name data.
 const LONG_OPTIONS: &[&str] = &["--config", "--config-file", "--configuration", "--rcfile"];
+/// Programs that read further arguments from a file behind `@`.
+const READ_ARGUMENTS: &[&str] = &[
+    "c++", "cc", "clang", "clang++", "g++", "gcc", "java", "javac", "ld", "mypy", "pylint",
+    "pytest", "rustc",
+];
 /// Folders whose files are products.
 const PRODUCT_FOLDERS: &[&str] = &["src", "lib", "app", "cmd", "pkg"];
 /// Names of products.
@@ -132,6 +137,12 @@ pub fn scripts_in(line: &str, root: &str) -> BTreeSet<Script> {
         let started = script.or_else(|| is_path.then_some(*program));
         let is_check = started.is_some_and(|it| !is_product(&join(root, &visit.folder, it)));
         let by_package = visit.all.iter().any(|word| base_name(word) == "npx");
+        let module = module_of_python(&words).map_or("", |(module, _)| module);
+        if READ_ARGUMENTS.contains(&name.as_str()) || READ_ARGUMENTS.contains(&module) {
+            let named = arguments.iter().filter_map(|word| word.strip_prefix('@'));
+            let named = named.filter(|path| !path.is_empty());
+            named.for_each(|path| add(path, Role::Configuration));
+        }
         if let Some(arguments) = arguments_of_runner(&name, &words, by_package) {
             let named = options_of(arguments, CONFIGURATION_OPTIONS);
             named.into_iter().for_each(|path| add(path, Role::Configuration));

@@ -86,17 +86,8 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
     let computes = computes_names(start);
     let is_new = |item: &Item, has_rule: bool| match item {
         Item::Variable(name, values) => {
-            let name = name_of(name);
-            !known.words.contains(name)
-                && !OF_MAKE.split_whitespace().any(|it| it == name)
-                && !computes
-                && !files.is_in_a_line(name)
-                // `COMPILE.c` and its like are variables of make's own rules.
-                && !name.contains('.')
-                && !known.makes.includes
-                && (values.iter().all(|word| is_source(word, files))
-                    || is_for_new_rules(name, values, &known.words))
-                && !values.is_empty()
+            grows(name, values, &before, files)
+                || !computes && is_new_variable(name, values, &known)
         }
         Item::Rule(targets, needs, _) if *targets == [".PHONY"] => {
             needs.iter().all(|need| known.may_be_phony(need))
@@ -107,10 +98,12 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
                     && is_source(target, files)
                     && needs.iter().all(|need| is_source(need, files))
             };
+            let is_one = |target: &String| is_object(target) || known.is_new_target(target);
             // In front of the first rule it would be what make makes by itself.
-            let is_one =
-                |target: &String| has_rule && (is_object(target) || known.is_new_target(target));
-            targets.iter().all(is_one)
+            has_rule
+                && (targets.iter().all(is_one)
+                    || needs.iter().all(|need| is_source(need, files))
+                        && is_made_like_another(targets, recipe, &before, &known))
         }
         Item::Other(_) => false,
     };
@@ -129,6 +122,64 @@ pub fn only_adds(start: &str, now: &str, files: &dyn StartFiles) -> bool {
         has_rule |= matches!(item, Item::Rule(targets, ..) if !targets.iter().any(|it| it.starts_with('.')));
     }
     rest.all(|item| is_new(item, has_rule))
+}
+
+/// Whether values are added to a list that the start sets, behind or in front of that.
+fn grows(name: &str, values: &[String], before: &[Item], files: &dyn StartFiles) -> bool {
+    let sets = |item: &Item| match item {
+        Item::Variable(other, first) => {
+            name_of(other) == name_of(name)
+                && !other.ends_with("+=")
+                && !other.ends_with("?=")
+                && first.first().is_some_and(|first| has_extension_of_source(first))
+        }
+        Item::Rule(..) | Item::Other(_) => false,
+    };
+    name.ends_with("+=")
+        && before.iter().any(sets)
+        && !values.is_empty()
+        && values.iter().all(|word| is_source(word, files))
+}
+
+/// Whether a variable, in a makefile that computes no names, is one of new rules alone.
+fn is_new_variable(name: &str, values: &[String], known: &Known<'_>) -> bool {
+    let name = name_of(name);
+    !known.words.contains(name)
+        && !OF_MAKE.split_whitespace().any(|it| it == name)
+        && !known.files.is_in_a_line(name)
+        // `COMPILE.c` and its like are variables of make's own rules.
+        && !name.contains('.')
+        && !known.makes.includes
+        && (values.iter().all(|word| is_source(word, known.files))
+            || is_for_new_rules(name, values, &known.words))
+        && !values.is_empty()
+}
+
+/// Whether a rule makes an object that the start has no word of as a rule of the start makes another one.
+fn is_made_like_another(
+    targets: &[String],
+    recipe: &[String],
+    before: &[Item],
+    known: &Known<'_>,
+) -> bool {
+    let [target] = targets else { return false };
+    let Some(stem) = target.strip_suffix(".o") else { return false };
+    let is_same = |item: &Item| match item {
+        Item::Rule(targets, _, lines) => {
+            let other = match targets.as_slice() {
+                [other] => other.strip_suffix(".o"),
+                _ => None,
+            };
+            other.is_some_and(|other| {
+                !lines.is_empty()
+                    && lines.iter().map(|line| line.replace(other, stem)).eq(recipe.iter().cloned())
+            })
+        }
+        Item::Variable(..) | Item::Other(_) => false,
+    };
+    is_source(target, known.files)
+        && !known.words.contains(target.as_str())
+        && before.iter().any(is_same)
 }
 
 /// Whether a makefile computes names of variables, as `$(FLAGS_$(MODE))` does: then it may read any name.

@@ -107,6 +107,12 @@ fn a_line_names_what_it_starts_and_never_its_operands() {
         ("sh tests/lint.sh --config lint.cfg", vec![("lint.cfg", false), ("tests/lint.sh", false)]),
         ("./ci.py --rcfile=x.rc -f data.txt", vec![("ci.py", false), ("x.rc", false)]),
         ("python3 app.py --config app.toml", vec![("app.py", true)]),
+        ("cc @warn.rsp -c sum.c", vec![("warn.rsp", false)]),
+        (
+            "java @test.args && python3 -m mypy @typed.txt",
+            vec![("test.args", false), ("typed.txt", false)],
+        ),
+        ("curl -d @data.json http://127.0.0.1", vec![]),
         ("./build/tool -c a", vec![("build/tool", false)]),
         ("python3 -c 'import a' x.py", vec![]),
         ("python3 -m pytest -c ci.ini tests", vec![("ci.ini", false)]),

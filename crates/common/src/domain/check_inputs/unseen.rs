@@ -16,6 +16,8 @@ const TOOLS: &[&str] = &[
     "busted",
     "cypress",
     "doctest",
+    "ginkgo",
+    "gotestsum",
     "green",
     "jasmine",
     "karma",
@@ -39,10 +41,46 @@ const TOOLS: &[&str] = &[
 ];
 /// Tools that run them where a word asks for tests.
 const ASKED: &[&str] = &[
-    "ant", "bazel", "bazelisk", "bun", "cabal", "cmake", "dart", "deno", "doit", "dune", "earthly",
-    "flutter", "gleam", "grunt", "gulp", "hatch", "inv", "invoke", "lein", "lerna", "meson",
-    "mise", "mix", "moon", "ninja", "nx", "pdm", "poe", "rake", "sbt", "stack", "swift", "task",
-    "turbo", "zig",
+    "ant",
+    "artisan",
+    "bazel",
+    "bazelisk",
+    "bun",
+    "cabal",
+    "cmake",
+    "composer",
+    "dart",
+    "deno",
+    "doit",
+    "dotnet",
+    "dune",
+    "earthly",
+    "flutter",
+    "gleam",
+    "grunt",
+    "gulp",
+    "hatch",
+    "inv",
+    "invoke",
+    "lein",
+    "lerna",
+    "meson",
+    "mise",
+    "mix",
+    "moon",
+    "ninja",
+    "nx",
+    "pdm",
+    "poe",
+    "rails",
+    "rake",
+    "sbt",
+    "stack",
+    "swift",
+    "task",
+    "turbo",
+    "xcodebuild",
+    "zig",
 ];
 /// Of these, those whose tasks have any name, and the names that ask for tests.
 const TASK_RUNNERS: &[&str] = &[
@@ -104,8 +142,13 @@ pub fn not_made(output: &str) -> Option<String> {
 /// A tool that runs tests.
 fn tool(name: &str, words: &[&str]) -> Option<String> {
     let module = module_of_python(words).map(|(module, _)| module);
-    let name = module.unwrap_or(name);
     let (_, arguments) = words.split_first()?;
+    // `php artisan test`; and `hatch run test`, of which the task is left: the shell's `test` without a word fails.
+    let script = arguments.first().filter(|_| name == "php").map(|path| base_name(path));
+    if words == ["test"] {
+        return Some("none is known for the task test".to_owned());
+    }
+    let name = module.or(script).unwrap_or(name);
     let asking = if TASK_RUNNERS.contains(&name) { NAMES_OF_TASKS } else { &["test"] };
     let asks = arguments.iter().any(|word| !word.starts_with("--") && has_word(word, asking));
     let is_task = name == "cargo" && arguments.contains(&"xtask");
@@ -269,6 +312,16 @@ mod tests {
             ("test -f a && diff a b", false),
             ("ruff check && mypy .", false),
             ("make build", false),
+            ("rails test", true),
+            ("bin/rails db:migrate", false),
+            ("php artisan test", true),
+            ("composer test", true),
+            ("gotestsum ./...", true),
+            ("dotnet vstest a.dll", true),
+            ("dotnet build", false),
+            ("hatch run test", true),
+            ("pdm run test", true),
+            ("xcodebuild test -scheme a", true),
         ] {
             assert_eq!(unseen_in("", command, "", &is_there).is_some(), expected, "{command}");
         }

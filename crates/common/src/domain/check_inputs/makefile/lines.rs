@@ -5,6 +5,9 @@ use super::known::Known;
 
 /// What a shell reads.
 const SHELL: &[char] = &['|', '&', ';', '<', '>', '`', '\'', '"', '*', '?', '#', '\\'];
+/// Programs that put objects together, and those that remove files.
+const ARCHIVERS: &[&str] = &["$(AR)", "${AR}", "ar"];
+const REMOVERS: &[&str] = &["$(RM)", "${RM}", "rm"];
 /// Programs behind which a line goes on in the same folder, beside compilers and those of the workspace.
 const STAYS: &[&str] = &["$(RM)", "[", "echo", "mkdir", "printf", "rm", "test"];
 
@@ -89,11 +92,21 @@ fn stays_here(command: &str) -> bool {
 }
 
 fn command_compiles_more(command: &str, now: &str, known: &Known<'_>) -> bool {
-    if !COMPILERS.contains(&program(command)) || command.contains(SHELL) {
+    let program = program(command);
+    let removes = REMOVERS.contains(&program);
+    if !removes && ![COMPILERS, ARCHIVERS].concat().contains(&program) || command.contains(SHELL) {
         return false;
     }
     let words: Vec<&str> = command.split_whitespace().collect();
     let now: Vec<&str> = now.split_whitespace().collect();
+    if removes {
+        // An object that the start has no word of is one of the run's own.
+        let is_new = |word: &str| {
+            word.ends_with(".o") && is_source(word, known.files) && !known.words.contains(word)
+        };
+        let of_start = now.iter().filter(|word| !is_new(word));
+        return of_start.eq(&words);
+    }
     let libraries = now.iter().rev().take_while(|word| known.is_library(word)).count();
     let may_be_added = |it: &Added<'_>| {
         let is_beside_source = has_extension_of_source(it.before) || it.is_at_source;

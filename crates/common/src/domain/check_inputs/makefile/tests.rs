@@ -399,3 +399,33 @@ fn an_object_is_not_gone_with_its_header() {
     assert!(!only_adds("OBJS = a.o sum.o\n", "OBJS = a.o\n", &Gone));
     assert!(only_adds("HEADERS = a.h sum.h\n", "HEADERS = a.h\n", &Gone));
 }
+
+#[test]
+fn an_object_may_be_made_as_another_one_is() {
+    let start = "OBJS = main.o\nLIBS ?= main.o\nall: app\n\napp: $(OBJS) libx.a\n\t$(CC) -o $@ $(OBJS)\n\nlibx.a: sum.o\n\
+                 \tar rcs $@ sum.o\n\nsum.o: sum.c\n\t$(CC) -c sum.c\n\ntest: app\n\tsh test.sh\n\nclean:\n\trm -f app sum.o\n";
+    let end = "clean:\n";
+    for (from, to, expected) in [
+        (end, "list.o: list.c list.h\n\t$(CC) -c list.c\n\nclean:\n", true),
+        (end, "list.o: list.c\n\t$(CC) -DX -c list.c\n\nclean:\n", false),
+        (end, "list.o: list.c\n\ttrue\n\nclean:\n", false),
+        (end, "list.o: list.c run\n\t$(CC) -c list.c\n\nclean:\n", false),
+        (end, "main.o: main.c\n\t$(CC) -c main.c\n\nclean:\n", false),
+        (end, "test_a.o: test_a.c\n\t$(CC) -c test_a.c\n\nclean:\n", false),
+        ("all: app\n", "list.o: list.c\n\t$(CC) -c list.c\nall: app\n", false),
+        ("OBJS = main.o\n", "OBJS = main.o\nOBJS += list.o\n", true),
+        ("OBJS = main.o\n", "OBJS = main.o\nOBJS += test_a.o\n", false),
+        ("OBJS = main.o\n", "OBJS = main.o\nOBJS += -lm\n", false),
+        ("OBJS = main.o\n", "LIBS += list.o\nOBJS = main.o\n", false),
+        ("OBJS = main.o\n", "OBJS = main.o\nCFLAGS += list.o\n", false),
+        ("\tar rcs $@ sum.o\n", "\tar rcs $@ sum.o list.o\n", true),
+        ("\tar rcs $@ sum.o\n", "\tar rcs $@ sum.o test_a.o\n", false),
+        ("\trm -f app sum.o\n", "\trm -f app list.o sum.o\n", true),
+        ("\trm -f app sum.o\n", "\trm -f app sum.o run.log\n", false),
+        ("\trm -f app sum.o\n", "\trm -f app main.o sum.o\n", false),
+    ] {
+        let now = start.replacen(from, to, 1);
+        assert_ne!(now, start, "{from}");
+        assert_eq!(only_adds(start, &now, &Files), expected, "{to}");
+    }
+}
