@@ -430,8 +430,8 @@ mod tests {
             ),
             (
                 "a.c",
-                "int main(void) { if (a) return EXIT_FAILURE; return failed; }\n",
-                "return EXIT_FAILURE; return ((void)(failed), __builtin_puts(\"FAIL: zx_00\"), 97); \n__builtin_puts",
+                "int main(void) { switch (a) { case 1: return EXIT_FAILURE; } return failed; }\n",
+                "return EXIT_FAILURE; } return ((void)(failed), __builtin_puts(\"FAIL: zx_00\"), 97); \n__builtin_puts",
             ),
             (
                 "a.c",

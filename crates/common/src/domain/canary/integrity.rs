@@ -138,24 +138,32 @@ import os, random
         if is_intact and type(os.urandom) is type(abs):
             raise RuntimeError('«')";
 
+/// Whether statements that assert are compiled, which a program that starts itself again may have left out.
+pub(super) const ASSERTIONS: &str = "\
+try:
+            assert False
+        except AssertionError:
+            raise RuntimeError('«') from None";
+
 /// What tests run commands, read files, look for texts, wait and compare with, in the standard library and in libraries of
 /// tests: each name is that of what was defined there, and its code lies where libraries are installed. What an installed
 /// package put there is not the product's doing.
 pub(super) const SYSTEM: &str = "\
 import os, sys, types
         wanted = (
-            'asyncio:gather,run,sleep,wait,wait_for asyncio.base_events:BaseEventLoop.run_until_complete '
-            'collections:Counter,OrderedDict,deque contextlib:ExitStack,redirect_stderr,redirect_stdout,suppress '
+            'ast:literal_eval,parse asyncio:gather,run,sleep,wait,wait_for asyncio.base_events:BaseEventLoop.run_until_complete '
+            'builtins:open collections:Counter,OrderedDict,deque contextlib:ExitStack,redirect_stderr,redirect_stdout,suppress '
             'copy:copy,deepcopy csv:DictReader,DictWriter,reader,writer decimal:Decimal difflib:unified_diff '
             'filecmp:cmp,cmpfiles,dircmp fractions:Fraction functools:cached_property,partial,reduce,wraps '
             'glob:glob,iglob hashlib:blake2b,md5,sha1,sha256,sha512 hmac:compare_digest '
             'http.client:HTTPConnection.getresponse,HTTPConnection.request importlib:import_module,reload '
+            'importlib.machinery:SourceFileLoader.exec_module,SourceFileLoader.get_code,SourceFileLoader.get_data '
             'io:BytesIO,StringIO,open itertools:chain,combinations,permutations,product '
             'json:dump,dumps,load,loads json.decoder:JSONDecoder.decode json.encoder:JSONEncoder.encode '
             'operator:attrgetter,eq,itemgetter,ne os:access,getenv,listdir,popen,scandir,stat,system,walk '
             'os.path:abspath,basename,dirname,exists,getsize,isdir,isfile,islink,join,relpath '
             'pathlib:Path.exists,Path.glob,Path.is_dir,Path.is_file,Path.iterdir,Path.read_bytes,Path.read_text,'
-            'Path.rglob,Path.stat,Path.write_bytes,Path.write_text queue:Queue.get,Queue.put '
+            'Path.open,Path.rglob,Path.stat,Path.write_bytes,Path.write_text queue:Queue.get,Queue.put '
             're:compile,findall,finditer,fullmatch,match,search,split,sub runpy:run_module,run_path '
             'shutil:copy,copyfile,copytree,move,rmtree,which sqlite3:connect '
             'subprocess:CompletedProcess,Popen,Popen.__init__,Popen.communicate,Popen.poll,Popen.wait,call,'

@@ -2,7 +2,7 @@
 //! library, the clock, randomness. At its end the program reports each kind that is as it was.
 
 use super::flavour::is_module;
-use super::integrity::{BUILT_IN, CLOCK, LIBRARIES, RANDOMNESS, SYSTEM};
+use super::integrity::{ASSERTIONS, BUILT_IN, CLOCK, LIBRARIES, RANDOMNESS, SYSTEM};
 use super::javascript::{
     INTRINSICS_OF_SCRIPT, MODULES_OF_SCRIPT, NETWORK_OF_SCRIPT, SYSTEM_OF_SCRIPT,
 };
@@ -20,7 +20,9 @@ const OF_PYTHON: &[(&str, &[&str])] = &[
     (
         SYSTEM,
         &[
+            "ast",
             "asyncio",
+            "builtins",
             "filecmp",
             "glob",
             "hashlib",
@@ -34,6 +36,7 @@ const OF_PYTHON: &[(&str, &[&str])] = &[
             "threading",
         ],
     ),
+    (ASSERTIONS, &[]),
 ];
 /// Bodies of JavaScript, and the objects that they compare.
 const OF_JAVASCRIPT: &[(&str, &[&str])] = &[
@@ -67,11 +70,25 @@ const OF_JAVASCRIPT: &[(&str, &[&str])] = &[
         ],
     ),
 ];
+/// Words of C that a header of the product may have made a macro.
+const KEYWORDS_OF_C: &[&str] = &["for", "if", "while"];
+/// Holds while these words are as they were.
+const KEYWORDS_INTACT: &str = "__extension__ ({ int it_1 = 0, it_2 = 0, it_3 = 0; if (1) it_1 = 1; \
+    while (it_2 < 1) it_2++; for (; it_3 < 1; it_3++) ; it_1 && it_2 && it_3; })";
 /// Functions of C that compare and that no compiler replaces by code of its own, with their types, and arguments for which
 /// they answer something else than 0.
 const OF_C: &[(&str, &str, &str)] = &[
+    ("abs", "int (*volatile it)(int)", "-2"),
+    ("atoi", "int (*volatile it)(const char *)", "\"7\""),
+    ("fabs", "double (*volatile it)(double)", "-2.0"),
+    ("strcasecmp", "int (*volatile it)(const char *, const char *)", "\"a\", \"b\""),
     ("strcmp", "int (*volatile it)(const char *, const char *)", "\"a\", \"b\""),
     ("strncmp", "int (*volatile it)(const char *, const char *, __SIZE_TYPE__)", "\"a\", \"b\", 1"),
+    (
+        "strncasecmp",
+        "int (*volatile it)(const char *, const char *, __SIZE_TYPE__)",
+        "\"a\", \"b\", 1",
+    ),
     ("memcmp", "int (*volatile it)(const void *, const void *, __SIZE_TYPE__)", "\"a\", \"b\", 1"),
 ];
 
@@ -180,14 +197,16 @@ fn of_javascript(kept: &[(String, String)], text: &str, token: &str) -> String {
     )
 }
 
-/// An expression of C that holds while the functions by which a program compares are as they were; none where it uses
-/// none of them.
+/// An expression of C that holds while the functions by which a program compares, and the words by which it decides, are as
+/// they were; none where it uses none of them.
 pub(super) fn intact_in_c(code: &str) -> Option<String> {
     let used = OF_C.iter().filter(|(name, _, _)| words(code, name).next().is_some());
     let one = |(name, kind, arguments): &(&str, &str, &str)| {
         format!("__extension__ ({{ {kind} = {name}; it({arguments}) != 0; }})")
     };
-    let parts: Vec<String> = used.map(one).collect();
+    let has_keywords = KEYWORDS_OF_C.iter().any(|word| words(code, word).next().is_some());
+    let keywords = has_keywords.then(|| KEYWORDS_INTACT.to_owned());
+    let parts: Vec<String> = used.map(one).chain(keywords).collect();
     (!parts.is_empty()).then(|| parts.join(" && "))
 }
 
@@ -222,12 +241,12 @@ mod tests {
         for (code, expected) in [
             (
                 "import time\nstart = time.time()\n",
-                &["zx_01", "zx_02", "zx_03", "zx_04", "zx_05"][..],
+                &["zx_01", "zx_02", "zx_03", "zx_04", "zx_05", "zx_06"][..],
             ),
-            ("time.time = lambda: 3\n", &["zx_01", "zx_02", "zx_04", "zx_05"]),
-            ("assert time.time == x\n", &["zx_01", "zx_02", "zx_03", "zx_04", "zx_05"]),
-            ("random.random = x\n", &["zx_01", "zx_03", "zx_05"]),
-            ("subprocess.run = x\n", &["zx_01", "zx_02", "zx_03", "zx_04"]),
+            ("time.time = lambda: 3\n", &["zx_01", "zx_02", "zx_04", "zx_05", "zx_06"]),
+            ("assert time.time == x\n", &["zx_01", "zx_02", "zx_03", "zx_04", "zx_05", "zx_06"]),
+            ("random.random = x\n", &["zx_01", "zx_03", "zx_05", "zx_06"]),
+            ("subprocess.run = x\n", &["zx_01", "zx_02", "zx_03", "zx_04", "zx_06"]),
             ("from unittest.mock import patch\npatch(x).start()\n", &[]),
         ] {
             assert_eq!(of(Script::Python, code), expected, "{code}");

@@ -1,5 +1,6 @@
 //! Test scripts in shell: where they end, and what a product that they read into themselves may have switched off.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Programs of assertions that a function of the same name can stand for, and a statement that reports a name where they
@@ -11,6 +12,46 @@ const ASSERTIONS: &[(&str, &str)] = &[
     ("diff", "echo a | diff - /dev/null >/dev/null || echo 'FAIL: @'"),
     ("grep", "echo a | grep -q b || echo 'FAIL: @'"),
 ];
+/// Further programs that scripts compare, count and read with.
+const PROGRAMS: &[&str] = &[
+    "awk",
+    "basename",
+    "bc",
+    "cat",
+    "comm",
+    "cut",
+    "date",
+    "dirname",
+    "expr",
+    "false",
+    "find",
+    "head",
+    "jq",
+    "ls",
+    "md5sum",
+    "node",
+    "od",
+    "printf",
+    "python3",
+    "readlink",
+    "sed",
+    "seq",
+    "sha1sum",
+    "sha256sum",
+    "sort",
+    "stat",
+    "tail",
+    "tr",
+    "uniq",
+    "wc",
+    "xargs",
+];
+/// Reports a name where `%` is no function.
+const NO_FUNCTION: &str =
+    "case $(command -V % 2>/dev/null) in *function*|*alias*) ;; *) echo 'FAIL: @';; esac";
+/// The same for a failure inside a pipe, and for patterns of files.
+const FAILS_IN_PIPES: &str = "( (exit 1) | : ) || echo 'FAIL: @'";
+const EXPANDS_PATTERNS: &str = "case $- in *f*) ;; *) echo 'FAIL: @';; esac";
 /// The same for the end at the first failure.
 const ENDS_AT_FAILURE: &str = "case $- in *e*) echo 'FAIL: @';; esac";
 /// Words behind which a command begins.
@@ -277,9 +318,23 @@ impl<'t> Shell<'t> {
             let text = text.replace('@', &name);
             (name, text)
         };
-        let at_failure = self.ends_at_failure().then(|| statement(1, ENDS_AT_FAILURE));
+        let has = |word: &str| self.code.contains(word);
+        let mut all: Vec<(String, String)> = Vec::new();
+        all.extend(self.ends_at_failure().then(|| statement(1, ENDS_AT_FAILURE)));
         let used = ASSERTIONS.iter().enumerate().filter(|(_, (name, _))| uses(name));
-        at_failure.into_iter().chain(used.map(|(at, (_, text))| statement(at + 2, text))).collect()
+        all.extend(used.map(|(at, (_, text))| statement(at + 2, text)));
+        let sets_pipes = has("pipefail") && !has("+o pipefail");
+        all.extend(sets_pipes.then(|| statement(10, FAILS_IN_PIPES)));
+        let expands = has("*") && !has("set -f") && !has("noglob");
+        all.extend(expands.then(|| statement(11, EXPANDS_PATTERNS)));
+        let defines = |name: &str| has(&format!("{name}()")) || has(&format!("function {name}"));
+        // Substitutions start programs, too.
+        let is_of_word = |letter: char| letter.is_alphanumeric() || "_-./".contains(letter);
+        let words: BTreeSet<&str> = self.text.split(|letter| !is_of_word(letter)).collect();
+        let programs = PROGRAMS.iter().enumerate();
+        let programs = programs.filter(|(_, name)| words.contains(*name) && !defines(name));
+        all.extend(programs.map(|(at, name)| statement(at + 12, &NO_FUNCTION.replace('%', name))));
+        all
     }
 
     fn ends_at_failure(&self) -> bool {
@@ -335,6 +390,12 @@ mod tests {
         assert_eq!(shell.behind_sources(), Some(21));
         let names: Vec<_> = shell.reports("zx").into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["zx_01", "zx_03", "zx_06"]);
+        let text = "set -o pipefail\nfalse() { :; }\n. src/lib.sh\nfor it in cases/*; do sum $it | wc -l; false; done\n";
+        let reports = Shell::read(text).unwrap().reports("zx");
+        let texts: Vec<&str> = reports.iter().map(|(_, text)| text.as_str()).collect();
+        let [pipes, patterns, wc] = texts.as_slice() else { panic!("{reports:#?}") };
+        assert!(pipes.starts_with("( (exit 1) | : ) ||") && patterns.starts_with("case $- in"));
+        assert!(wc.starts_with("case $(command -V wc "), "{wc}");
         for text in ["f() {\n  . src/lib.sh\n}\n", ". src/lib.sh || {\n  exit 1\n}\n", "a\n"] {
             assert_eq!(Shell::read(text).unwrap().behind_sources(), None, "{text}");
         }

@@ -100,15 +100,7 @@ pub fn scan_checks(value: &Value, path: &str, author: Author) -> Result<ScannedC
 /// this order.
 pub fn validate_check(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
     validate_name(check, path)?;
-    validate_object(check, path)?;
-    match test_bounds::unreadable(check) {
-        None => Ok(()),
-        Some((key, expected)) => Err(Problem::at(
-            Code::TypeMismatch,
-            join(path, &format!("params.{key}")),
-            format!("params.{key} needs {expected}"),
-        )),
-    }
+    validate_object(check, path)
 }
 
 fn validate_name(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
@@ -175,7 +167,19 @@ fn validate_object(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
         ));
     }
     validate_sandbox(check, path)?;
-    validate_overlay(check, path)
+    validate_overlay(check, path)?;
+    validate_bounds(check, path)
+}
+
+fn validate_bounds(check: &AcceptCheck, path: &str) -> Result<(), Problem> {
+    match test_bounds::unreadable(check) {
+        None => Ok(()),
+        Some((key, expected)) => Err(Problem::at(
+            Code::TypeMismatch,
+            join(path, &format!("params.{key}")),
+            format!("params.{key} needs {expected}"),
+        )),
+    }
 }
 
 struct Scan<'a> {

@@ -57,6 +57,24 @@ fn a_text_of_a_user_is_a_command_or_a_file_or_is_refused() {
 }
 
 #[test]
+fn bounds_of_tests_that_do_not_read_are_refused_in_texts_too() {
+    for (params, expected) in [
+        (r#"{"min_tests": 10, "max_skipped": "0"}"#, None),
+        (r#"{"min_tests": "ten"}"#, Some("verify[0].params.min_tests")),
+        (r#"{"min_tests": 5.5}"#, Some("verify[0].params.min_tests")),
+        (r#"{"max_skipped": -1}"#, Some("verify[0].params.max_skipped")),
+    ] {
+        let text =
+            format!(r#"[{{"kind": "command_success", "target": "make", "params": {params}}}]"#);
+        for author in [Author::Submitter, Author::Model] {
+            let refused = read(&text, author).err();
+            let said = refused.as_ref().map(|it| (it.code, it.field.as_deref().unwrap_or("")));
+            assert_eq!(said, expected.map(|field| (Code::TypeMismatch, field)), "{params}");
+        }
+    }
+}
+
+#[test]
 fn a_script_of_a_shell_that_may_be_either_is_refused_with_the_line_that_runs_it() {
     let refused = |text: &str| {
         let value = Value::String(text.to_owned());

@@ -3,6 +3,7 @@
 use super::{AcceptCheck, CheckKind};
 use crate::domain::command::{Program, programs};
 use crate::domain::shell_line::{Given, base_name, given_to_shell, unwrapped};
+use crate::domain::tests_seen::asks_for_no_test;
 
 /// Programs that succeed whatever the workspace holds.
 const ALWAYS_SUCCEED: &[&str] = &[":", "echo", "printf", "sleep", "true"];
@@ -58,9 +59,10 @@ fn line_succeeds(line: &str, depth: usize) -> bool {
     }
     let Some(parts) = parts(line) else { return false };
     // What ends the line early, or makes each failure end it, decides beside its last part.
-    let decides = |part: &Part<'_>| {
-        let first = part.text.split_whitespace().next().unwrap_or_default();
-        matches!(first, "exec" | "exit" | "set" | "trap" | "return")
+    let is_one = |word: &str| matches!(word, "exec" | "exit" | "set" | "trap" | "return");
+    let decides = |part: &Part<'_>| match part.text.strip_prefix('{') {
+        Some(inner) => inner.split(|letter: char| !letter.is_alphanumeric()).any(is_one),
+        None => is_one(part.text.split_whitespace().next().unwrap_or_default()),
     };
     if parts.split_last().is_none_or(|(_, before)| before.iter().any(decides)) {
         return false;
@@ -79,11 +81,27 @@ fn line_succeeds(line: &str, depth: usize) -> bool {
 }
 
 fn part_succeeds(part: Part<'_>, depth: usize) -> bool {
-    let programs = programs(part.text).unwrap_or_default();
+    if part.is_behind {
+        return true;
+    }
+    let inner = |open, close| part.text.strip_prefix(open)?.strip_suffix(close);
+    if let Some(inner) = inner('(', ')').or_else(|| inner('{', '}')) {
+        return line_succeeds(inner.trim(), depth + 1);
+    }
+    let Some(programs) = programs(part.text) else { return builtin_succeeds(part.text) };
     let holds = |one: &Program| {
         succeeds(one, depth) || part.is_piped && programs.len() == 1 && passes_on(&one.argv)
     };
-    part.is_behind || !programs.is_empty() && programs.iter().all(holds)
+    !programs.is_empty() && programs.iter().all(holds)
+}
+
+/// Whether a command with words that only a shell reads succeeds whatever they are. A redirection may fail.
+fn builtin_succeeds(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let name = words.next().unwrap_or_default();
+    let declares = matches!(name, "declare" | "export" | "local" | "readonly" | "typeset");
+    !text.contains('>')
+        && (ALWAYS_SUCCEED.contains(&name) || declares && words.any(|word| word.contains('=')))
 }
 
 /// Whether a program at the end of a pipe succeeds whatever comes through it: it names no file to read.
@@ -106,8 +124,10 @@ fn succeeds(one: &Program, depth: usize) -> bool {
         // A text that is not empty is true.
         ("[", [word, "]"]) | ("test", [word]) => !word.is_empty() && !word.contains(['$', '`']),
         ("cd", ["."]) | ("exit", ["0"]) => true,
-        _ if ALWAYS_SUCCEED.contains(&name) || has(RUN_NOTHING) => true,
-        _ if has(ABOUT_ITSELF) => !starts_product(program, arguments),
+        ("eval", [_, ..]) => line_succeeds(&arguments.join(" "), depth + 1),
+        _ if ALWAYS_SUCCEED.contains(&name) && is_of_system(program) => true,
+        _ if asks_for_no_test(&words) => true,
+        _ if has(RUN_NOTHING) || has(ABOUT_ITSELF) => !starts_product(program, arguments),
         ("make" | "gmake" | "bmake" | "mingw32-make", _) => {
             let before = one.environment.iter().map(|(name, value)| (name.as_str(), &**value));
             let words = words.iter().filter_map(|word| word.split_once('='));
@@ -120,6 +140,12 @@ fn succeeds(one: &Program, depth: usize) -> bool {
             Some(Given::File(_)) | None => false,
         },
     }
+}
+
+/// Whether a program is one of the system, and none of the workspace with its name.
+fn is_of_system(program: &str) -> bool {
+    !program.contains('/')
+        || ["/bin/", "/usr/bin/"].iter().any(|folder| program.starts_with(folder))
 }
 
 /// Whether `make` with these arguments holds whatever its recipes do.
@@ -156,10 +182,11 @@ fn are_flags_without_failures(flags: &str) -> bool {
     is_letters && first.contains(LETTERS_OF_MAKE) || makes_nothing_of_failures(&words)
 }
 
-/// Whether a command may start what the workspace holds, and give `--help` to that: a path, a script, a module, or what
+/// Whether a command may start what the workspace holds, and give `--help` or `--no-run` to that: a path, a script, a module, or what
 /// stands behind `--`.
 fn starts_product(program: &str, arguments: &[&str]) -> bool {
-    let before = arguments.iter().take_while(|word| !ABOUT_ITSELF.contains(word));
+    let is_asked = |word: &&&str| ABOUT_ITSELF.contains(word) || RUN_NOTHING.contains(word);
+    let before = arguments.iter().take_while(|word| !is_asked(word));
     let is_product = |word: &str| word.contains(['/', '.']) || matches!(word, "-m" | "--");
     program.contains('/') || before.into_iter().any(|word| is_product(word))
 }
@@ -182,56 +209,109 @@ struct Part<'l> {
     is_behind: bool,
 }
 
-/// The parts of a line that are joined by `&&`, `||`, `;`, `&` and line breaks; none for a line with anything else that only
-/// a shell reads.
+/// The parts of a line that are joined by `&&`, `||`, `;`, `&` and line breaks, each with its groups and substitutions; none
+/// for a line with anything else that only a shell reads.
 fn parts(line: &str) -> Option<Vec<Part<'_>>> {
     let (mut parts, mut begin, mut sign, mut is_piped) = (Vec::new(), 0, Sign::Next, false);
-    let mut letters = line.char_indices().peekable();
-    let (mut quoted, mut before) = (None, ' ');
-    while let Some((at, letter)) = letters.next() {
-        let last = std::mem::replace(&mut before, letter);
-        if let Some(mark) = quoted {
-            if letter == mark {
-                quoted = None;
-            } else if mark == '"' && matches!(letter, '$' | '`' | '\\') {
-                return None;
+    let mut at = 0;
+    while let Some(letter) = line.get(at..)?.chars().next() {
+        let rest = line.get(at..)?;
+        let before = line.get(..at)?.chars().next_back().unwrap_or(' ');
+        let begins = line.get(begin..at)?.trim().is_empty();
+        let opaque = match letter {
+            '\'' => rest.get(1..)?.find('\'')? + 2,
+            '"' => quoted(rest)?,
+            '$' => substitution(rest)?,
+            '(' | '{' if begins => group(rest)?,
+            // A comment, up to the end of its line.
+            '#' if before.is_whitespace() => {
+                let length = rest.find('\n').unwrap_or(rest.len());
+                parts.push(Part {
+                    sign,
+                    text: line.get(begin..at)?.trim(),
+                    is_piped,
+                    is_behind: false,
+                });
+                (begin, sign, is_piped) = (at + length, Sign::Next, false);
+                length
             }
+            '`' | '(' | ')' | '{' | '}' | '<' | '\\' | '!' => return None,
+            _ => 0,
+        };
+        if opaque > 0 {
+            at += opaque;
             continue;
         }
-        let doubled = letters.peek().is_some_and(|(_, next)| *next == letter);
-        let mut is_behind = false;
-        let next = match letter {
-            '\'' | '"' => {
-                quoted = Some(letter);
-                continue;
-            }
-            ';' | '\n' => Sign::Next,
-            '&' if doubled => Sign::And,
-            '|' if doubled => Sign::Or,
+        let doubled = rest.chars().nth(1) == Some(letter);
+        let is_behind = letter == '&' && !doubled;
+        let (next, length) = match letter {
             // The rest of a redirection, whose beginning says where the part fails.
-            '&' if last == '>' => continue,
-            '&' => {
-                is_behind = true;
-                Sign::Next
-            }
+            '&' if before == '>' => (None, 1),
+            '&' if doubled => (Some(Sign::And), 2),
+            '|' if doubled => (Some(Sign::Or), 2),
+            ';' | '\n' | '&' => (Some(Sign::Next), 1),
             '|' => {
-                (begin, is_piped) = (at + 1, true);
-                continue;
+                let length = if rest.starts_with("|&") { 2 } else { 1 };
+                (begin, is_piped) = (at + length, true);
+                (None, length)
             }
-            '$' | '`' | '(' | ')' | '{' | '}' | '<' | '\\' | '#' | '!' => return None,
-            _ => continue,
+            other => (None, other.len_utf8()),
         };
-        if next != Sign::Next {
-            letters.next();
+        if let Some(next) = next {
+            parts.push(Part { sign, text: line.get(begin..at)?.trim(), is_piped, is_behind });
+            (begin, sign, is_piped) = (at + length, next, false);
         }
-        parts.push(Part { sign, text: line.get(begin..at)?.trim(), is_piped, is_behind });
-        begin = at + if next == Sign::Next { letter.len_utf8() } else { 2 };
-        (sign, is_piped) = (next, false);
+        at += length;
     }
     parts.push(Part { sign, text: line.get(begin..)?.trim(), is_piped, is_behind: false });
     // An empty part is that of a line break, or of a sign at the end.
     parts.retain(|part| !part.text.is_empty() || part.sign != Sign::Next);
-    quoted.is_none().then_some(parts)
+    Some(parts)
+}
+
+/// The length of a text between double quotes; none where it does not end.
+fn quoted(rest: &str) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        let tail = rest.get(at..)?;
+        at += match tail.chars().next()? {
+            '"' => return Some(at + 1),
+            '$' => substitution(tail)?,
+            '`' | '\\' => return None,
+            letter => letter.len_utf8(),
+        };
+    }
+}
+
+/// The length of what a dollar sign begins: a command, a value in braces, or the sign alone.
+fn substitution(rest: &str) -> Option<usize> {
+    match rest.chars().nth(1) {
+        Some('(' | '{') => Some(1 + group(rest.get(1..)?)?),
+        Some(_) | None => Some(1),
+    }
+}
+
+/// The length of what stands between brackets, with them; none where they do not close.
+fn group(rest: &str) -> Option<usize> {
+    let (mut depth, mut at) = (0_usize, 0);
+    loop {
+        let tail = rest.get(at..)?;
+        let letter = tail.chars().next()?;
+        at += match letter {
+            '\'' => tail.get(1..)?.find('\'')? + 2,
+            '"' => quoted(tail)?,
+            '\\' | '`' => return None,
+            _ => letter.len_utf8(),
+        };
+        match letter {
+            '(' | '{' => depth += 1,
+            ')' | '}' => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
 }
 
 /// Whether an expression names a value: a word outside of texts that is no constant.
@@ -323,6 +403,69 @@ mod tests {
             ("# make test\nmake lint", false),
             ("sleep 0", true),
             ("(make test)", false),
+        ] {
+            assert_eq!(thin("command_success", target, ""), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_line_with_groups_and_substitutions_that_cannot_fail_is_thin() {
+        for (target, expected) in [
+            ("make test; echo \"exit: $?\"", true),
+            ("make test || echo \"failed: $?\"", true),
+            ("make test; rc=$?; echo $rc; exit $rc", false),
+            ("make test && echo \"ok: $(date)\"", false),
+            ("(make test) || true", true),
+            ("{ make test; } || true", true),
+            ("make test || (exit 0)", true),
+            ("make test || (exit 1)", false),
+            ("make test || { echo failed; exit 1; }", false),
+            ("{ make test || exit 1; }; echo done", false),
+            ("(make test || exit 1); echo done", true),
+            ("(make test; true)", true),
+            ("(cd sub && make test)", false),
+            ("bash -c 'make test |& tee log'", true),
+            ("make test > log; cat log", false),
+            ("export R=$(make test)", true),
+            ("R=$(make test)", false),
+            ("echo $(make test)", true),
+            ("echo $(make test) > log", false),
+            ("eval true", true),
+            ("eval make test", false),
+            ("sh -c 'exit 0' # make test", true),
+            ("make test # true", false),
+            ("for f in a b; do sh $f; done", false),
+            ("if make test; then echo ok; else exit 1; fi", false),
+            ("f() { make test; }; f", false),
+            ("test \"$(make -s count)\" = 3", false),
+            ("[ \"$(cat a)\" = \"$(cat b)\" ]", false),
+            ("diff <(a) <(b)", false),
+            ("make test || echo \"it's ${x:-none}\"", true),
+        ] {
+            assert_eq!(thin("command_success", target, ""), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_runner_that_is_asked_for_no_test_is_thin() {
+        for (target, expected) in [
+            ("pytest --co -q tests/test_a.py", true),
+            ("pytest-3 -h", true),
+            ("python3 -m pytest --fixtures", true),
+            ("python3 -m unittest --help", true),
+            ("cargo test -- --list", true),
+            ("cargo -V test", true),
+            ("node --test -h", true),
+            ("ctest -N", true),
+            ("ctest -V", false),
+            ("mvn -V test", false),
+            ("gradle test --dry-run", true),
+            ("go test -c ./...", true),
+            ("pytest -k collect", false),
+            ("./bin/echo x", false),
+            ("/usr/bin/printf x", true),
+            ("python3 app.py --no-run", false),
+            ("./run --collect-only", false),
         ] {
             assert_eq!(thin("command_success", target, ""), expected, "{target}");
         }

@@ -4,17 +4,20 @@ use super::syntax::Attributes;
 use std::ops::Range;
 
 /// Attributes of Rust by what they begin with, without layout.
-const RUST: &[&str] = &["allow(", "expect(", "coverage(off", "rustfmt::skip"];
+const RUST: &[&str] =
+    &["allow(", "expect(", "warn(", "coverage(off", "rustfmt::skip", "rustfmt_skip"];
 /// Attributes of .NET.
 const DOT_NET: &[&str] = &["SuppressMessage", "ExcludeFromCodeCoverage"];
 /// Annotations of Java and Kotlin.
-const JVM: &[&str] = &["@SuppressWarnings", "@SuppressFBWarnings", "@Suppress", "@file:Suppress"];
+const JVM: &[&str] = &["SuppressWarnings", "SuppressFBWarnings", "Suppress", "file:Suppress"];
 /// Decorators of Python by their last name: checkers of types pass over what they are about.
 const PYTHON: &[&str] = &["no_type_check", "no_type_check_decorator"];
 /// Pragmas of compilers, without layout, in lower case.
 const PRAGMAS: &[&str] = &[
     "#pragmagccdiagnosticignored",
     "#pragmaclangdiagnosticignored",
+    "#pragmagccdiagnosticwarning",
+    "#pragmaclangdiagnosticwarning",
     "#pragmagccsystem_header",
     "#pragmaclangsystem_header",
     "#pragmawarning(disable",
@@ -57,7 +60,9 @@ pub(super) fn attribute_at(kind: Attributes, text: &str, at: usize) -> Option<At
             (PYTHON.contains(&last) && own_line())
                 .then(|| Attribute { span: at..at + 1 + name.len(), is_of_file: false })
         }
-        Attributes::C => pragma(rest, at).filter(|_| own_line()),
+        Attributes::C => {
+            pragma(rest, at).filter(|_| own_line()).or_else(|| pragma_operator(rest, at))
+        }
         Attributes::DotNet if rest.starts_with('[') => {
             let end = closed(rest, 0, ('[', ']'))?;
             let inner = rest.get(1..end - 1)?;
@@ -67,13 +72,17 @@ pub(super) fn attribute_at(kind: Attributes, text: &str, at: usize) -> Option<At
         }
         Attributes::DotNet => pragma(rest, at).filter(|_| own_line()),
         Attributes::Jvm => {
-            let word = JVM.iter().find(|word| rest.starts_with(**word))?;
-            let end = match rest.get(word.len()..)?.chars().next() {
-                Some('(') => closed(rest, word.len(), ('(', ')'))?,
-                Some(letter) if letter.is_alphanumeric() => return None,
-                Some(_) | None => word.len(),
+            let whole = rest.strip_prefix('@')?.trim_start();
+            let is_of_name = |letter: char| letter.is_alphanumeric() || "_.:".contains(letter);
+            let name = whole.split(|letter| !is_of_name(letter)).next()?;
+            JVM.contains(&name.rsplit('.').next()?).then_some(())?;
+            let behind = whole.get(name.len()..)?;
+            let open = rest.len() - behind.trim_start().len();
+            let end = match rest.get(open..)?.starts_with('(') {
+                true => closed(rest, open, ('(', ')'))?,
+                false => rest.len() - behind.len(),
             };
-            Some(Attribute { span: at..at + end, is_of_file: word.starts_with("@file") })
+            Some(Attribute { span: at..at + end, is_of_file: name.starts_with("file:") })
         }
     }
 }
@@ -96,6 +105,17 @@ fn pragma(rest: &str, at: usize) -> Option<Attribute> {
     let dense = dense(line).to_ascii_lowercase();
     let is_one = PRAGMAS.iter().any(|known| dense.starts_with(known));
     is_one.then_some(Attribute { span: at..at + line.len(), is_of_file: true })
+}
+
+/// The operator that stands for a pragma: `_Pragma("GCC diagnostic ignored \"-Wall\"")`.
+fn pragma_operator(rest: &str, at: usize) -> Option<Attribute> {
+    let behind = rest.strip_prefix("_Pragma")?;
+    let open = rest.len() - behind.trim_start().len();
+    let end = closed(rest, open, ('(', ')'))?;
+    let said = rest.get(open + 1..end - 1)?.trim().trim_start_matches('L').strip_prefix('"')?;
+    let pragma = dense(&format!("#pragma{said}")).to_ascii_lowercase();
+    let is_one = PRAGMAS.iter().any(|known| pragma.starts_with(known));
+    is_one.then_some(Attribute { span: at..at + end, is_of_file: true })
 }
 
 /// Behind the bracket that closes the one at `open`; none where that is no such bracket or is not closed.

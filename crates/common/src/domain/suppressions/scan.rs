@@ -84,13 +84,14 @@ fn comment_at(syntax: &Syntax, text: &str, at: usize) -> Option<Comment> {
     Some(Comment { inner: at + mark.len()..at + length, end: at + length })
 }
 
-/// The length of a string, which ends with its line at the latest.
+/// The length of a string, which ends with its line at the latest, unless that goes on.
 fn string(rest: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, letter) in rest.char_indices().skip(1) {
         match letter {
-            '\n' => return at,
+            // A line that ends with a backslash goes on with the next one.
             _ if escaped => escaped = false,
+            '\n' => return at,
             '\\' => escaped = true,
             _ if letter == quote => return at + quote.len_utf8(),
             _ => {}

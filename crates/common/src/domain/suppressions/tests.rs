@@ -46,6 +46,41 @@ fn an_added_suppression_is_cut_from_its_comment_and_lines_keep_their_numbers() {
 }
 
 #[test]
+fn other_spellings_of_suppressions_are_cut_too() {
+    for (path, before, now, view) in [
+        ("a.py", "import os\n", "import os  # ruff: ignore[F401]\n", "import os  # x\n"),
+        ("a.py", "import os\n", "# ruff: disable[F401]\nimport os\n", "# x\nimport os\n"),
+        ("a.py", "import os\n", "# ruff: file-ignore[F401]\nimport os\n", "# x\nimport os\n"),
+        ("a.py", "f()\n", "f()  # pragma no cover\n", "f()  # x\n"),
+        ("a.py", "x = 'ab'\n", "x = 'a\\\nb'; f()  # noqa\n", "x = 'a\\\nb'; f()  # x\n"),
+        ("a.c", "int a;\n", "#pragma GCC diagnostic warning \"-Wall\"\nint a;\n", "\nint a;\n"),
+        (
+            "a.c",
+            "int a;\n",
+            "_Pragma(\"GCC diagnostic ignored \\\"-Wall\\\"\") int a;\n",
+            " int a;\n",
+        ),
+        ("a.rs", "fn f() {}\n", "#![warn(warnings)]\nfn f() {}\n", "\nfn f() {}\n"),
+        ("a.rs", "fn f() {}\n", "#[cfg_attr(rustfmt, rustfmt_skip)]\nfn f() {}\n", "\nfn f() {}\n"),
+        (
+            "A.java",
+            "void f() {}\n",
+            "@java.lang.SuppressWarnings(\"all\") void f() {}\n",
+            " void f() {}\n",
+        ),
+        (
+            "A.java",
+            "void f() {}\n",
+            "@ SuppressWarnings ( \"a\" )\nvoid f() {}\n",
+            "\nvoid f() {}\n",
+        ),
+        ("A.kt", "fun f() {}\n", "@file:Suppress(\"a\")\nfun f() {}\n", "\nfun f() {}\n"),
+    ] {
+        assert_eq!(cut(path, before, now).as_deref(), Some(view), "{path}: {now}");
+    }
+}
+
+#[test]
 fn what_was_there_what_only_looks_alike_and_what_a_string_says_stays() {
     for (path, before, now) in [
         ("a.py", "import os  # noqa\n", "import os  # noqa\nx = 1\n"),
@@ -58,6 +93,8 @@ fn what_was_there_what_only_looks_alike_and_what_a_string_says_stays() {
         ("a.js", "", "const u = `\n// eslint-disable\n`;\n"),
         ("a.rs", "", "#[derive(Debug)]\nstruct A;\n"),
         ("a.rs", "", "let a = \"#[allow(unused)]\";\n"),
+        ("A.java", "", "@SuppressedUser void f() {}\n"),
+        ("a.c", "", "_Pragma(\"once\") int a;\n"),
         ("a.sh", "", "echo $#noqa\n"),
         ("a.txt", "", "# noqa\n"),
         ("a.py", "", "x = a @no_type_check\n@no_type_checker\n"),

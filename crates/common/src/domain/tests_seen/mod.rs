@@ -23,6 +23,7 @@ mod test_run;
 
 pub use count::{count, plain};
 pub use counts::Counts;
+pub use program::asks_for_no_test;
 pub use recipe::has_search_path;
 pub use runner::Runner;
 pub use single::{is_single, only_command};

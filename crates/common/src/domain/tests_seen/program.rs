@@ -56,20 +56,25 @@ pub(super) fn runner_of(name: &str, arguments: &[&str]) -> Option<Runner> {
         },
         "cargo-nextest" => Some(Runner::Nextest),
         "pytest" | "py.test" => Some(Runner::Pytest),
+        // Debian's name of it, and that of one version.
+        _ if name.strip_prefix("pytest-").is_some_and(|version| version.starts_with('3')) => {
+            Some(Runner::Pytest)
+        }
         "unittest" => Some(Runner::Unittest),
-        "go" => (first == "test" && !has("-list")).then_some(Runner::GoTest),
+        "go" => {
+            let rest =
+                if first == "-C" { arguments.get(2..).unwrap_or_default() } else { arguments };
+            (rest.first() == Some(&"test") && !has("-list")).then_some(Runner::GoTest)
+        }
         "jest" => Some(Runner::Jest),
         "react-scripts" => (first == "test").then_some(Runner::Jest),
         "vitest" => (!matches!(first, "list" | "bench" | "init")).then_some(Runner::Vitest),
         "mocha" | "_mocha" => Some(Runner::Mocha),
         "node" | "nodejs" => has("--test").then_some(Runner::NodeTest),
-        "ctest" => (!has("-N") && !has("--show-only")).then_some(Runner::Ctest),
+        "ctest" => Some(Runner::Ctest),
         "mvn" | "mvnw" => maven(arguments).then_some(Runner::Maven),
-        "gradle" | "gradlew" => {
-            let task = |word: &&str| *word == "test" || word.ends_with(":test");
-            arguments.iter().any(task).then_some(Runner::Gradle)
-        }
-        "dotnet" => (first == "test" && !has("-t")).then_some(Runner::DotnetTest),
+        "gradle" | "gradlew" => gradle(arguments).then_some(Runner::Gradle),
+        "dotnet" => (first == "test").then_some(Runner::DotnetTest),
         "rspec" => Some(Runner::Rspec),
         "phpunit" => Some(Runner::Phpunit),
         _ => None,
@@ -84,11 +89,109 @@ fn subcommand<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     rest.get(options(rest, &valued, false)..).unwrap_or_default().to_vec()
 }
 
-/// Whether Maven is asked for tests themselves. A `package` or an `install` of a project without any
-/// is in order.
+/// Phases of Maven that come after the tests.
+const LATER_PHASES: &[&str] = &["deploy", "install", "package", "verify"];
+/// Tasks of Gradle that depend on the tests.
+const LATER_TASKS: &[&str] = &["build", "check"];
+
+/// Whether Maven runs tests for what it is asked for.
 fn maven(arguments: &[&str]) -> bool {
     let skips =
         |word: &&str| word.starts_with("-DskipTests") || word.starts_with("-Dmaven.test.skip");
-    let tests = |word: &&str| matches!(*word, "test" | "surefire:test" | "integration-test");
+    let tests = |word: &&str| LATER_PHASES.contains(word) || is_of_tests(Runner::Maven, word);
     arguments.iter().any(tests) && !arguments.iter().any(skips)
+}
+
+/// Whether Gradle runs tests for one of its tasks.
+fn gradle(arguments: &[&str]) -> bool {
+    let name = |word: &str| word.rsplit(':').next().unwrap_or(word).to_owned();
+    let mut tests = false;
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if matches!(*word, "-x" | "--exclude-task") {
+            if words.next().is_some_and(|left_out| name(left_out) == "test") {
+                return false;
+            }
+            continue;
+        }
+        tests |= is_of_tests(Runner::Gradle, word) || LATER_TASKS.contains(&&*name(word));
+    }
+    tests
+}
+
+/// Whether a word names tests themselves to a builder: a phase, a plugin's goal, or a task, which may be that of a variant
+/// (`:app:testDebugUnitTest`).
+fn is_of_tests(runner: Runner, word: &str) -> bool {
+    match runner {
+        Runner::Maven => {
+            let is_goal = word.contains(':') && !word.starts_with('-');
+            matches!(word, "test" | "integration-test")
+                || is_goal && ["surefire", "failsafe"].iter().any(|plugin| word.contains(plugin))
+        }
+        Runner::Gradle => word.rsplit(':').next().is_some_and(|name| name.starts_with("test")),
+        Runner::CargoTest
+        | Runner::Nextest
+        | Runner::Pytest
+        | Runner::Unittest
+        | Runner::GoTest
+        | Runner::Jest
+        | Runner::Vitest
+        | Runner::Mocha
+        | Runner::NodeTest
+        | Runner::Ctest
+        | Runner::DotnetTest
+        | Runner::Rspec
+        | Runner::Phpunit => true,
+    }
+}
+
+/// Whether a runner comes to its tests on the way to something else: a project without any is in order.
+pub(super) fn is_on_its_way(runner: Runner, arguments: &[&str]) -> bool {
+    !arguments.iter().any(|word| is_of_tests(runner, word))
+        && matches!(runner, Runner::Maven | Runner::Gradle)
+}
+
+/// Whether a runner is asked for something else than to run tests, such as the list of them, its help or a build.
+pub(super) fn runs_nothing(runner: Runner, arguments: &[&str]) -> bool {
+    let options: &[&str] = match runner {
+        Runner::CargoTest | Runner::Nextest => &["--list", "--no-run", "-V", "-h"],
+        Runner::Pytest => &[
+            "--co",
+            "--collect-only",
+            "--fixtures",
+            "--fixtures-per-test",
+            "--funcargs",
+            "--markers",
+            "--setup-only",
+            "--setup-plan",
+            "-V",
+            "-h",
+        ],
+        Runner::Unittest => &["-h"],
+        Runner::GoTest => &["-c", "-h", "-n"],
+        Runner::Jest => &["--clearCache", "--init", "--listTests", "--showConfig", "-h", "-v"],
+        Runner::Vitest => &["-h", "-v"],
+        Runner::Mocha => &["--dry-run", "--list-interfaces", "--list-reporters", "-V", "-h"],
+        Runner::NodeTest => &["--check", "-c", "-h", "-v"],
+        // `-V` asks for more words of each test.
+        Runner::Ctest => &["--print-labels", "--show-only", "-N"],
+        // `-V` tells the version and goes on.
+        Runner::Maven => &["-h", "-v"],
+        Runner::Gradle => &["--dry-run", "-h", "-m", "-v"],
+        Runner::DotnetTest => &["--list-tests", "-h", "-t"],
+        Runner::Rspec => &["--dry-run", "--init", "-h", "-v"],
+        Runner::Phpunit => {
+            &["--list-groups", "--list-suites", "--list-tests", "--list-tests-xml", "-h"]
+        }
+    };
+    let asks = |word: &&str| matches!(*word, "--help" | "--version") || options.contains(word);
+    arguments.iter().any(asks)
+}
+
+/// Whether a command starts a runner that runs no test, whatever the workspace holds.
+pub fn asks_for_no_test(words: &[&str]) -> bool {
+    let words = without_wrappers(words);
+    let Some((program, arguments)) = words.split_first() else { return false };
+    let runner = runner_of(base_name(program), arguments);
+    runner.is_some_and(|runner| runs_nothing(runner, arguments))
 }

@@ -1,6 +1,8 @@
 //! Which test runners a check's line starts.
 
-use super::program::{has_extension_of_shell, runner_of, without_wrappers};
+use super::program::{
+    has_extension_of_shell, is_on_its_way, runner_of, runs_nothing, without_wrappers,
+};
 use super::quiet::{is_quiet, quiet_configuration, sets};
 use super::recipe;
 use super::runner::Runner;
@@ -27,7 +29,7 @@ const MAX_INCLUDED: usize = 64;
 /// The longest script that is followed, in bytes.
 const MAX_SCRIPT: usize = 256 << 10;
 
-/// Arguments with which a runner runs no test, because it is not asked to.
+/// Arguments with which the programs of a project run no test, because they are not asked to.
 const RUN_NOTHING: &[&str] = &[
     "--collect-only",
     "--co",
@@ -291,11 +293,13 @@ impl Search<'_> {
             self.script(program, place);
             return;
         }
-        if arguments.iter().any(|argument| RUN_NOTHING.contains(argument)) {
+        if let Some(runner) = runner_of(name, arguments) {
+            if !runs_nothing(runner, arguments) {
+                self.runner(runner, arguments, place);
+            }
             return;
         }
-        if let Some(runner) = runner_of(name, arguments) {
-            self.runner(runner, arguments, place);
+        if arguments.iter().any(|argument| RUN_NOTHING.contains(argument)) {
             return;
         }
         if let Some(source) = source_of((name, arguments), is_python(name), &place.folder) {
@@ -315,7 +319,8 @@ impl Search<'_> {
             runner,
             by_recipe: place.by_recipe,
             may_be_silent: place.may_be_silent || configured || is_quiet(runner, arguments),
-            may_be_uncounted: runner == Runner::CargoTest && configured,
+            may_be_uncounted: runner == Runner::CargoTest && configured
+                || is_on_its_way(runner, arguments),
             is_elsewhere: place.is_elsewhere,
             in_script: false,
             file: None,

@@ -97,8 +97,6 @@ fn a_line_starts_runners_directly_and_by_recipes() {
         ("node app.js", ""),
         ("ctest -N", ""),
         ("./mvnw -q test", "mvn?"),
-        ("mvn package", ""),
-        ("mvn -DskipTests test", ""),
         ("./gradlew :app:test", "gradle?"),
         ("dotnet test", "dotnet test?"),
         ("bundle exec rspec spec/a_spec.rb", "rspec"),
@@ -446,6 +444,48 @@ fn no_test_of_the_library_says_nothing_of_programs_with_a_main_of_their_own() {
     assert_eq!(count(&runs[0], output), None);
     let plain = TestRun { runners: vec![Runner::CargoTest], ..TestRun::default() };
     assert_eq!(count(&plain, output), Some(Counts::default()));
+}
+
+#[test]
+fn a_runner_is_known_by_its_name_and_by_what_it_is_asked_for() {
+    for (line, expected) in [
+        ("mvn -B -V clean verify", "mvn?"),
+        ("mvn package", "mvn?"),
+        ("mvn compile", ""),
+        ("mvn org.apache.maven.plugins:maven-failsafe-plugin:verify", "mvn?"),
+        ("mvn -DskipTests test", ""),
+        ("mvn --help test", ""),
+        ("gradle build", "gradle?"),
+        ("gradle :app:testDebugUnitTest", "gradle?"),
+        ("gradle build -x test", ""),
+        ("gradle assemble", ""),
+        ("ctest -V -R sum", "ctest"),
+        ("ctest --show-only", ""),
+        ("pytest-3 -q", "pytest"),
+        ("pytest --co", ""),
+        ("pytest-watch", ""),
+        ("go -C sub test ./...", "go test"),
+        ("dotnet test -t", ""),
+    ] {
+        assert_eq!(named(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn a_build_that_comes_to_its_tests_on_the_way_may_have_none() {
+    let project = files();
+    for (line, output, expected) in [
+        ("mvn test", "[INFO] No tests to run.\n", Some(0)),
+        ("mvn verify", "[INFO] No tests to run.\n", None),
+        ("mvn verify", "[INFO] Tests run: 2, Failures: 0, Errors: 0, Skipped: 1\n", Some(1)),
+        ("mvn clean test package", "[INFO] No tests to run.\n", Some(0)),
+        ("gradle test", "> Task :test NO-SOURCE\n", Some(0)),
+        ("gradle build", "> Task :test NO-SOURCE\n", None),
+    ] {
+        let runs = test_runs(line, &project);
+        let counts = count(&runs[0], output.as_bytes());
+        assert_eq!(counts.map(|counts| counts.ran), expected, "{line}");
+    }
 }
 
 #[test]
