@@ -182,8 +182,8 @@ fn are_flags_without_failures(flags: &str) -> bool {
     is_letters && first.contains(LETTERS_OF_MAKE) || makes_nothing_of_failures(&words)
 }
 
-/// Whether a command may start what the workspace holds, and give `--help` or `--no-run` to that: a path, a script, a module, or what
-/// stands behind `--`.
+/// Whether a command may start what the workspace holds, and give `--help` or `--no-run` to that: a path, a script, a module,
+/// or what stands behind `--`.
 fn starts_product(program: &str, arguments: &[&str]) -> bool {
     let is_asked = |word: &&&str| ABOUT_ITSELF.contains(word) || RUN_NOTHING.contains(word);
     let before = arguments.iter().take_while(|word| !is_asked(word));
