@@ -15,8 +15,8 @@ readonly TARGET_DIR="${CARGO_TARGET_DIR:-target}"
 readonly SURETY="$TARGET_DIR/debug/surety"
 readonly BUF=tools/buf/node_modules/.bin/buf
 
-# Tests of the services wait for processes, sockets and disks for half of their time.
-RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN) + 1))}"
+# Tests of the services wait for processes, sockets and disks for a third of their time.
+RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((3 * $(getconf _NPROCESSORS_ONLN) / 2))}"
 export RUST_TEST_THREADS
 
 passed=()

@@ -260,8 +260,8 @@ pub(super) fn cases() -> Vec<Case> {
             },
         },
         Case {
-            name: "a plan of an agent that leased none",
-            code: "lease_lost",
+            name: "a plan of an agent that leased none, of a run that wants none",
+            code: "plan_not_wanted",
             act: |scene, victim| {
                 async move {
                     let source = v1::submit_plan_request::PlanSource::PlanText("{}".to_owned());
