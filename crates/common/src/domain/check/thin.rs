@@ -25,6 +25,8 @@ const FLAGS_OF_MAKE: &str = "MAKEFLAGS";
 const CONSTANTS: &[&str] = &["and", "false", "in", "not", "null", "or", "true"];
 /// How many lines of shells inside each other are read.
 const MAX_DEPTH: usize = 4;
+/// How many texts and substitutions inside each other are read, so that no line uses up the stack.
+const MAX_NESTED: usize = 32;
 
 /// Whether a check cannot fail, whatever was done: it proves nothing about the work.
 pub fn is_thin(check: &AcceptCheck) -> bool {
@@ -220,9 +222,9 @@ fn parts(line: &str) -> Option<Vec<Part<'_>>> {
         let begins = line.get(begin..at)?.trim().is_empty();
         let opaque = match letter {
             '\'' => rest.get(1..)?.find('\'')? + 2,
-            '"' => quoted(rest)?,
-            '$' => substitution(rest)?,
-            '(' | '{' if begins => group(rest)?,
+            '"' => quoted(rest, MAX_NESTED)?,
+            '$' => substitution(rest, MAX_NESTED)?,
+            '(' | '{' if begins => group(rest, MAX_NESTED)?,
             // A comment, up to the end of its line.
             '#' if before.is_whitespace() => {
                 let length = rest.find('\n').unwrap_or(rest.len());
@@ -269,14 +271,15 @@ fn parts(line: &str) -> Option<Vec<Part<'_>>> {
     Some(parts)
 }
 
-/// The length of a text between double quotes; none where it does not end.
-fn quoted(rest: &str) -> Option<usize> {
+/// The length of a text between double quotes, with so many levels inside it at most; none where it does not end.
+fn quoted(rest: &str, left: usize) -> Option<usize> {
+    let left = left.checked_sub(1)?;
     let mut at = 1;
     loop {
         let tail = rest.get(at..)?;
         at += match tail.chars().next()? {
             '"' => return Some(at + 1),
-            '$' => substitution(tail)?,
+            '$' => substitution(tail, left)?,
             '`' | '\\' => return None,
             letter => letter.len_utf8(),
         };
@@ -284,22 +287,23 @@ fn quoted(rest: &str) -> Option<usize> {
 }
 
 /// The length of what a dollar sign begins: a command, a value in braces, or the sign alone.
-fn substitution(rest: &str) -> Option<usize> {
+fn substitution(rest: &str, left: usize) -> Option<usize> {
     match rest.chars().nth(1) {
-        Some('(' | '{') => Some(1 + group(rest.get(1..)?)?),
+        Some('(' | '{') => Some(1 + group(rest.get(1..)?, left)?),
         Some(_) | None => Some(1),
     }
 }
 
 /// The length of what stands between brackets, with them; none where they do not close.
-fn group(rest: &str) -> Option<usize> {
+fn group(rest: &str, left: usize) -> Option<usize> {
+    let left = left.checked_sub(1)?;
     let (mut depth, mut at) = (0_usize, 0);
     loop {
         let tail = rest.get(at..)?;
         let letter = tail.chars().next()?;
         at += match letter {
             '\'' => tail.get(1..)?.find('\'')? + 2,
-            '"' => quoted(tail)?,
+            '"' => quoted(tail, left)?,
             '\\' | '`' => return None,
             _ => letter.len_utf8(),
         };
@@ -443,6 +447,14 @@ mod tests {
             ("make test || echo \"it's ${x:-none}\"", true),
         ] {
             assert_eq!(thin("command_success", target, ""), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_any_depth_is_read() {
+        for (levels, expected) in [(2, true), (100_000, false)] {
+            let line = format!("true || echo {}x{}", "\"$(".repeat(levels), ")\"".repeat(levels));
+            assert_eq!(thin("command_success", &line, ""), expected, "{levels}");
         }
     }
 
