@@ -3,8 +3,8 @@
 #
 #   scripts/test.sh all | fast | lint | docs | conformance | liars
 #
-# Nothing is compiled twice with different features: clippy's metadata, one build of all binaries
-# and tests, and the documentation are the three passes over the workspace.
+# Nothing is compiled twice with different features: one build of all targets, by clippy's driver, and the documentation
+# are the two passes over the workspace.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,6 +13,8 @@ cd "$(dirname "$0")/.."
 
 readonly TARGET_DIR="${CARGO_TARGET_DIR:-target}"
 readonly SURETY="$TARGET_DIR/debug/surety"
+# An argument, as the tests would inherit a variable: they run cargo themselves.
+readonly LINTED=(--config "build.rustc-workspace-wrapper=\"$PWD/scripts/clippy_rustc.sh\"")
 readonly BUF=tools/buf/node_modules/.bin/buf
 
 # Tests of the services wait for processes, sockets and disks for a third of their time.
@@ -128,8 +130,9 @@ clippy() { cargo clippy --locked --workspace --all-targets -- -D warnings; }
 documented() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps; }
 domain_tests() { cargo test --locked -p surety-common --no-default-features --lib; }
 
-# Binaries and tests in one build, so that both have the same features; the tests start the binaries.
-built() { cargo build --locked --workspace --bins --tests; }
+# Binaries and tests in one build, so that both have the same features; the tests start the binaries. Benchmarks are built for
+# clippy's sake.
+built() { cargo build "${LINTED[@]}" --locked --workspace --all-targets; }
 
 # What later checks build. The tests leave a part of the processors idle, and this takes it at the lowest priority. What
 # fails in it is said by the check that it is for, which does it again. Linux gives each session the same share by
@@ -163,7 +166,7 @@ tests_pass() {
   else
     build_ahead >/dev/null 2>&1 &
   fi
-  SURETY_TEST_SKIPS="$skips" with_postgres cargo test --locked --workspace --tests --no-fail-fast 2>&1 |
+  SURETY_TEST_SKIPS="$skips" with_postgres cargo test "${LINTED[@]}" --locked --workspace --tests --no-fail-fast 2>&1 |
     tee "$said" || status=$?
   wait
   ahead=
@@ -176,7 +179,7 @@ tests_pass() {
 # player NAME: a test program that prints what fails and then its own closing line, after which nothing follows.
 player() {
   built
-  with_postgres cargo test --locked --quiet --workspace --test "$1"
+  with_postgres cargo test "${LINTED[@]}" --locked --quiet --workspace --test "$1"
 }
 
 case "${1:-}" in
@@ -186,8 +189,7 @@ case "${1:-}" in
     shell_scripts
     dependencies
     check "the domain is pure" domain_knows_no_wire_and_no_store
-    check "clippy" clippy
-    check "build" built
+    check "clippy and build" built
     check "tests" tests_pass
     client_stubs
     check "fuzz targets, briefly" scripts/fuzz.sh 4

@@ -276,12 +276,20 @@ fn a_plan_with_a_cycle_is_refused_without_a_service() {
 fn a_program_of_a_check_that_this_machine_lacks_is_named_and_refuses_nothing() {
     let place = Place::new();
     let plan = "title: t\nsteps: [{id: a, description: x}]\n\
-                verify: [{kind: command_success, target: no-such-program-x run}, sh test.sh]\n";
+                verify: [{kind: command_success, target: no-such-program-x run}, sh test.sh, sh test.sh | no-such-program-z]\n\
+                policy: {prepare: [no-such-program-y install]}\n";
     let file = place.file("plan.yaml", plan);
     let answer = place.run(&["plan", "check", file.to_str().expect("a path")]);
+    let says = |place: &str, program: &str| {
+        format!("{place} names the program {program:?}, which this machine has not")
+    };
     answer.says(
         0,
-        &["verify[0] names the program \"no-such-program-x\", which this machine has not"],
+        &[
+            says("verify[0]", "no-such-program-x").as_str(),
+            says("verify[2]", "no-such-program-z").as_str(),
+            says("policy.prepare[0]", "no-such-program-y").as_str(),
+        ],
     );
 }
 

@@ -3,6 +3,7 @@
 use super::rewritten_evidence::{refused, rewrite, signatures, verified};
 use super::signed_evidence::{Files, start};
 use anyhow::{Context, Result, ensure};
+use sqlx::PgPool;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use surety_common::domain::signature::{Service as Signer, SignatureStatus, check_export};
@@ -14,6 +15,7 @@ use surety_e2e::agent::AGENT;
 use surety_e2e::harness::{Deployment, PATIENCE, token};
 use surety_e2e::timestamp_authority::TimestampAuthority;
 use surety_e2e::toolchain::{LOGIN, issue};
+use uuid::Uuid;
 
 const RESTORED: &str = "update task_entry set body = replace(body, ' Or not.', '')
                         where run_id = $1 and number = 1";
@@ -44,6 +46,22 @@ async fn noted(deployment: &Deployment) -> Result<String> {
     };
     tasks.add_task_entry(note).await?;
     Ok(run_id)
+}
+
+/// Waits until the planner has written how the task ended: the entry behind the note and the report.
+async fn ended_in_history(pool: &PgPool, run_id: &str) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let count = "select count(*) from task_entry where run_id = $1 and number = 3";
+    while sqlx::query_scalar::<_, i64>(count).bind(run_id.parse::<Uuid>()?).fetch_one(pool).await?
+        == 0
+    {
+        ensure!(
+            Instant::now() < deadline,
+            "the history of task {run_id} does not say how it ended"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
 }
 
 async fn report(deployment: &Deployment, run_id: &str) -> Result<()> {
@@ -106,6 +124,7 @@ async fn the_gate_gives_no_verdict_on_a_task_whose_history_was_rewritten() -> Re
     let checked = check_export(&lines, Some(&files.trusted()?));
     ensure!(checked.status == SignatureStatus::Signed, "{checked:#?}");
     ensure!(lines.contains("{\"entry\":") && lines.contains("{\"task\":"), "{lines}");
+    ended_in_history(&pool, &run_id).await?;
     // A deleted tail is named by the verdict, which names the entries that it read.
     let deleted = "with gone as (delete from task_entry where run_id = $1 and number > 1)
                    update task set waiting_for = '' where run_id = $1";

@@ -9,6 +9,7 @@ use surety_common::domain::json::Value;
 use surety_common::domain::limits::Limits;
 use surety_common::domain::plan::Plan as PlanData;
 use surety_common::domain::problem::{Problem, Warning};
+use surety_common::domain::run::Policy;
 use surety_executor::tool::{Environment, missing_program, word_of_bash};
 use surety_planner::plan::parse_plan;
 use surety_planner::read_policy;
@@ -65,7 +66,7 @@ impl Plan {
                 let policy = read_policy(plan_file.policy.unwrap_or_default())?;
                 let rules = InputRules::new(&policy.protect, &policy.may_change)?;
                 warnings.extend(assumptions(plan.placed_checks(), &rules));
-                note_missing_programs(&plan);
+                note_missing_programs(&plan, &policy);
                 output.either(&accepted(&plan, &warnings), || accepted_text(&plan, &warnings))?;
                 Ok(Exit::Done)
             }
@@ -79,18 +80,23 @@ impl Plan {
     }
 }
 
-/// Names the programs of checks, and of checks of steps, that this machine has not: the executor may be another one.
-fn note_missing_programs(plan: &PlanData) {
+/// Names the programs of checks, of checks of steps and of the lines that prepare their views, that this machine has not: the
+/// executor may be another one.
+fn note_missing_programs(plan: &PlanData, policy: &Policy) {
     let environment = Environment::of_process();
     let of_plan = plan.verify.iter().enumerate().map(|(at, it)| (format!("verify[{at}]"), it));
     let of_steps = plan.steps.iter().enumerate().flat_map(|(step, it)| {
         let place = move |at: usize| format!("steps[{step}].verify[{at}]");
         it.verify.iter().enumerate().map(move |(at, check)| (place(at), check))
     });
-    let commands = of_plan.chain(of_steps);
-    for (place, check) in commands.filter(|(_, check)| check.kind == CheckKind::CommandSuccess) {
+    let commands =
+        of_plan.chain(of_steps).filter(|(_, check)| check.kind == CheckKind::CommandSuccess);
+    let commands = commands.map(|(place, check)| (place, check.target.as_str()));
+    let prepares = policy.prepare_lines().enumerate();
+    let prepares = prepares.map(|(at, (_, line))| (format!("policy.prepare[{at}]"), line));
+    for (place, line) in prepares.chain(commands) {
         // A path is one of the workspace, which is not known here.
-        if let Some(program) = missing_program(&check.target, &environment, |_| true) {
+        if let Some(program) = missing_program(line, &environment, |_| true) {
             let advice = word_of_bash(&program).unwrap_or("executors need it");
             note(&format!(
                 "surety: {place} names the program {program:?}, which this machine has not; {advice}"

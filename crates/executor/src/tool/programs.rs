@@ -4,20 +4,23 @@ use super::Environment;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use surety_common::domain::command::{Program, is_shell_word, programs};
+use surety_common::domain::shell_line::{Segment, segments};
 
 /// What a shell does itself, besides the words that no program has.
-const BUILTINS: [&str; 3] = ["!", ":", "["];
+const BUILTINS: [&str; 6] = ["!", ":", "[", "getopts", "hash", "times"];
+/// What lets a line go on after a program that failed to start, or may define what a word means.
+const SEVERAL: &[char] = &[';', '\n', '`', '(', ')', '{', '}', '\\'];
 /// The variable with the folders of programs.
 const PATH: &str = "PATH";
 
-/// The first program of a line that is nowhere; none for a line that only a shell can read. `is_there` is asked
-/// about a program that is named by its path.
+/// The first program of a line that is nowhere; of a line that only a shell can read, where it only pipes, redirects and joins
+/// by `&&`. `is_there` is asked about a program that is named by its path.
 pub fn missing_program(
     line: &str,
     environment: &Environment,
     is_there: impl Fn(&Path) -> bool,
 ) -> Option<String> {
-    let programs = programs(line)?;
+    let programs = programs(line).or_else(|| piped(line))?;
     let moves = programs.iter().any(|program| name_of(program) == "cd");
     let is_missing = |(part, program): &(usize, &Program)| {
         let name = name_of(program);
@@ -34,6 +37,27 @@ pub fn missing_program(
     };
     let found = programs.iter().enumerate().find(is_missing);
     found.map(|(_, program)| name_of(program).to_owned())
+}
+
+/// The programs of a line of pipes and redirections; none for other lines.
+fn piped(line: &str) -> Option<Vec<Program>> {
+    let joins = line.replace("&&", " ").replace(">&", ">").replace("&>", ">");
+    if line.contains(SEVERAL) || line.contains("||") || joins.contains('&') {
+        return None;
+    }
+    let is_plain = |word: &String| !word.contains(['$', '*', '?', '~']);
+    let found = segments(line).into_iter().filter(|segment| !segment.conditional);
+    let program = |segment: Segment| {
+        let assigned = segment.others.iter().filter_map(|other| other.split_once('='));
+        let environment =
+            assigned.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        segment
+            .words
+            .first()
+            .is_some_and(is_plain)
+            .then_some(Program { environment, argv: segment.words })
+    };
+    Some(found.filter_map(program).collect())
 }
 
 /// What to write instead of a word of bash, which `sh` does not have everywhere; none for other words.
@@ -83,7 +107,17 @@ mod tests {
             ("cc -o /tmp/no-such-x x.c && /tmp/no-such-x", None),
             ("make bin/m && ./bin/m", None),
             ("! no-such-program-x", None),
-            ("cat a | no-such-program-x", None),
+            ("cat a | no-such-program-x", Some("no-such-program-x")),
+            ("no-such-program-x 2>&1 | tail -1", Some("no-such-program-x")),
+            ("sh -c true > log && no-such-program-x < log", Some("no-such-program-x")),
+            ("cat a | PATH=bin no-such-program-x", None),
+            ("cat a | $TOOL", None),
+            ("cat a | ./there | ./run", None),
+            ("cat a | sed 's/(a)/b/' | no-such-program-x", None),
+            ("test -f a && no-such-program-x | cat", None),
+            ("no-such-program-x | cat || true", None),
+            ("no-such-program-x | cat; true", None),
+            ("f() { no-such-program-x; }; f | cat", None),
             ("A=1 no-such-program-x", Some("no-such-program-x")),
             ("PATH=bin no-such-program-x", None),
             ("[[ -f a ]]", Some("[[")),

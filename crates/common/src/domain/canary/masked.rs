@@ -44,6 +44,8 @@ impl Script {
     }
 }
 
+/// How many texts, substitutions and templates inside each other are read, so that no file uses up the stack.
+pub(super) const MAX_NESTED: usize = 32;
 /// Words of JavaScript behind which a slash begins an expression.
 const BEFORE_EXPRESSIONS: &[&str] = &[
     "await", "case", "delete", "do", "else", "in", "new", "of", "return", "throw", "typeof",
@@ -57,7 +59,7 @@ pub(super) fn masked(script: Script, text: &str) -> Option<String> {
     }
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(letter) = rest.chars().next() {
-        let length = skipped(script, rest, &out)?;
+        let length = skipped(script, rest, &out, MAX_NESTED)?;
         if length == 0 {
             out.push(letter);
             rest = rest.get(letter.len_utf8()..)?;
@@ -84,8 +86,9 @@ fn fill(out: &mut String, covered: &str) {
     }
 }
 
-/// The length of a comment or a text at the start of what is left; 0 where none begins there.
-fn skipped(script: Script, rest: &str, before: &str) -> Option<usize> {
+/// The length of a comment or a text at the start of what is left; 0 where none begins there. None where it does not end, or
+/// holds more than `deeper` templates inside each other.
+fn skipped(script: Script, rest: &str, before: &str, deeper: usize) -> Option<usize> {
     let line = || rest.find('\n').unwrap_or(rest.len());
     match script {
         Script::Python => match rest.as_bytes() {
@@ -109,7 +112,7 @@ fn skipped(script: Script, rest: &str, before: &str) -> Option<usize> {
                 Some(0)
             }
             [b'\'', ..] => quoted(rest, "'", false),
-            [b'`', ..] if script == Script::Javascript => template(rest),
+            [b'`', ..] if script == Script::Javascript => template(rest, deeper.checked_sub(1)?),
             [b'/', ..] if script == Script::Javascript && begins_expression(before) => {
                 Some(expression(rest))
             }
@@ -138,25 +141,25 @@ fn quoted(rest: &str, mark: &str, over_lines: bool) -> Option<usize> {
 }
 
 /// The length of a template of JavaScript, with the code inside it.
-fn template(rest: &str) -> Option<usize> {
+fn template(rest: &str, deeper: usize) -> Option<usize> {
     let mut at = 1;
     loop {
         let tail = rest.get(at..)?;
         match tail.as_bytes() {
             [b'`', ..] => return Some(at + 1),
             [b'\\', ..] => at += 1 + tail.chars().nth(1)?.len_utf8(),
-            [b'$', b'{', ..] => at += 2 + code(tail.get(2..)?)?,
+            [b'$', b'{', ..] => at += 2 + code(tail.get(2..)?, deeper)?,
             _ => at += tail.chars().next()?.len_utf8(),
         }
     }
 }
 
 /// The length of code up to the brace that ends it, with that.
-fn code(text: &str) -> Option<usize> {
+fn code(text: &str, deeper: usize) -> Option<usize> {
     let (mut depth, mut at) = (0_usize, 0);
     loop {
         let tail = text.get(at..)?;
-        let length = skipped(Script::Javascript, tail, text.get(..at)?)?;
+        let length = skipped(Script::Javascript, tail, text.get(..at)?, deeper)?;
         if length > 0 {
             at += length;
             continue;
@@ -251,6 +254,7 @@ mod tests {
             assert_eq!(found, expected, "{text}");
         }
         assert_eq!(masked(Script::Python, "a = 'x\n"), None);
+        assert_eq!(masked(Script::Javascript, &"`${".repeat(200_000)), None);
         assert_eq!(bracketed("f(a[1], (b))", 1), Some((2, 11)));
     }
 }

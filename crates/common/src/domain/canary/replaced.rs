@@ -274,7 +274,12 @@ mod tests {
                 && found.contains(" && ")
                 && found.contains("= memcmp;")
         );
-        assert!(!found.contains("strncmp"));
+        assert!(!found.contains("strncmp") && !found.contains("if (1)"));
+        for word in ["if (a) b;", "while (a) b;", "for (;;) b;"] {
+            let found = intact_in_c(word).unwrap();
+            let asks = ["if (1) it_1 = 1;", "while (it_2 < 1)", "for (; it_3 < 1; it_3++)"];
+            assert!(asks.iter().all(|ask| found.contains(ask)), "{word}: {found}");
+        }
         assert_eq!(in_hexadecimal("az\n"), "617a0a");
     }
 }

@@ -1,5 +1,6 @@
 //! Test scripts in shell: where they end, and what a product that they read into themselves may have switched off.
 
+use super::masked::MAX_NESTED;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -93,7 +94,7 @@ pub(super) fn masked(text: &str) -> Option<String> {
                 rest = rest.get(length..)?;
                 continue;
             }
-            letter => covered(letter, rest)?,
+            letter => covered(letter, rest, MAX_NESTED)?,
         };
         if length == 0 {
             out.push(letter);
@@ -106,12 +107,17 @@ pub(super) fn masked(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// The length of a text, a substitution or an escaped letter at the start of what is left; 0 for none.
-fn covered(letter: char, rest: &str) -> Option<usize> {
+/// The length of a text, a substitution or an escaped letter at the start of what is left; 0 for none. None where it does
+/// not end, or holds more than `deeper` ones inside each other.
+fn covered(letter: char, rest: &str, deeper: usize) -> Option<usize> {
+    let deeper = match letter {
+        '"' | '$' => deeper.checked_sub(1)?,
+        _ => deeper,
+    };
     match letter {
         '\\' => Some(1 + rest.chars().nth(1).map_or(0, char::len_utf8)),
         '\'' => rest.get(1..)?.find('\'').map(|end| end + 2),
-        '"' => double(rest),
+        '"' => double(rest, deeper),
         '`' => {
             let mut letters = rest.char_indices().skip(1);
             while let Some((at, letter)) = letters.next() {
@@ -123,34 +129,34 @@ fn covered(letter: char, rest: &str) -> Option<usize> {
             }
             None
         }
-        '$' if rest.starts_with("$(") => Some(1 + nested(rest.get(1..)?, '(', ')')?),
-        '$' if rest.starts_with("${") => Some(1 + nested(rest.get(1..)?, '{', '}')?),
+        '$' if rest.starts_with("$(") => Some(1 + nested(rest.get(1..)?, ('(', ')'), deeper)?),
+        '$' if rest.starts_with("${") => Some(1 + nested(rest.get(1..)?, ('{', '}'), deeper)?),
         '$' if rest.starts_with("$#") => Some(2),
         _ => Some(0),
     }
 }
 
 /// The length of a text between double quotes.
-fn double(rest: &str) -> Option<usize> {
+fn double(rest: &str, deeper: usize) -> Option<usize> {
     let mut at = 1;
     loop {
         let tail = rest.get(at..)?;
         let letter = tail.chars().next()?;
         at += match letter {
             '"' => return Some(at + 1),
-            '\\' | '`' | '$' => covered(letter, tail)?.max(1),
+            '\\' | '`' | '$' => covered(letter, tail, deeper)?.max(1),
             letter => letter.len_utf8(),
         };
     }
 }
 
 /// The length of what stands between brackets, with them.
-fn nested(rest: &str, open: char, close: char) -> Option<usize> {
+fn nested(rest: &str, (open, close): (char, char), deeper: usize) -> Option<usize> {
     let (mut at, mut depth) = (0, 0_usize);
     loop {
         let tail = rest.get(at..)?;
         let letter = tail.chars().next()?;
-        let length = covered(letter, tail)?;
+        let length = covered(letter, tail, deeper)?;
         at += length.max(letter.len_utf8());
         if letter == open && length == 0 {
             depth += 1;
@@ -375,11 +381,20 @@ mod tests {
             ("exec sh other.sh\n", None),
             ("exec 3>&1\n", Some(vec![])),
             ("echo 'it\n", None),
+            ("a=\"$(b \"$(c \"$d\")\")\"\nexit\n", Some(vec!["exit"])),
         ] {
             let ends = Shell::read(text).map(|shell| {
                 shell.ends().into_iter().map(|end| text.get(end).unwrap()).collect::<Vec<_>>()
             });
             assert_eq!(ends, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_is_nested_too_deeply_is_not_read() {
+        for opening in ["\"$(", "${a:-", "$("] {
+            let text = opening.repeat(200_000);
+            assert!(Shell::read(&text).is_none(), "{opening}");
         }
     }
 

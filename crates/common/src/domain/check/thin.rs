@@ -219,12 +219,11 @@ fn parts(line: &str) -> Option<Vec<Part<'_>>> {
     while let Some(letter) = line.get(at..)?.chars().next() {
         let rest = line.get(at..)?;
         let before = line.get(..at)?.chars().next_back().unwrap_or(' ');
-        let begins = line.get(begin..at)?.trim().is_empty();
         let opaque = match letter {
             '\'' => rest.get(1..)?.find('\'')? + 2,
             '"' => quoted(rest, MAX_NESTED)?,
             '$' => substitution(rest, MAX_NESTED)?,
-            '(' | '{' if begins => group(rest, MAX_NESTED)?,
+            '(' | '{' if line.get(begin..at)?.trim().is_empty() => group(rest, MAX_NESTED)?,
             // A comment, up to the end of its line.
             '#' if before.is_whitespace() => {
                 let length = rest.find('\n').unwrap_or(rest.len());
