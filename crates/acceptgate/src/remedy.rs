@@ -119,12 +119,10 @@ fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> St
             [] => "a change of a file that is not ignored".to_owned(),
             paths => format!("a change of a file under {}", shortened(&paths.join(", "))),
         },
-        Reason::NoSuccessfulCommand | Reason::CommandFailedLater => {
-            match exit_code(probes.iter().flat_map(|probe| &probe.facts)) {
-                Some(code) => format!("`{target}` to end with exit code 0; it ended with {code}"),
-                None => format!("`{target}` to end with exit code 0 in the workspace's root"),
-            }
-        }
+        Reason::NoSuccessfulCommand | Reason::CommandFailedLater => match failed_with(probes) {
+            Some(code) => format!("`{target}` to end with exit code 0; it ended with {code}"),
+            None => format!("`{target}` to end with exit code 0 in the workspace's root"),
+        },
         Reason::StaleAfterWrite => {
             format!("`{target}` again, without a write during it or after it")
         }
@@ -142,19 +140,24 @@ fn of_check(check: &AcceptCheck, reason: &str, probes: &[EvidenceReceipt]) -> St
             let needle = check.params.get("contains").map(|text| shortened(text));
             format!("the text {:?} in `{target}`", needle.unwrap_or_default())
         }
-        Reason::NoToolFact | Reason::FactFailedLater => {
-            match exit_code(probes.iter().flat_map(|probe| &probe.facts)) {
-                Some(code) => {
-                    format!("{} to end with exit code 0; it ended with {code}", verification(check))
-                }
-                None => "a verification of its tool and scope that passed".to_owned(),
+        Reason::NoToolFact | Reason::FactFailedLater => match failed_with(probes) {
+            Some(code) => {
+                format!("{} to end with exit code 0; it ended with {code}", verification(check))
             }
-        }
+            None => "a verification of its tool and scope that passed".to_owned(),
+        },
         Reason::UnknownCheckKind => format!("a known kind of check, not `{}`", check.kind),
         Reason::ProjectTestsFailed | Reason::ProjectTestsNotRun => {
             "the project's own tests to pass".to_owned()
         }
     }
+}
+
+/// The exit code of the first run that failed, which is the one that is shown: later ones are with the files as they were
+/// left, or those of a canary.
+fn failed_with(probes: &[EvidenceReceipt]) -> Option<i32> {
+    let mut codes = probes.iter().filter_map(|probe| exit_code(probe.facts.iter()));
+    codes.clone().find(|code| *code != 0).or_else(|| codes.next_back())
 }
 
 /// The named command of a check.

@@ -243,6 +243,10 @@ fn of_python(code: &str, text: &str, (name, report): (&str, &str)) -> Option<Edi
             };
             let end = at + word.len();
             let Some((from, to)) = call(code, end).filter(|_| is_end) else {
+                // Under another name it may be called anywhere.
+                if is_end && has_dot {
+                    return None;
+                }
                 if word == "SystemExit" && before == "raise" {
                     edits.add(end, format!("(('FAIL: {name}', {report})[0])"));
                 }
@@ -278,7 +282,7 @@ fn of_python(code: &str, text: &str, (name, report): (&str, &str)) -> Option<Edi
 /// As [`of_python`].
 fn of_javascript(code: &str, text: &str, (name, report): (&str, &str)) -> Option<Edits> {
     let leaves = words(code, "return").any(|at| depth_at(code, at) == 0);
-    if leaves || hands_over(code, "process", &["abort", "kill"]) {
+    if leaves || hands_over(code, "process", &["abort", "kill", "reallyExit"]) {
         return None;
     }
     let is_own = ["function exit", "exit ="].iter().any(|head| code.contains(head));
@@ -289,7 +293,12 @@ fn of_javascript(code: &str, text: &str, (name, report): (&str, &str)) -> Option
             true => matches!(before, "process" | "Deno"),
             false => !is_own && before != "function",
         };
-        let Some((from, to)) = call(code, at + "exit".len()).filter(|_| is_end) else { continue };
+        let Some((from, to)) = call(code, at + "exit".len()).filter(|_| is_end) else {
+            if is_end && has_dot {
+                return None;
+            }
+            continue;
+        };
         let (given, value) = (code.get(from..to)?, text.get(from..to)?);
         if is_failure(given) {
             continue;

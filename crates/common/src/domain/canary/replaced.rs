@@ -202,7 +202,10 @@ fn of_javascript(kept: &[(String, String)], text: &str, token: &str) -> String {
 pub(super) fn intact_in_c(code: &str) -> Option<String> {
     let used = OF_C.iter().filter(|(name, _, _)| words(code, name).next().is_some());
     let one = |(name, kind, arguments): &(&str, &str, &str)| {
-        format!("__extension__ ({{ {kind} = {name}; it({arguments}) != 0; }})")
+        // By a call too, as a macro with arguments stands for nothing else.
+        format!(
+            "__extension__ ({{ {kind} = {name}; it({arguments}) != 0 && {name}({arguments}) != 0; }})"
+        )
     };
     let has_keywords = KEYWORDS_OF_C.iter().any(|word| words(code, word).next().is_some());
     let keywords = has_keywords.then(|| KEYWORDS_INTACT.to_owned());
@@ -270,7 +273,7 @@ mod tests {
         assert_eq!(intact_in_c("return a == b;"), None);
         let found = intact_in_c("assert(strcmp(a, b) == 0 && !memcmp(x, y, 2));").unwrap();
         assert!(
-            found.contains("= strcmp; it(")
+            found.contains("= strcmp; it(\"a\", \"b\") != 0 && strcmp(\"a\", \"b\") != 0;")
                 && found.contains(" && ")
                 && found.contains("= memcmp;")
         );

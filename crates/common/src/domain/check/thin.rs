@@ -52,6 +52,9 @@ fn line_succeeds(line: &str, depth: usize) -> bool {
     if depth > MAX_DEPTH {
         return false;
     }
+    if let Some(succeeds) = branch_succeeds(line, depth) {
+        return succeeds;
+    }
     if let Some(programs) = programs(line) {
         return !programs.is_empty() && programs.iter().all(|one| succeeds(one, depth));
     }
@@ -59,7 +62,10 @@ fn line_succeeds(line: &str, depth: usize) -> bool {
     if line.lines().all(|line| is_comment(line) || line.trim().is_empty()) {
         return line.lines().any(is_comment);
     }
-    let Some(parts) = parts(line) else { return false };
+    let Some(mut parts) = parts(line) else { return false };
+    // Options of the shell may make each failure end the line.
+    let each_decides = parts.iter().any(|part| sets_end(part.text) && part.text.contains(" -"));
+    parts.retain(|part| part.sign != Sign::Next || !sets_end(part.text));
     // What ends the line early, or makes each failure end it, decides beside its last part.
     let is_one = |word: &str| matches!(word, "exec" | "exit" | "set" | "trap" | "return");
     let decides = |part: &Part<'_>| match part.text.strip_prefix('{') {
@@ -69,17 +75,43 @@ fn line_succeeds(line: &str, depth: usize) -> bool {
     if parts.split_last().is_none_or(|(_, before)| before.iter().any(decides)) {
         return false;
     }
-    let mut result = false;
+    let (mut result, mut is_first) = (false, true);
     for part in &parts {
         let sign = part.sign;
         let part = part_succeeds(*part, depth);
         result = match sign {
+            Sign::Next if each_decides && !is_first && !result => return false,
             Sign::Next => part,
             Sign::And => result && part,
             Sign::Or => result || part,
         };
+        is_first = false;
     }
     result
+}
+
+/// Whether a part only sets whether a failure ends the line, what a name without a value means, and what is printed.
+fn sets_end(part: &str) -> bool {
+    let Some(options) = part.strip_prefix("set ") else { return false };
+    let is_one = |word: &str| {
+        let letters = word.strip_prefix(['-', '+']).unwrap_or_default();
+        !letters.is_empty() && letters.bytes().all(|letter| b"eux".contains(&letter))
+    };
+    options.split_whitespace().all(is_one)
+}
+
+/// Of a line that is one `if` without further ones: whether it succeeds whatever its condition is.
+fn branch_succeeds(line: &str, depth: usize) -> Option<bool> {
+    let inner = line.trim().strip_prefix("if ")?.strip_suffix("fi")?;
+    let (_, inner) = inner.split_once("then")?;
+    let words = |text: &str, wanted: &[&str]| {
+        text.split(|letter: char| !letter.is_alphanumeric()).any(|word| wanted.contains(&word))
+    };
+    if words(inner, &["if", "elif", "then", "fi", "case", "for", "while", "until"]) {
+        return Some(false);
+    }
+    let mut branches = inner.split("else");
+    Some(branches.all(|branch| line_succeeds(branch.trim().trim_end_matches(';'), depth + 1)))
 }
 
 fn part_succeeds(part: Part<'_>, depth: usize) -> bool {
@@ -125,7 +157,8 @@ fn succeeds(one: &Program, depth: usize) -> bool {
     match (name, arguments) {
         // A text that is not empty is true.
         ("[", [word, "]"]) | ("test", [word]) => !word.is_empty() && !word.contains(['$', '`']),
-        ("cd", ["."]) | ("exit", ["0"]) => true,
+        ("cd", ["."]) | ("exit", ["0"]) | ("wait" | "pwd", []) => true,
+        ("[", ["-d" | "-e", ".", "]"]) | ("test", ["-d" | "-e", "."]) => true,
         ("eval", [_, ..]) => line_succeeds(&arguments.join(" "), depth + 1),
         _ if ALWAYS_SUCCEED.contains(&name) && is_of_system(program) => true,
         _ if asks_for_no_test(&words) => true,
@@ -138,7 +171,7 @@ fn succeeds(one: &Program, depth: usize) -> bool {
                 || flags.any(|(_, flags)| are_flags_without_failures(flags))
         }
         _ => match given_to_shell(name, arguments) {
-            Some(Given::Text(line)) => line_succeeds(line, depth + 1),
+            Some(Given::Text(line)) => line.trim().is_empty() || line_succeeds(line, depth + 1),
             Some(Given::File(_)) | None => false,
         },
     }
@@ -236,7 +269,8 @@ fn parts(line: &str) -> Option<Vec<Part<'_>>> {
                 (begin, sign, is_piped) = (at + length, Sign::Next, false);
                 length
             }
-            '`' | '(' | ')' | '{' | '}' | '<' | '\\' | '!' => return None,
+            '`' => rest.get(1..)?.find('`')? + 2,
+            '(' | ')' | '{' | '}' | '<' | '\\' | '!' => return None,
             _ => 0,
         };
         if opaque > 0 {
@@ -374,6 +408,18 @@ mod tests {
             ("make test; true", true),
             ("true; make test", false),
             ("set -e; make test; true", false),
+            ("set -e; make test || true", true),
+            ("set -eu; make test || true; make lint", false),
+            ("set +e; make test; echo $?", true),
+            ("if make test; then echo ok; fi", true),
+            ("if make test; then echo ok; else echo bad; fi", true),
+            ("if make test; then echo ok; else exit 1; fi", false),
+            ("if test -f a; then make test; fi", false),
+            ("make test & wait", true),
+            ("make test & wait $!", false),
+            ("echo `make test`", true),
+            ("sh -c ''", true),
+            ("test -d .", true),
             ("make test || exit 1; true", false),
             ("make test && exit 1; true", false),
             ("exit 1; true", false),

@@ -6,8 +6,9 @@ use super::interpreter::{LOADERS, LOADING_OPTIONS, loaded, reads_syntax_only, sc
 use super::operands::discovers;
 use super::visits::{Visit, Visits, join, options_of};
 use super::words::{CHECKING, SCRIPT_FOLDERS, has_word, is_of_checks, writes_out};
+use crate::domain::command::is_shell_word;
 use crate::domain::shell_line::{
-    Given, base_name, given_to_shell, is_python, is_shell, module_of_python,
+    Given, base_name, given_to_shell, is_python, is_shell, module_of_python, names_of_node,
 };
 use std::collections::BTreeSet;
 
@@ -95,6 +96,7 @@ pub fn scripts(line: &str) -> BTreeSet<Script> {
 /// As [`scripts`], in a workspace with this root: absolute paths below it are inside.
 pub fn scripts_in(line: &str, root: &str) -> BTreeSet<Script> {
     let mut found = BTreeSet::new();
+    let mut program_folders: Vec<String> = Vec::new();
     for visit in Visits::of(line, root).commands {
         let words: Vec<&str> = visit.words.iter().map(String::as_str).collect();
         let Some((program, arguments)) = words.split_first() else { continue };
@@ -109,6 +111,12 @@ pub fn scripts_in(line: &str, root: &str) -> BTreeSet<Script> {
         if is_path {
             add(program, Role::Program);
         }
+        // The line says in which folders of the workspace its programs lie.
+        let paths = visit.all.iter().filter_map(|word| word.strip_prefix("PATH="));
+        program_folders.extend(paths.flat_map(|value| value.split(':')).filter_map(own_folder));
+        for folder in program_folders.iter().filter(|_| !is_path && !is_shell_word(program)) {
+            add(&format!("{folder}/{program}"), Role::Program);
+        }
         recipes_of_program(program).iter().for_each(|recipe| add(recipe, Role::Configuration));
         let name = base_name(program).to_ascii_lowercase();
         let is_loader = LOADERS.contains(&name.as_str());
@@ -121,6 +129,9 @@ pub fn scripts_in(line: &str, root: &str) -> BTreeSet<Script> {
             (is_source && !is_path).then_some(*program)
         });
         script.into_iter().for_each(|script| add(script, Role::Script));
+        if let Some(script) = script.filter(|_| matches!(name.as_str(), "node" | "nodejs")) {
+            names_of_node(script).iter().skip(1).for_each(|path| add(path, Role::Script));
+        }
         // A shell that reads a file into itself may be about that file, as an import may be.
         let sourced = arguments.first().filter(|_| matches!(*program, "." | "source"));
         let is_part = |path: &&&str| is_of_checks(&join(root, &visit.folder, path));
@@ -136,22 +147,40 @@ pub fn scripts_in(line: &str, root: &str) -> BTreeSet<Script> {
         // A script of the check is a runner of its own; what a product reads is its own data.
         let started = script.or_else(|| is_path.then_some(*program));
         let is_check = started.is_some_and(|it| !is_product(&join(root, &visit.folder, it)));
-        let by_package = visit.all.iter().any(|word| base_name(word) == "npx");
-        let module = module_of_python(&words).map_or("", |(module, _)| module);
-        if READ_ARGUMENTS.contains(&name.as_str()) || READ_ARGUMENTS.contains(&module) {
-            let named = arguments.iter().filter_map(|word| word.strip_prefix('@'));
-            let named = named.filter(|path| !path.is_empty());
-            named.for_each(|path| add(path, Role::Configuration));
-        }
-        if let Some(arguments) = arguments_of_runner(&name, &words, by_package) {
-            let named = options_of(arguments, CONFIGURATION_OPTIONS);
-            named.into_iter().for_each(|path| add(path, Role::Configuration));
-        } else if is_check {
-            let named = options_of(arguments, LONG_OPTIONS);
-            named.into_iter().for_each(|path| add(path, Role::Configuration));
-        }
+        let named = configurations((&name, &words), &visit, is_check);
+        named.into_iter().for_each(|path| add(path, Role::Configuration));
     }
     found
+}
+
+/// The files that a command gives as configuration to a runner, or to a script of the check.
+fn configurations<'a>(
+    (name, words): (&str, &[&'a str]),
+    visit: &Visit,
+    is_check: bool,
+) -> Vec<&'a str> {
+    let arguments = words.get(1..).unwrap_or_default();
+    let by_package = visit.all.iter().any(|word| base_name(word) == "npx");
+    let module = module_of_python(words).map_or("", |(module, _)| module);
+    let mut found = Vec::new();
+    if READ_ARGUMENTS.contains(&name) || READ_ARGUMENTS.contains(&module) {
+        let named = arguments.iter().filter_map(|word| word.strip_prefix('@'));
+        found.extend(named.filter(|path| !path.is_empty()));
+    }
+    if let Some(arguments) = arguments_of_runner(name, words, by_package) {
+        found.extend(options_of(arguments, CONFIGURATION_OPTIONS));
+    } else if is_check {
+        found.extend(options_of(arguments, LONG_OPTIONS));
+    }
+    found
+}
+
+/// A folder of the workspace in a value of PATH.
+fn own_folder(entry: &str) -> Option<String> {
+    let entry = entry.trim_matches(['"', '\'']);
+    let here = ["$PWD/", "${PWD}/", "$(pwd)/", "./"].iter().find_map(|it| entry.strip_prefix(it));
+    let inside = here.or_else(|| (!entry.starts_with(['/', '$', '~'])).then_some(entry))?;
+    Some(inside.trim_end_matches('/').to_owned()).filter(|folder| !folder.is_empty())
 }
 
 /// The script that an interpreter or a shell of this name starts. One that is given none reads its input.

@@ -24,7 +24,8 @@ pub(super) fn without_wrappers<'a>(words: &[&'a str]) -> Vec<&'a str> {
     by_module.unwrap_or_else(|| words.to_vec())
 }
 
-/// What Python starts: a known module with its arguments, nothing for another one; none where it names no module.
+/// What Python starts: a known module with its arguments, nothing where a module starts something else than a runner; none
+/// where it names no known module: that may be one of the project.
 fn by_module<'a>(rest: &[&'a str]) -> Option<Vec<&'a str>> {
     let Some((OfPython::Module(module), rest)) = given_to_python(rest) else { return None };
     let with = |module: &'a str, rest: &[&'a str]| [&[module], rest].concat();
@@ -37,7 +38,7 @@ fn by_module<'a>(rest: &[&'a str]) -> Option<Vec<&'a str>> {
             let is_known = matches!(module.first(), Some(&("pytest" | "unittest")));
             if is_known { module.to_vec() } else { Vec::new() }
         }
-        _ => Vec::new(),
+        _ => return None,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::runner::Runner;
 use crate::domain::path::Workspace;
-use crate::domain::shell_line::{OfPython, as_source, given_to_python};
+use crate::domain::shell_line::{OfPython, as_source, given_to_python, names_of_node};
 
 /// Options of interpreters that have a value, and those behind which no file stands.
 const VALUED: &[&str] = &["-C", "-r", "--conditions", "--import", "--loader", "--require"];
@@ -43,13 +43,19 @@ pub(super) fn source_of<'a>(
     let arguments = match (name, arguments.split_first()) {
         ("coverage", Some((&"run", rest))) => rest,
         ("node" | "nodejs" | "tsx", _) => {
-            return inside(script_of_node(arguments)?).map(|file| Source::Files(vec![file]));
+            let script = script_of_node(arguments)?;
+            let files = names_of_node(script);
+            return Some(Source::Files(files.iter().filter_map(|file| inside(file)).collect()));
         }
         _ if is_python => arguments,
         _ => return None,
     };
     match given_to_python(arguments)?.0 {
-        OfPython::File(file) => Some(Source::Files(vec![inside(file)?])),
+        // Of a folder it starts the main program.
+        OfPython::File(file) => {
+            let inner = format!("{}/__main__.py", file.trim_end_matches('/'));
+            Some(Source::Files([file, &inner].into_iter().filter_map(inside).collect()))
+        }
         OfPython::Code(text) => Some(Source::Code(text)),
         OfPython::Module(module) => {
             let path = module.replace('.', "/");
@@ -114,6 +120,14 @@ fn runner_in_python(text: &str) -> Option<(Runner, Over)> {
             .is_some_and(|names| names.split([',', ' ']).any(|name| name == "main"))
     });
     let of = |call: &str| has(text, &["#"], &|line| line.contains(call));
+    let mut lines = text.lines().map(str::trim_start);
+    let is_renamed = lines.any(|line| {
+        let module = line.strip_prefix("import unittest as ");
+        let mut names = line.strip_prefix("from unittest import ").unwrap_or_default().split(',');
+        let function = names.find_map(|name| name.trim().strip_prefix("main as "));
+        module.is_some_and(|name| of(&format!("{}.main(", name.trim())))
+            || function.is_some_and(|name| of(&format!("{}(", name.trim())))
+    });
     let looks = LOOKS.iter().any(|call| of(call)) || imports && of("main(");
     if OVER_OTHERS.iter().any(|call| of(call)) {
         // A runner over the tests that the file names finds no others.
@@ -124,7 +138,7 @@ fn runner_in_python(text: &str) -> Option<(Runner, Over)> {
         let is_own = of("def test") && !of(".discover(");
         return Some((Runner::Unittest, if is_own { Over::Own } else { Over::Others }));
     }
-    if of("unittest.main(") || imports && of("main(") {
+    if of("unittest.main(") || imports && of("main(") || is_renamed {
         let is_own = !of("module=None");
         return Some((Runner::Unittest, if is_own { Over::Own } else { Over::Others }));
     }
@@ -169,13 +183,18 @@ mod tests {
     #[test]
     fn the_file_that_an_interpreter_starts_is_the_first_word_that_is_no_option() {
         for (name, arguments, expected) in [
-            ("python3", vec!["-B", "./tests/a.py", "-v"], Some("w/tests/a.py")),
-            ("python3", vec!["-W", "error", "a.py"], Some("w/a.py")),
+            (
+                "python3",
+                vec!["-B", "./tests/a.py", "-v"],
+                Some("w/tests/a.py w/tests/a.py/__main__.py"),
+            ),
+            ("python3", vec!["tests/"], Some("w/tests w/tests/__main__.py")),
             ("python3", vec!["-Bm", "tests"], Some("w/tests.py w/tests/__main__.py")),
             ("python3", vec!["-c", "pass"], Some("pass")),
-            ("python3", vec!["/tmp/a.py"], None),
-            ("coverage", vec!["run", "a.py"], Some("w/a.py")),
+            ("python3", vec!["/tmp/a.py"], Some("")),
+            ("coverage", vec!["run", "a.py"], Some("w/a.py w/a.py/__main__.py")),
             ("node", vec!["--require", "x", "a.js"], Some("w/a.js")),
+            ("node", vec!["test/run"], Some("w/test/run w/test/run.js w/test/run/index.js")),
             ("node", vec!["-e", "a"], None),
             ("ruby", vec!["a.rb"], None),
         ] {
@@ -195,6 +214,12 @@ mod tests {
             (
                 "a.py",
                 "from unittest import TestCase, main\nmain()\n",
+                Some((Runner::Unittest, Over::Own)),
+            ),
+            ("a.py", "import unittest as ut\nut.main()\n", Some((Runner::Unittest, Over::Own))),
+            (
+                "a.py",
+                "from unittest import TestCase, main as run\nrun()\n",
                 Some((Runner::Unittest, Over::Own)),
             ),
             ("a.py", "import pytest\npytest.main([__file__])\n", Some((Runner::Pytest, Over::Own))),

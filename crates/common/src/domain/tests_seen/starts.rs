@@ -293,7 +293,8 @@ impl Search<'_> {
             self.script(program, place);
             return;
         }
-        if let Some(runner) = runner_of(name, arguments) {
+        let is_own = name != *program && self.is_own(program, name, place);
+        if let Some(runner) = runner_of(name, arguments).filter(|_| !is_own) {
             if !runs_nothing(runner, arguments) {
                 self.runner(runner, arguments, place);
             }
@@ -325,6 +326,12 @@ impl Search<'_> {
             in_script: false,
             file: None,
         });
+    }
+
+    /// Whether a program with the name of a runner is one of the project: a recipe makes it, or nothing else has that name.
+    fn is_own(&self, program: &str, name: &str, place: &Place) -> bool {
+        let path = format!("{}{}", place.folder, program.trim_start_matches("./"));
+        name == "unittest" || self.recipes.targets.contains(&path)
     }
 
     /// What reads a program that is started by its path: what its first line names, else a shell, as programs do that are
