@@ -328,10 +328,12 @@ impl Search<'_> {
         });
     }
 
-    /// Whether a program with the name of a runner is one of the project: a recipe makes it, or nothing else has that name.
+    /// Whether a program with the name of a runner is one of the project: nothing else has that name, or a recipe makes it, and
+    /// not by installing the runner.
     fn is_own(&self, program: &str, name: &str, place: &Place) -> bool {
         let path = format!("{}{}", place.folder, program.trim_start_matches("./"));
-        name == "unittest" || self.recipes.targets.contains(&path)
+        let is_installed = matches!(path.rsplit('/').nth(1), Some("bin" | ".bin" | "Scripts"));
+        name == "unittest" || !is_installed && self.recipes.targets.contains(&path)
     }
 
     /// What reads a program that is started by its path: what its first line names, else a shell, as programs do that are

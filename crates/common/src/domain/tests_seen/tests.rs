@@ -18,7 +18,8 @@ impl Project for Files {
 
 const MAKEFILE: &str = "PY ?= python3\nRUN = $(PY) -m\n.PHONY: test all\nall: build\ntest: build unit | js\n\t@echo done\n\
 unit:\n\t@$(RUN) pytest -q \\\n\t\ttests\njs: ; node --test\nbuild:\n\tcc -o a a.c\n\
-deep:\n\t$(MAKE) -C sub test\nguarded:\n\t@if [ -d tests ]; then pytest; fi\nquiet:\n\tpytest > log.txt\n";
+deep:\n\t$(MAKE) -C sub test\nguarded:\n\t@if [ -d tests ]; then pytest; fi\nquiet:\n\tpytest > log.txt\n\
+owned: t/jest venv/bin/pytest\n\tt/jest\n\tvenv/bin/pytest\nt/jest:\n\tcc -o t/jest t.c\nvenv/bin/pytest:\n\tpip install pytest\n";
 const PACKAGE: &str =
     r#"{"scripts":{"test":"npm run unit && eslint .","unit":"jest --ci","posttest":"mocha"}}"#;
 const JUSTFILE: &str = "set shell := [\"bash\", \"-c\"]\n\ndefault: check\n\ncheck: fmt (unit \"x\")\n\nfmt:\n    cargo fmt --check\n\n@unit arg=\"a\":\n    cargo nextest run\n";
@@ -86,6 +87,11 @@ fn a_line_starts_runners_directly_and_by_recipes() {
         ("python3 sub/test_a.py", "unittest?"),
         ("cd sub && timeout 5 python3 -B test_a.py", "unittest?"),
         ("coverage run -m pytest && coverage report", "pytest"),
+        ("python3 -m sub.test_a", "unittest?"),
+        ("cd sub && coverage run -m test_a", "unittest?"),
+        ("python3 -m mypy .", ""),
+        ("./t/unittest && node sub/none", ""),
+        ("make owned", "pytest"),
         ("uv run --with x pytest", "pytest"),
         ("env A=1 timeout 60 nice -n 5 go test ./...", "go test"),
         ("go test -list .", ""),
