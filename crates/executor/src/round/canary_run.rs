@@ -20,7 +20,6 @@ use std::time::Duration;
 use surety_common::domain::canary::{
     MAX_HOSTS, Planted, facts_of, failed_lines, not_run, reported, reported_at_start,
 };
-use surety_common::domain::check_inputs::language_of;
 use surety_common::domain::receipt::Inputs;
 use surety_common::domain::tests_seen::{Runner, TestRun, count};
 use surety_common::domain::verification::Probe;
@@ -133,15 +132,6 @@ impl Round {
                     found.extend(heard);
                 }
             }
-        }
-        if let Part::Own { path, at_ends, .. } = part
-            && !holds
-            && is_read_line_by_line(path)
-            && Part::tests_of(at_ends).next().is_some_and(|test| !found.has(test))
-        {
-            // It ended where it says, with a failure. Its output went where nothing reads it.
-            let why = || format!("what {path} prints is not seen");
-            run.heard.unknown.get_or_insert_with(why);
         }
         // A part that is not asked further is known within as well.
         found.within.extend(found.by_line.iter().cloned());
@@ -434,11 +424,6 @@ fn run_of<'r>(
 ) -> Run<'r> {
     let heard = Heard { reported: Reported::default(), outcome: None, unknown: None };
     Run { probe, canary, line, base, call_id, listens: false, passes_over: false, heard }
-}
-
-/// Whether a program reports its end whatever was replaced. One in C reports nothing where something was.
-fn is_read_line_by_line(path: &str) -> bool {
-    language_of(path) != Some("c")
 }
 
 /// How many tests these runners say that failed.

@@ -229,7 +229,7 @@ fn hands_over(code: &str, module: &str, names: &[&str]) -> bool {
 
 /// `report` is an expression that is evaluated where the program ends.
 fn of_python(code: &str, text: &str, (name, report): (&str, &str)) -> Option<Edits> {
-    if hands_over(code, "os", &["exec", "abort", "kill"]) {
+    if hands_over(code, "os", &["exec", "abort", "kill", "dup2"]) || is_silent(code) {
         return None;
     }
     let mut edits = Edits::default();
@@ -277,6 +277,18 @@ fn of_python(code: &str, text: &str, (name, report): (&str, &str)) -> Option<Edi
     );
     edits.add(text.len(), failing);
     Some(edits)
+}
+
+/// Whether a program in Python sends its output elsewhere itself: what it reports is not seen then.
+fn is_silent(code: &str) -> bool {
+    ["stdout", "stderr"].iter().any(|name| {
+        words(code, name).any(|at| {
+            let behind = code.get(at + name.len()..).unwrap_or_default().trim_start();
+            in_front(code, at) == ("sys", true)
+                && behind.starts_with('=')
+                && !behind.starts_with("==")
+        })
+    })
 }
 
 /// As [`of_python`].
@@ -351,7 +363,7 @@ fn of_c(code: &str, text: &str, name: &str) -> Option<Edits> {
     let (begin, end) = main_of(code)?;
     let body = code.get(begin..end)?;
     let has_inner = ["](", "] (", "]{", "] {"].iter().any(|head| body.contains(head));
-    let hands_over = ["execl", "execv", "execvp", "execlp", "kill"];
+    let hands_over = ["execl", "execv", "execvp", "execlp", "freopen", "kill"];
     if has_inner || hands_over.iter().any(|word| words(code, word).next().is_some()) {
         return None;
     }
@@ -418,6 +430,7 @@ mod tests {
             ("a.py", "if x: sys.exit('not ok')\n", "if x: sys.exit('not ok')\n"),
             ("a.py", "if x: raise SystemExit\n", "raise SystemExit(('FAIL: zx_00', exec("),
             ("a.py", "def exit(code): pass\n", "def exit(code): pass\n"),
+            ("a.py", "sys.stderr.write(x)\n", "sys.stderr.write(x)\n"),
             (
                 "a.py",
                 "os._exit(main())\n",
@@ -456,6 +469,11 @@ mod tests {
     #[test]
     fn a_program_that_may_end_elsewhere_has_none() {
         for (path, text) in [
+            ("a.py", "sys.stderr = open(os.devnull, 'w')\nassert x\n"),
+            ("a.py", "die = sys.exit\ndie(x)\n"),
+            ("a.js", "const die = process.exit;\ndie(x);\n"),
+            ("a.c", "int main(void) { freopen(\"log\", \"w\", stdout); return x; }\n"),
+            ("a.sh", "exec >log 2>&1\n. ./a.sh\n"),
             ("a.py", "os.execv('a', [])\n"),
             ("a.js", "if (x) return;\n"),
             ("a.sh", "exec x\n"),

@@ -275,7 +275,7 @@ impl<'t> Shell<'t> {
                 let arguments = shell.arguments(command);
                 arguments.split_whitespace().next().is_some_and(|word| {
                     !word.starts_with(|first: char| first.is_ascii_digit() || "<>".contains(first))
-                })
+                }) || is_silent(shell.line_behind(command))
             }
             "kill" => true,
             // One that only removes files leaves the exit code as it is.
@@ -284,6 +284,12 @@ impl<'t> Shell<'t> {
             _ => false,
         };
         (!shell.commands.iter().any(hands_over)).then_some(shell)
+    }
+
+    /// The rest of the line behind the name of a command.
+    fn line_behind(&self, command: &Command) -> &'t str {
+        let rest = self.text.get(command.name.end..).unwrap_or_default();
+        rest.split(['\n', ';']).next().unwrap_or_default()
     }
 
     fn name(&self, command: &Command) -> &str {
@@ -357,6 +363,27 @@ impl<'t> Shell<'t> {
     }
 }
 
+/// Whether redirections send both outputs to files: what the script reports is not seen then.
+fn is_silent(redirections: &str) -> bool {
+    let (mut output, mut errors) = (false, false);
+    let mut before = redirections;
+    while let Some((left, right)) = before.split_once('>') {
+        let right = right.trim_start_matches('>');
+        let target = right.trim_start_matches(['|', ' ']);
+        match left.chars().next_back() {
+            Some('&') => (output, errors) = (true, true),
+            Some('2') if target.starts_with("&1") => errors = output,
+            Some('2') => errors = true,
+            Some('1' | ' ') | None if target.starts_with("&2") => output = errors,
+            Some('1' | ' ') | None if target.starts_with('&') => (output, errors) = (true, true),
+            Some('1' | ' ') | None => output = true,
+            Some(_) => {}
+        }
+        before = right;
+    }
+    output && errors
+}
+
 /// A statement that reports a name and fails. A script may redirect either of its outputs.
 pub(super) fn failing(name: &str) -> String {
     format!("{{ echo 'FAIL: {name}'; echo 'FAIL: {name}' >&2; exit 97; }}")
@@ -380,6 +407,13 @@ mod tests {
             ("return 0\n", None),
             ("exec sh other.sh\n", None),
             ("exec 3>&1\n", Some(vec![])),
+            ("exec 2>&1\n", Some(vec![])),
+            ("exec 2>/dev/null\n", Some(vec![])),
+            ("exec >log 2>&1\n. ./a.sh\n", None),
+            ("exec > log 2> log.2\n", None),
+            ("exec 2>&1 > log\n", Some(vec![])),
+            ("exec &> log\n", None),
+            ("exec >& log\n", None),
             ("echo 'it\n", None),
             ("a=\"$(b \"$(c \"$d\")\")\"\nexit\n", Some(vec!["exit"])),
         ] {
