@@ -1,7 +1,7 @@
 //! The text of a program with filler in the place of comments and of what stands between quotes: words and brackets that
 //! are left belong to its code, at their own places.
 
-use super::shell;
+use super::shell::{self, MAX_NESTED};
 use crate::domain::check_inputs::language_of;
 use crate::domain::shell_line::as_source;
 
@@ -44,8 +44,6 @@ impl Script {
     }
 }
 
-/// How many texts, substitutions and templates inside each other are read, so that no file uses up the stack.
-pub(super) const MAX_NESTED: usize = 32;
 /// Words of JavaScript behind which a slash begins an expression.
 const BEFORE_EXPRESSIONS: &[&str] = &[
     "await", "case", "delete", "do", "else", "in", "new", "of", "return", "throw", "typeof",

@@ -1,9 +1,10 @@
 //! Test scripts in shell: where they end, and what a product that they read into themselves may have switched off.
 
-use super::masked::MAX_NESTED;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+/// How many texts, substitutions and templates inside each other are read, so that no file uses up the stack.
+pub(super) const MAX_NESTED: usize = 32;
 /// Programs of assertions that a function of the same name can stand for, and a statement that reports a name where they
 /// still fail.
 const ASSERTIONS: &[(&str, &str)] = &[
