@@ -40,12 +40,15 @@ pub(super) fn source_of<'a>(
         let path = Workspace::new("").resolve(&whole).filter(|_| is_inside)?;
         Some(path.into_owned())
     };
+    let all_inside = |files: &[String]| {
+        let found: Vec<_> = files.iter().filter_map(|file| inside(file)).collect();
+        (!found.is_empty()).then_some(Source::Files(found))
+    };
     let arguments = match (name, arguments.split_first()) {
         ("coverage", Some((&"run", rest))) => rest,
         ("node" | "nodejs" | "tsx", _) => {
             let script = script_of_node(arguments)?;
-            let files = names_of_node(script);
-            return Some(Source::Files(files.iter().filter_map(|file| inside(file)).collect()));
+            return all_inside(&names_of_node(script));
         }
         _ if is_python => arguments,
         _ => return None,
@@ -54,13 +57,13 @@ pub(super) fn source_of<'a>(
         // Of a folder it starts the main program.
         OfPython::File(file) => {
             let inner = format!("{}/__main__.py", file.trim_end_matches('/'));
-            Some(Source::Files([file, &inner].into_iter().filter_map(inside).collect()))
+            all_inside(&[file.to_owned(), inner])
         }
         OfPython::Code(text) => Some(Source::Code(text)),
         OfPython::Module(module) => {
             let path = module.replace('.', "/");
             let files = [format!("{path}.py"), format!("{path}/__main__.py")];
-            Some(Source::Files(files.iter().filter_map(|file| inside(file)).collect()))
+            all_inside(&files)
         }
     }
 }
@@ -188,10 +191,11 @@ mod tests {
                 vec!["-B", "./tests/a.py", "-v"],
                 Some("w/tests/a.py w/tests/a.py/__main__.py"),
             ),
+            ("python3", vec!["-W", "error", "a.py"], Some("w/a.py w/a.py/__main__.py")),
             ("python3", vec!["tests/"], Some("w/tests w/tests/__main__.py")),
             ("python3", vec!["-Bm", "tests"], Some("w/tests.py w/tests/__main__.py")),
             ("python3", vec!["-c", "pass"], Some("pass")),
-            ("python3", vec!["/tmp/a.py"], Some("")),
+            ("python3", vec!["/tmp/a.py"], None),
             ("coverage", vec!["run", "a.py"], Some("w/a.py w/a.py/__main__.py")),
             ("node", vec!["--require", "x", "a.js"], Some("w/a.js")),
             ("node", vec!["test/run"], Some("w/test/run w/test/run.js w/test/run/index.js")),
