@@ -343,6 +343,27 @@ mod tests {
     }
 
     #[test]
+    fn the_exit_code_is_that_of_the_first_run_that_failed() {
+        let text = r#"[{"id": "tests", "kind": "command_success", "target": "make test"}]"#;
+        let value = parse(text).unwrap().value;
+        let (checks, _) = read_checks(&value, "verify", Author::Submitter).unwrap();
+        let ended_with = |code: i32| {
+            let receipt = parse(&format!(
+                r#"{{"step_index": 0, "source": "probe", "success": {}, "check_id": "tests", "round": 1,
+                    "facts": [{{"fact": "command", "command_line": "make test", "exit_code": {code}}}]}}"#,
+                code == 0
+            ));
+            read_receipt(&receipt.unwrap().value).unwrap()
+        };
+        let verdict = refused(&[("tests", "no_successful_command")]);
+        for (codes, said) in [([2, 5], 2), ([0, 5], 5), ([5, 0], 5), ([0, 0], 0)] {
+            let needed =
+                format!("tests needs `make test` to end with exit code 0; it ended with {said}.");
+            assert_eq!(remedies(&verdict, &checks, &codes.map(ended_with)), needed, "{codes:?}");
+        }
+    }
+
+    #[test]
     fn a_line_that_reads_a_changed_test_and_runs_tests_is_told_to_be_split() {
         for (line, is_told) in [
             ("grep -q 'def test_median' tests/a.py && python3 -m unittest", true),
