@@ -13,9 +13,9 @@ use std::sync::Arc;
 use surety_common::domain::check::OverlayFiles;
 use surety_common::domain::check_inputs::{
     Imports, InputKind, InputRules, TestOperand, asks_for_output_of, asks_recipes_only,
-    compared_with, convention_of, has_form, helpers_of_script, imported_files, is_all_tests,
-    is_product, language_of, looped_scripts, other_scripts_of_recipe, scripts, scripts_of_recipe,
-    test_operands,
+    asks_to_check, asserts, compared_with, convention_of, has_form, helpers_of_script,
+    imported_files, is_all_tests, is_product, language_of, looped_scripts, other_scripts_of_recipe,
+    scripts, scripts_of_recipe, test_operands,
 };
 use surety_common::domain::manifest::{Kind, Manifest};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
@@ -136,7 +136,7 @@ pub(super) struct StartRecipes {
 /// Reads the recipes of a line at the start. It blocks.
 pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str) -> StartRecipes {
     let project = AsItIs(workspace);
-    let Recipes { commands, targets, implicit, by_own_rules, is_lacking, .. } =
+    let Recipes { commands, bare, targets, implicit, by_own_rules, is_lacking, .. } =
         recipes_of(line, &project);
     // A file of the start in their place may be a script that nothing makes.
     let is_new = |path: &String| {
@@ -163,6 +163,10 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
         convention_of(path).is_none() && !is_product(path) && loads_another(path, start, &project)
     });
     let mut found: Vec<String> = commands.iter().flat_map(of_command).chain(given).collect();
+    let is_checking = |path: &String| checks_another(path, start, &project);
+    let bare = bare.iter().filter(|_| asks_to_check(line));
+    let bare = bare.flat_map(|(folder, command)| other_scripts_of_recipe(folder, command));
+    found.extend(bare.filter(is_checking));
     found.extend(looped_scripts(&all, start));
     let of_line = scripts(line).into_iter().map(|script| script.path);
     let started: Vec<String> = of_line.chain(found.iter().cloned()).collect();
@@ -228,6 +232,18 @@ fn loads_another(path: &str, start: &Manifest, project: &AsItIs<'_>) -> bool {
     let text = project.read(path).unwrap_or_default();
     is_all_tests(path, &text)
         && imported_files(path, &text).iter().any(|file| start.get(file.as_bytes()).is_some())
+}
+
+/// Whether a script compares what another file of the start does. That file is then the product, and not the script.
+fn checks_another(path: &str, start: &Manifest, project: &AsItIs<'_>) -> bool {
+    let text = project.read(path).unwrap_or_default();
+    let is_there = |path: &str| start.get(path.as_bytes()).is_some_and(|it| it.kind == Kind::File);
+    let is_of_shell = matches!(language_of(path), Some("shell") | None);
+    asserts(path, &text)
+        && match is_of_shell {
+            true => script_starts(path, project, &is_there),
+            false => loads_another(path, start, project),
+        }
 }
 
 /// The recipes of a workspace as it is.

@@ -326,6 +326,14 @@ pub fn asks_for_output_of(line: &str, script: &str) -> bool {
     targets.any(|target| !target.starts_with('-') && writes_out(script, target))
 }
 
+/// Whether a line asks a recipe to check, by a word of its name.
+pub fn asks_to_check(line: &str) -> bool {
+    let visits = Visits::of(line, "");
+    let recipes = visits.commands.iter().filter(|visit| asks_recipe(visit));
+    let mut targets = recipes.flat_map(|visit| visit.words.iter().skip(1));
+    targets.any(|target| !target.starts_with('-') && has_word(target, CHECKING))
+}
+
 fn asks_recipe(visit: &Visit) -> bool {
     const PROGRAMS: &[&str] = &["bun", "gmake", "just", "make", "npm", "pnpm", "yarn"];
     // These start programs, and bun is a runner itself.

@@ -86,13 +86,15 @@ pub use keys::{is_merged, merged, merged_added};
 pub use keys_back::{KeysBack, Now, Paths};
 pub use language::language_of;
 pub use line::{
-    Role, Script, asks_for_output_of, asks_recipes_only, is_product, names as is_named, scripts,
-    scripts_in,
+    Role, Script, asks_for_output_of, asks_recipes_only, asks_to_check, is_product,
+    names as is_named, scripts, scripts_in,
 };
 pub use loads::{imports_package, imports_unseen, search_folders};
 pub use looped::looped_scripts;
 pub use makefile::{StartFiles, is_compiled_by_make, is_copied_by_make, is_makefile, only_adds};
-pub use operands::{TestOperand, has_form, is_all_tests, options_and_operands, test_operands};
+pub use operands::{
+    TestOperand, asserts, has_form, is_all_tests, options_and_operands, test_operands,
+};
 pub use overwritten::{facts_of_compared, facts_of_overwritten, overwrites, overwritten_in};
 pub use packages::{Origin, is_named_anew, replaced_package, vendored};
 pub use paired::compared_with;

@@ -175,6 +175,29 @@ pub fn is_all_tests(path: &str, text: &str) -> bool {
     }
 }
 
+/// Whether a script compares something and can say that it is wrong, as far as its text tells.
+pub fn asserts(path: &str, text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim_start).filter(|line| !line.starts_with(['#', '/']));
+    match language_of(path) {
+        Some("python") => lines.any(|line| {
+            let exits = || ["AssertionError", "sys.exit(1", "SystemExit(1"];
+            line.starts_with("assert ") || exits().iter().any(|word| line.contains(word))
+        }),
+        Some("javascript") => lines.any(|line| {
+            let words = ["assert", "process.exit(1", "process.exitCode = 1", "throw new "];
+            words.iter().any(|word| line.contains(word))
+        }),
+        // What it compares comes from somewhere: a usage message compares no more than the number of its arguments.
+        Some(_) | None => lines.any(|line| {
+            let compares = ["[", "[[", "case", "cmp", "diff", "grep", "test"];
+            let mut words = line.split_whitespace();
+            let is_output =
+                |line: &str| ["$(", "`", " | ", "< "].iter().any(|it| line.contains(it));
+            words.any(|word| compares.contains(&word)) && is_output(line)
+        }),
+    }
+}
+
 /// Whether unittest looks for a file by its whole name: `discover -s tests -p test_new.py`. It looks in folders below, too.
 pub(super) fn discovers(root: &str, visit: &Visit, path: &str) -> bool {
     let words: Vec<&str> = visit.words.iter().map(String::as_str).collect();
@@ -300,6 +323,29 @@ mod tests {
             ("a.js", "module.exports = { mean };\n", false),
         ] {
             assert_eq!(is_all_tests(path, text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_compares_is_told_from_one_that_only_runs() {
+        for (path, text, expected) in [
+            ("run.py", "from calc import add\nassert add(2, 3) == 5\n", true),
+            (
+                "run.py",
+                "import sys\nfrom calc import add\nif add(2, 3) != 5:\n    sys.exit(1)\n",
+                true,
+            ),
+            ("run.py", "from calc import add\nprint(add(2, 3))\n", false),
+            ("run.py", "# assert nothing\nprint(1)\n", false),
+            ("run.js", "const assert = require('node:assert');\n", true),
+            ("run.js", "if (add(2, 3) !== 5) process.exit(1);\n", true),
+            ("run.js", "console.log(add(2, 3));\n", false),
+            ("run.sh", "[ \"$(sh calc.sh 2 3)\" = 5 ] || exit 1\n", true),
+            ("run", "sh calc.sh 2 3 | grep -qx 5\n", true),
+            ("run", "case `./calc 2 3` in 5) ;; *) exit 1 ;; esac\n", true),
+            ("greet.sh", "[ $# -gt 0 ] || exit 64\nsh words.sh \"$1\"\n", false),
+        ] {
+            assert_eq!(asserts(path, text), expected, "{text}");
         }
     }
 

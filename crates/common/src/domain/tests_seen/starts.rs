@@ -93,6 +93,8 @@ pub fn test_runs(line: &str, project: &dyn Project) -> Vec<TestRun> {
 pub struct Recipes {
     /// The commands, each with the folder that it runs in.
     pub commands: Vec<(String, String)>,
+    /// Those that stand in the recipes themselves, under no condition and with their output shown.
+    pub bare: Vec<(String, String)>,
     /// The targets of make that the line visits and that have a rule, by their paths.
     pub targets: BTreeSet<String>,
     /// Those that it visits and that make may make by a pattern.
@@ -243,12 +245,21 @@ impl Search<'_> {
         self.command(&words, &place);
     }
 
+    /// Keeps a command of a recipe as text.
+    fn keep(&mut self, words: &[&str], place: &Place) {
+        let quoted: Vec<String> =
+            words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+        let end = if place.background { " &" } else { "" };
+        let command = (place.folder.clone(), quoted.join(" ") + end);
+        if !place.may_be_silent && !place.background {
+            self.recipes.bare.push(command.clone());
+        }
+        self.recipes.commands.push(command);
+    }
+
     fn command(&mut self, words: &[&str], place: &Place) {
         if place.by_recipe {
-            let quoted: Vec<String> =
-                words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
-            let end = if place.background { " &" } else { "" };
-            self.recipes.commands.push((place.folder.clone(), quoted.join(" ") + end));
+            self.keep(words, place);
         }
         let inside = folder_of_wrapper(words).map(|folder| place.inside(folder));
         let place = inside.as_ref().unwrap_or(place);
