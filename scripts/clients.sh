@@ -8,6 +8,8 @@
 #                                           and its examples, or the named modules of its tests
 #   scripts/clients.sh python-program | typescript-program NAME ARGUMENT...
 #                                           a program among the tests of the package, instead of this script
+#   scripts/clients.sh prepare python | typescript
+#                                           only fetches and builds what these need
 #
 # SURETY_PLANNER, SURETY_EXECUTOR and SURETY_GATE are the addresses (host:port) of the services, and
 # SURETY_TOKEN is a token that they know; the tests of packages read SURETY_URL, SURETY_EXECUTOR_URL and
@@ -173,6 +175,9 @@ prepare_typescript() {
 }
 
 case "${1:-}" in
+  prepare)
+    "prepare_${2:?usage: scripts/clients.sh prepare python | typescript}"
+    ;;
   python)
     prepare_python
     exec "$PYTHON/installed/bin/python" clients/python/tests/conformance.py
@@ -211,7 +216,7 @@ case "${1:-}" in
     ;;
   *)
     echo "usage: scripts/clients.sh python | typescript | python-package [TEST...] | typescript-package [TEST...] |" \
-      "python-program NAME ARGUMENT... | typescript-program NAME ARGUMENT..." >&2
+      "python-program NAME ARGUMENT... | typescript-program NAME ARGUMENT... | prepare python | prepare typescript" >&2
     exit 64
     ;;
 esac

@@ -34,6 +34,9 @@ targets() {
 }
 
 build() {
+  # Seconds of fuzzing do not pay for minutes of optimisation.
+  [ -z "${CI:-}" ] ||
+    export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_INCREMENTAL=false
   if ! command -v c++ >/dev/null 2>&1; then
     echo "MISSING a C++ compiler (c++), of which libFuzzer is built." \
       "Debian: apt-get install g++. Mac: xcode-select --install." >&2

@@ -3,8 +3,8 @@
 #
 #   scripts/test.sh all | fast | lint | docs | conformance | liars
 #
-# Nothing is compiled twice with different features: one build of all targets, by clippy's driver, and the documentation
-# are the two passes over the workspace.
+# Nothing is compiled twice with different features: one build of all targets lints and documents what it compiles, and the
+# fuzz targets compile the domain alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,10 @@ cd "$(dirname "$0")/.."
 readonly TARGET_DIR="${CARGO_TARGET_DIR:-target}"
 readonly SURETY="$TARGET_DIR/debug/surety"
 # An argument, as the tests would inherit a variable: they run cargo themselves.
-readonly LINTED=(--config "build.rustc-workspace-wrapper=\"$PWD/scripts/clippy_rustc.sh\"")
+LINTED=(--config "build.rustc-workspace-wrapper=\"$PWD/scripts/compiler.sh\"")
+# A fresh clone is compiled once: what is for the next compilation and for debuggers takes time alone.
+[ -z "${CI:-}" ] || LINTED+=(--config profile.dev.incremental=false --config profile.dev.debug=false)
+readonly LINTED
 readonly BUF=tools/buf/node_modules/.bin/buf
 
 # Tests of the services wait for processes, sockets and disks for a third of their time.
@@ -63,9 +66,9 @@ skip() {
   skipped+=("$1")
 }
 
-# The domain's dependencies, by name: with one of these it would no longer be pure.
+# The domain's dependencies, by name: with one of these it would no longer be pure. That it compiles with these alone, its own
+# tests prove in the inner loop, and the fuzz targets in CI.
 domain_knows_no_wire_and_no_store() {
-  cargo check --locked -p surety-common --no-default-features
   local tree found
   tree="$(cargo tree --locked -p surety-common --no-default-features -e normal --prefix none -f '{p}' | sed 's/ (\*)$//')"
   found="$(printf '%s\n' "$tree" | grep -E '^(tonic|prost|sqlx|tokio|hyper|axum|tower|reqwest|rand)(-[a-z-]+)? ' || true)"
@@ -130,18 +133,20 @@ clippy() { cargo clippy --locked --workspace --all-targets -- -D warnings; }
 documented() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps; }
 domain_tests() { cargo test --locked -p surety-common --no-default-features --lib; }
 
-# Binaries and tests in one build, so that both have the same features; the tests start the binaries. Benchmarks are built for
-# clippy's sake.
+# Binaries and tests in one build, so that both have the same features; the tests start the binaries. Benchmarks are built to
+# lint them.
 built() { cargo build "${LINTED[@]}" --locked --workspace --all-targets; }
 
-# What later checks build. The tests leave a part of the processors idle, and this takes it at the lowest priority. What
-# fails in it is said by the check that it is for, which does it again. Linux gives each session the same share by
-# autogroups, so the priority of this one has to be lowered too.
+# What later checks need: the clients for the tests of the services, which come last, and the fuzz targets. The tests leave a
+# part of the processors idle, and this takes it at the lowest priority. What fails in it is said by the check that it is
+# for, which does it again. Linux gives each session the same share by autogroups, so the priority of this one has to be
+# lowered too.
 build_ahead() {
   { [ ! -w /proc/self/autogroup ] || echo 19 >/proc/self/autogroup; } 2>/dev/null || true
   renice -n 19 -p "$BASHPID" >/dev/null 2>&1 || true
+  scripts/clients.sh prepare python || true
+  scripts/clients.sh prepare typescript || true
   scripts/fuzz.sh build || true
-  RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps || true
 }
 
 # with_postgres COMMAND...: runs it beside a private Postgres. Each test has a database of 500 files, and to make and remove
@@ -189,11 +194,10 @@ case "${1:-}" in
     shell_scripts
     dependencies
     check "the domain is pure" domain_knows_no_wire_and_no_store
-    check "clippy and build" built
+    check "clippy, documentation and build" built
     check "tests" tests_pass
     client_stubs
     check "fuzz targets, briefly" scripts/fuzz.sh 4
-    check "documentation" documented
     ;;
   fast)
     check "format" formatted
