@@ -164,9 +164,10 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
     });
     let mut found: Vec<String> = commands.iter().flat_map(of_command).chain(given).collect();
     let is_checking = |path: &String| checks_another(path, start, &project);
-    let bare = bare.iter().filter(|_| asks_to_check(line));
-    let bare = bare.flat_map(|(folder, command)| other_scripts_of_recipe(folder, command));
-    found.extend(bare.filter(is_checking));
+    if asks_to_check(line) {
+        let others = bare.iter().flat_map(|(folder, it)| other_scripts_of_recipe(folder, it));
+        found.extend(others.filter(is_checking));
+    }
     found.extend(looped_scripts(&all, start));
     let of_line = scripts(line).into_iter().map(|script| script.path);
     let started: Vec<String> = of_line.chain(found.iter().cloned()).collect();
