@@ -235,7 +235,7 @@ const REWRITTEN: [(&str, &str, &str); 41] = [
     ),
     (
         "verdict.signature",
-        "update verdict set signature = set_byte(signature, 3, 7)",
+        "update verdict set signature = set_byte(signature, 3, get_byte(signature, 3) # 1)",
         "verdict on plan revision 1",
     ),
     (

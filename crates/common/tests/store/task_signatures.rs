@@ -63,7 +63,7 @@ pub(crate) const REWRITTEN: [(&str, &str, &str); 17] = [
     ),
     (
         "task_entry.signature",
-        "update task_entry set signature = set_byte(signature, 3, 7)",
+        "update task_entry set signature = set_byte(signature, 3, get_byte(signature, 3) # 1)",
         "task entry 1: it is not what",
     ),
 ];
