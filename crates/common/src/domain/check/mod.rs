@@ -9,6 +9,7 @@ mod file_exists;
 mod file_type;
 mod kind;
 mod legacy;
+mod line_parts;
 mod normal;
 mod output_only;
 mod overlay;

@@ -1,5 +1,6 @@
 //! Checks that cannot fail, whatever the workspace holds.
 
+use super::line_parts::{Part, Sign, parts};
 use super::{AcceptCheck, CheckKind};
 use crate::domain::command::{Program, programs};
 use crate::domain::shell_line::{Given, base_name, given_to_shell, unwrapped};
@@ -25,8 +26,6 @@ const FLAGS_OF_MAKE: &str = "MAKEFLAGS";
 const CONSTANTS: &[&str] = &["and", "false", "in", "not", "null", "or", "true"];
 /// How many lines of shells inside each other are read.
 const MAX_DEPTH: usize = 4;
-/// How many texts and substitutions inside each other are read, so that no line uses up the stack.
-const MAX_NESTED: usize = 32;
 
 /// Whether a check cannot fail, whatever was done: it proves nothing about the work.
 pub fn is_thin(check: &AcceptCheck) -> bool {
@@ -52,7 +51,7 @@ fn line_succeeds(line: &str, depth: usize) -> bool {
     if depth > MAX_DEPTH {
         return false;
     }
-    if let Some(succeeds) = branch_succeeds(line, depth) {
+    if let Some(succeeds) = branch_succeeds(line, depth).or_else(|| case_succeeds(line, depth)) {
         return succeeds;
     }
     if let Some(programs) = programs(line) {
@@ -63,6 +62,9 @@ fn line_succeeds(line: &str, depth: usize) -> bool {
         return line.lines().any(is_comment);
     }
     let Some(mut parts) = parts(line) else { return false };
+    if ends_well_at_exit(&parts) {
+        return true;
+    }
     // Options of the shell may make each failure end the line.
     let each_decides = parts.iter().any(|part| sets_end(part.text) && part.text.contains(" -"));
     parts.retain(|part| part.sign != Sign::Next || !sets_end(part.text));
@@ -114,6 +116,31 @@ fn branch_succeeds(line: &str, depth: usize) -> Option<bool> {
     Some(branches.all(|branch| line_succeeds(branch.trim().trim_end_matches(';'), depth + 1)))
 }
 
+/// Of a line that is one `case` without further branches: whether it succeeds whatever its word is. Without a pattern that
+/// fits it does.
+fn case_succeeds(line: &str, depth: usize) -> Option<bool> {
+    let inner = line.trim().strip_prefix("case ")?.strip_suffix("esac")?;
+    let (_, inner) = inner.split_once(" in ")?;
+    let mut bodies = inner.split(";;").filter(|branch| !branch.trim().is_empty());
+    Some(bodies.all(|branch| {
+        let body = branch.split_once(')').map_or(branch, |(_, body)| body).trim();
+        body.is_empty() || line_succeeds(body, depth + 1)
+    }))
+}
+
+/// Whether a line sets first that the shell ends with 0 however it ends, and nothing after it can take that back.
+fn ends_well_at_exit(parts: &[Part<'_>]) -> bool {
+    let Some((first, others)) = parts.split_first() else { return false };
+    let Some(set) = first.text.strip_prefix("trap ") else { return false };
+    let Some((text, signal)) = set.trim().rsplit_once(char::is_whitespace) else { return false };
+    let text = text.trim().trim_matches(['"', '\'']);
+    let takes_back = |part: &Part<'_>| part.text.contains("trap") || part.text.contains("exec");
+    matches!(signal, "0" | "EXIT")
+        && matches!(text.rsplit([';', '&', '|']).next().map(str::trim), Some("exit 0"))
+        && !text.contains("$(")
+        && !others.iter().any(takes_back)
+}
+
 fn part_succeeds(part: Part<'_>, depth: usize) -> bool {
     if part.is_behind {
         return true;
@@ -159,6 +186,12 @@ fn succeeds(one: &Program, depth: usize) -> bool {
         ("[", [word, "]"]) | ("test", [word]) => !word.is_empty() && !word.contains(['$', '`']),
         ("cd", ["."]) | ("exit", ["0"]) | ("wait" | "pwd", []) => true,
         ("[", ["-d" | "-e", ".", "]"]) | ("test", ["-d" | "-e", "."]) => true,
+        ("[", [left, sign, right, "]"]) | ("test", [left, sign, right]) => holds(left, sign, right),
+        ("cargo" | "python" | "python3" | "rustc", ["-V"]) => true,
+        ("bun" | "deno" | "node" | "npm" | "npx" | "pnpm" | "yarn", ["-v"]) => true,
+        ("go", ["version"]) => true,
+        ("python" | "python3", ["-c", text]) => is_without_effect(text, &["", "pass"]),
+        ("node", ["-e", text]) => is_without_effect(text, &["", "0"]),
         ("eval", [_, ..]) => line_succeeds(&arguments.join(" "), depth + 1),
         _ if ALWAYS_SUCCEED.contains(&name) && is_of_system(program) => true,
         _ if asks_for_no_test(&words) => true,
@@ -175,6 +208,23 @@ fn succeeds(one: &Program, depth: usize) -> bool {
             Some(Given::File(_)) | None => false,
         },
     }
+}
+
+/// Whether a comparison of two texts that stand in the line holds.
+fn holds(left: &str, sign: &str, right: &str) -> bool {
+    let is_text = |word: &str| !word.contains(['$', '`', '*', '?', '[']);
+    is_text(left)
+        && is_text(right)
+        && match sign {
+            "=" | "==" | "-eq" | "-ge" | "-le" => left == right,
+            "!=" => left != right,
+            _ => false,
+        }
+}
+
+/// Whether a program's text has only statements that do nothing.
+fn is_without_effect(text: &str, statements: &[&str]) -> bool {
+    text.split([';', '\n']).all(|statement| statements.contains(&statement.trim()))
 }
 
 /// Whether a program is one of the system, and none of the workspace with its name.
@@ -226,131 +276,6 @@ fn starts_product(program: &str, arguments: &[&str]) -> bool {
     program.contains('/') || before.into_iter().any(|word| is_product(word))
 }
 
-/// How a part of a line follows on the one before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sign {
-    Next,
-    And,
-    Or,
-}
-
-/// One part of a line; of a pipe its last program.
-#[derive(Debug, Clone, Copy)]
-struct Part<'l> {
-    sign: Sign,
-    text: &'l str,
-    is_piped: bool,
-    /// Whether the line does not wait for it.
-    is_behind: bool,
-}
-
-/// The parts of a line that are joined by `&&`, `||`, `;`, `&` and line breaks, each with its groups and substitutions; none
-/// for a line with anything else that only a shell reads.
-fn parts(line: &str) -> Option<Vec<Part<'_>>> {
-    let (mut parts, mut begin, mut sign, mut is_piped) = (Vec::new(), 0, Sign::Next, false);
-    let mut at = 0;
-    while let Some(letter) = line.get(at..)?.chars().next() {
-        let rest = line.get(at..)?;
-        let before = line.get(..at)?.chars().next_back().unwrap_or(' ');
-        let opaque = match letter {
-            '\'' => rest.get(1..)?.find('\'')? + 2,
-            '"' => quoted(rest, MAX_NESTED)?,
-            '$' => substitution(rest, MAX_NESTED)?,
-            '(' | '{' if line.get(begin..at)?.trim().is_empty() => group(rest, MAX_NESTED)?,
-            // A comment, up to the end of its line.
-            '#' if before.is_whitespace() => {
-                let length = rest.find('\n').unwrap_or(rest.len());
-                parts.push(Part {
-                    sign,
-                    text: line.get(begin..at)?.trim(),
-                    is_piped,
-                    is_behind: false,
-                });
-                (begin, sign, is_piped) = (at + length, Sign::Next, false);
-                length
-            }
-            '`' => rest.get(1..)?.find('`')? + 2,
-            '(' | ')' | '{' | '}' | '<' | '\\' | '!' => return None,
-            _ => 0,
-        };
-        if opaque > 0 {
-            at += opaque;
-            continue;
-        }
-        let doubled = rest.chars().nth(1) == Some(letter);
-        let is_behind = letter == '&' && !doubled;
-        let (next, length) = match letter {
-            // The rest of a redirection, whose beginning says where the part fails.
-            '&' if before == '>' => (None, 1),
-            '&' if doubled => (Some(Sign::And), 2),
-            '|' if doubled => (Some(Sign::Or), 2),
-            ';' | '\n' | '&' => (Some(Sign::Next), 1),
-            '|' => {
-                let length = if rest.starts_with("|&") { 2 } else { 1 };
-                (begin, is_piped) = (at + length, true);
-                (None, length)
-            }
-            other => (None, other.len_utf8()),
-        };
-        if let Some(next) = next {
-            parts.push(Part { sign, text: line.get(begin..at)?.trim(), is_piped, is_behind });
-            (begin, sign, is_piped) = (at + length, next, false);
-        }
-        at += length;
-    }
-    parts.push(Part { sign, text: line.get(begin..)?.trim(), is_piped, is_behind: false });
-    // An empty part is that of a line break, or of a sign at the end.
-    parts.retain(|part| !part.text.is_empty() || part.sign != Sign::Next);
-    Some(parts)
-}
-
-/// The length of a text between double quotes, with so many levels inside it at most; none where it does not end.
-fn quoted(rest: &str, left: usize) -> Option<usize> {
-    let left = left.checked_sub(1)?;
-    let mut at = 1;
-    loop {
-        let tail = rest.get(at..)?;
-        at += match tail.chars().next()? {
-            '"' => return Some(at + 1),
-            '$' => substitution(tail, left)?,
-            '`' | '\\' => return None,
-            letter => letter.len_utf8(),
-        };
-    }
-}
-
-/// The length of what a dollar sign begins: a command, a value in braces, or the sign alone.
-fn substitution(rest: &str, left: usize) -> Option<usize> {
-    match rest.chars().nth(1) {
-        Some('(' | '{') => Some(1 + group(rest.get(1..)?, left)?),
-        Some(_) | None => Some(1),
-    }
-}
-
-/// The length of what stands between brackets, with them; none where they do not close.
-fn group(rest: &str, left: usize) -> Option<usize> {
-    let left = left.checked_sub(1)?;
-    let (mut depth, mut at) = (0_usize, 0);
-    loop {
-        let tail = rest.get(at..)?;
-        let letter = tail.chars().next()?;
-        at += match letter {
-            '\'' => tail.get(1..)?.find('\'')? + 2,
-            '"' => quoted(tail, left)?,
-            '\\' | '`' => return None,
-            _ => letter.len_utf8(),
-        };
-        match letter {
-            '(' | '{' => depth += 1,
-            ')' | '}' => depth = depth.checked_sub(1)?,
-            _ => {}
-        }
-        if depth == 0 {
-            return Some(at);
-        }
-    }
-}
-
 /// Whether an expression names a value: a word outside of texts that is no constant.
 fn names_value(expression: &str) -> bool {
     let mut outside = String::new();
@@ -382,6 +307,37 @@ mod tests {
         let text = format!(r#"[{{"kind":"{kind}","target":{target}{more}}}]"#);
         let read = read_checks(&parse(&text).unwrap().value, "verify", Author::Operator);
         is_thin(&read.unwrap().0[0])
+    }
+
+    #[test]
+    fn a_line_that_says_or_compares_the_same_at_each_run_is_thin() {
+        for (target, expected) in [
+            ("python3 -V", true),
+            ("node -v", true),
+            ("go version", true),
+            ("./greet -V", false),
+            ("pytest -v", false),
+            ("ctest -V", false),
+            ("python3 -c pass", true),
+            ("python3 -c 'pass; import calc'", false),
+            ("node -e 0", true),
+            ("node -e 'require(`./a`)'", false),
+            ("test 1 = 1", true),
+            ("[ a != b ]", true),
+            ("test 1 = 2", false),
+            ("test \"$(sh run)\" = 5", false),
+            ("test f -nt f", false),
+            ("trap 'exit 0' EXIT; sh run", true),
+            ("trap \"exit 0\" 0; set -e; sh run", true),
+            ("trap 'rm -f x' EXIT; sh run", false),
+            ("trap 'exit 0' EXIT; sh run; trap - EXIT; sh run", false),
+            ("trap 'exit 0' INT; sh run", false),
+            ("case $(sh run) in *) ;; esac", true),
+            ("case $(sh run) in 5) echo ok;; *) true;; esac", true),
+            ("case $(sh run) in 5) ;; *) exit 1;; esac", false),
+        ] {
+            assert_eq!(thin("command_success", target, ""), expected, "{target}");
+        }
     }
 
     #[test]

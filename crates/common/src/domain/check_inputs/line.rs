@@ -4,7 +4,7 @@
 use super::configuration::recipes_of_program;
 use super::interpreter::{LOADERS, LOADING_OPTIONS, loaded, reads_syntax_only, script_of};
 use super::operands::discovers;
-use super::visits::{Visit, Visits, join, options_of};
+use super::visits::{Visit, Visits, below_here, join, options_of};
 use super::words::{CHECKING, SCRIPT_FOLDERS, has_word, is_of_checks, writes_out};
 use crate::domain::command::is_shell_word;
 use crate::domain::shell_line::{
@@ -178,7 +178,7 @@ fn configurations<'a>(
 /// A folder of the workspace in a value of PATH.
 fn own_folder(entry: &str) -> Option<String> {
     let entry = entry.trim_matches(['"', '\'']);
-    let here = ["$PWD/", "${PWD}/", "$(pwd)/", "./"].iter().find_map(|it| entry.strip_prefix(it));
+    let here = below_here(entry).or_else(|| entry.strip_prefix("./"));
     let inside = here.or_else(|| (!entry.starts_with(['/', '$', '~'])).then_some(entry))?;
     Some(inside.trim_end_matches('/').to_owned()).filter(|folder| !folder.is_empty())
 }
@@ -472,6 +472,8 @@ mod tests {
             ("sh /srv/p/check.sh", &["check.sh"]),
             ("cd /srv/p/sub && ./check.sh", &["sub/check.sh"]),
             ("\"$PWD\"/check.sh", &["check.sh"]),
+            ("sh \"$(pwd)/check.sh\"", &["check.sh"]),
+            ("sh \"${PWD}/run\"", &["run"]),
             ("/srv/other/check.sh", &[]),
             ("java -cp out Check.java", &["Check.java"]),
             ("go run ./tools/verify.go", &["tools/verify.go"]),

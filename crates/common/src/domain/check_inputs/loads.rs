@@ -2,6 +2,7 @@
 
 use super::imports::{CALLS, quoted};
 use super::language::language_of;
+use super::visits::below_here;
 use crate::domain::shell_line::{as_source, segments};
 
 /// The folders of the workspace that a line adds to where Python and Node find modules.
@@ -14,11 +15,8 @@ pub fn search_folders(line: &str) -> Vec<String> {
     };
     let folders = words.filter_map(value).flat_map(|value| {
         let below = |folder: &str| {
-            let folder = ["$PWD/", "${PWD}/", "$(pwd)/", "./"]
-                .iter()
-                .find_map(|start| folder.strip_prefix(start))
-                .unwrap_or(folder)
-                .trim_end_matches('/');
+            let inside = below_here(folder).or_else(|| folder.strip_prefix("./"));
+            let folder = inside.unwrap_or(folder).trim_end_matches('/');
             let is_one = !folder.is_empty() && !folder.starts_with(['/', '$', '.']);
             is_one.then(|| folder.to_owned())
         };

@@ -145,10 +145,15 @@ pub(super) fn options_of<'a>(arguments: &[&'a str], options: &[&str]) -> Vec<&'a
     found
 }
 
+/// The rest of a path that begins with a name of the current folder.
+pub(super) fn below_here(path: &str) -> Option<&str> {
+    let names = ["$PWD/", "${PWD}/", "$(pwd)/"];
+    names.iter().find_map(|here| path.strip_prefix(here)).map(|rest| rest.trim_start_matches('/'))
+}
+
 /// A path below a folder of the workspace with this root; empty where it is none, or where that is not known.
 pub(super) fn join(root: &str, folder: &str, path: &str) -> String {
-    let here = ["$PWD", "${PWD}"].iter().find_map(|here| path.strip_prefix(here));
-    let path = here.map_or(path, |rest| rest.trim_start_matches('/'));
+    let path = below_here(path).unwrap_or(path);
     let is_absolute = path.starts_with('/');
     if path.starts_with(['~', '$']) || is_absolute && root.is_empty() {
         return String::new();
