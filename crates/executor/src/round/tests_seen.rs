@@ -13,9 +13,9 @@ use std::sync::Arc;
 use surety_common::domain::check::OverlayFiles;
 use surety_common::domain::check_inputs::{
     Imports, InputKind, InputRules, TestOperand, asks_for_output_of, asks_recipes_only,
-    asks_to_check, asserts, compared_with, convention_of, has_form, helpers_of_script,
-    imported_files, is_all_tests, is_product, language_of, looped_scripts, other_scripts_of_recipe,
-    scripts, scripts_of_recipe, test_operands,
+    asks_to_check, asserts, compared_with, compiled_sources, convention_of, has_form,
+    helpers_of_script, imported_files, is_all_tests, is_product, language_of, looped_scripts,
+    other_scripts_of_recipe, scripts, scripts_of_recipe, test_operands,
 };
 use surety_common::domain::manifest::{Kind, Manifest};
 use surety_common::domain::receipt::{Command, Fact, Inputs};
@@ -164,10 +164,14 @@ pub(super) fn start_recipes(workspace: &Workspace, start: &Manifest, line: &str)
     });
     let mut found: Vec<String> = commands.iter().flat_map(of_command).chain(given).collect();
     let is_checking = |path: &String| checks_another(path, start, &project);
+    // What a line itself compiles is compiled to be checked.
+    let mut compiled = compiled_sources("", line);
     if asks_to_check(line) {
         let others = bare.iter().flat_map(|(folder, it)| other_scripts_of_recipe(folder, it));
         found.extend(others.filter(is_checking));
+        compiled.extend(commands.iter().flat_map(|(folder, it)| compiled_sources(folder, it)));
     }
+    found.extend(compiled.into_iter().flat_map(|sources| test_programs(sources, start, &project)));
     found.extend(looped_scripts(&all, start));
     let of_line = scripts(line).into_iter().map(|script| script.path);
     let started: Vec<String> = of_line.chain(found.iter().cloned()).collect();
@@ -245,6 +249,21 @@ fn checks_another(path: &str, start: &Manifest, project: &AsItIs<'_>) -> bool {
             true => script_starts(path, project, &is_there),
             false => loads_another(path, start, project),
         }
+}
+
+/// Of the sources of a program, those that start it and compare what another one does.
+fn test_programs(
+    sources: Vec<String>,
+    start: &Manifest,
+    project: &AsItIs<'_>,
+) -> impl Iterator<Item = String> {
+    let has_others = sources.len() > 1;
+    sources.into_iter().filter(move |path| {
+        let text = project.read(path).unwrap_or_default();
+        !is_product(path)
+            && asserts(path, &text)
+            && (has_others || loads_another(path, start, project))
+    })
 }
 
 /// The recipes of a workspace as it is.

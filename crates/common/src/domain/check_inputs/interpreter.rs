@@ -1,7 +1,9 @@
 //! The scripts that interpreters start.
 
 use super::visits::options_of;
-use crate::domain::shell_line::{OfPython, given_to_python, is_python, is_shell};
+use crate::domain::shell_line::{
+    Given, OfPython, given_to_python, given_to_shell, is_python, is_shell,
+};
 
 /// Options by which programs of JavaScript load a file before all others.
 pub(super) const LOADING_OPTIONS: &[&str] = &["-r", "--import", "--loader", "--require"];
@@ -92,6 +94,40 @@ pub(super) fn script_of<'a>(name: &str, arguments: &[&'a str]) -> Option<Option<
         }
     }
     Some(None)
+}
+
+/// The script that an interpreter or a shell of this name starts. One that is given none reads its input.
+pub(super) fn started<'a>(
+    name: &str,
+    arguments: &[&'a str],
+    input: &'a Option<String>,
+) -> Option<&'a str> {
+    let is_input = |script: &&str| *script == "-" || script.starts_with("/dev/");
+    let script = if is_shell(name) {
+        match given_to_shell(name, arguments) {
+            Some(Given::Text(text)) => return read_whole(text),
+            Some(Given::File(_)) if reads_syntax_only(name, arguments) => return None,
+            Some(Given::File(script)) => Some(script),
+            None => None,
+        }
+    } else {
+        script_of(name, arguments)?
+    };
+    script.filter(|script| !is_input(script)).or(input.as_deref())
+}
+
+/// The file whose text a text of a line for a shell is as a whole: `$(cat run)`.
+pub(super) fn read_whole(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let in_brackets = text.strip_prefix("$(").and_then(|rest| rest.strip_suffix(')'));
+    let in_quotes = || text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
+    let inner = in_brackets.or_else(in_quotes)?.trim();
+    let path = inner.strip_prefix("cat ").or_else(|| inner.strip_prefix('<'))?.trim();
+    let path = path.trim_matches(['"', '\'']);
+    let is_one = !path.is_empty()
+        && !path.starts_with('-')
+        && !path.contains([' ', '$', '`', '*', '|', ';', '&', '(']);
+    is_one.then_some(path)
 }
 
 /// The code that an interpreter of this name finds on its line, with the extension of its sources.

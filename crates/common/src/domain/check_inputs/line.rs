@@ -2,14 +2,12 @@
 //! made.
 
 use super::configuration::recipes_of_program;
-use super::interpreter::{LOADERS, LOADING_OPTIONS, loaded, reads_syntax_only, script_of};
+use super::interpreter::{LOADERS, LOADING_OPTIONS, loaded, read_whole, started};
 use super::operands::discovers;
 use super::visits::{Visit, Visits, below_here, join, options_of};
-use super::words::{CHECKING, SCRIPT_FOLDERS, has_word, is_of_checks, writes_out};
+use super::words::{CHECKING, SCRIPT_FOLDERS, has_word, is_of_checks};
 use crate::domain::command::is_shell_word;
-use crate::domain::shell_line::{
-    Given, base_name, given_to_shell, is_python, is_shell, module_of_python, names_of_node,
-};
+use crate::domain::shell_line::{base_name, is_python, module_of_python, names_of_node};
 use std::collections::BTreeSet;
 
 /// Programs for which `-f` and its like name a configuration, and no data.
@@ -133,8 +131,12 @@ pub fn scripts_in(line: &str, root: &str) -> BTreeSet<Script> {
             names_of_node(script).iter().skip(1).for_each(|path| add(path, Role::Script));
         }
         // A shell that reads a file into itself may be about that file, as an import may be.
-        let sourced = arguments.first().filter(|_| matches!(*program, "." | "source"));
-        let is_part = |path: &&&str| is_of_checks(&join(root, &visit.folder, path));
+        let sourced = match *program {
+            "." | "source" => arguments.first().copied(),
+            "eval" => arguments.first().and_then(|text| read_whole(text)),
+            _ => None,
+        };
+        let is_part = |path: &&str| is_of_checks(&join(root, &visit.folder, path));
         sourced.filter(is_part).into_iter().for_each(|path| add(path, Role::Script));
         loaded(&name, arguments).into_iter().for_each(|path| add(path, Role::Script));
         // An example that checks is no example of the product.
@@ -181,26 +183,6 @@ fn own_folder(entry: &str) -> Option<String> {
     let here = below_here(entry).or_else(|| entry.strip_prefix("./"));
     let inside = here.or_else(|| (!entry.starts_with(['/', '$', '~'])).then_some(entry))?;
     Some(inside.trim_end_matches('/').to_owned()).filter(|folder| !folder.is_empty())
-}
-
-/// The script that an interpreter or a shell of this name starts. One that is given none reads its input.
-pub(super) fn started<'a>(
-    name: &str,
-    arguments: &[&'a str],
-    input: &'a Option<String>,
-) -> Option<&'a str> {
-    let is_input = |script: &&str| *script == "-" || script.starts_with("/dev/");
-    let script = if is_shell(name) {
-        match given_to_shell(name, arguments) {
-            Some(Given::Text(_)) => return None,
-            Some(Given::File(_)) if reads_syntax_only(name, arguments) => return None,
-            Some(Given::File(script)) => Some(script),
-            None => None,
-        }
-    } else {
-        script_of(name, arguments)?
-    };
-    script.filter(|script| !is_input(script)).or(input.as_deref())
 }
 
 /// Whether a line starts one of these programs.
@@ -316,43 +298,6 @@ pub(super) fn packages(line: &str, root: &str) -> Vec<Package> {
     }
     found.retain(|package| !matches!(package, Package::Folder(folder) if folder.is_empty()));
     found
-}
-
-/// Whether a line asks a recipe for what a script writes out by its name: then the script may be what the check is about.
-pub fn asks_for_output_of(line: &str, script: &str) -> bool {
-    let visits = Visits::of(line, "");
-    let recipes = visits.commands.iter().filter(|visit| asks_recipe(visit));
-    let mut targets = recipes.flat_map(|visit| visit.words.iter().skip(1));
-    targets.any(|target| !target.starts_with('-') && writes_out(script, target))
-}
-
-/// Whether a line asks a recipe to check, by a word of its name.
-pub fn asks_to_check(line: &str) -> bool {
-    let visits = Visits::of(line, "");
-    let recipes = visits.commands.iter().filter(|visit| asks_recipe(visit));
-    let mut targets = recipes.flat_map(|visit| visit.words.iter().skip(1));
-    targets.any(|target| !target.starts_with('-') && has_word(target, CHECKING))
-}
-
-fn asks_recipe(visit: &Visit) -> bool {
-    const PROGRAMS: &[&str] = &["bun", "gmake", "just", "make", "npm", "pnpm", "yarn"];
-    // These start programs, and bun is a runner itself.
-    const OF_OTHERS: &[&str] = &["dlx", "exec", "x"];
-    let Some((program, rest)) = visit.words.split_first() else { return false };
-    let program = base_name(program);
-    let asked = rest.iter().map(String::as_str).find(|word| !word.starts_with('-'));
-    let is_other = match (program, asked) {
-        ("bun", Some("test")) => true,
-        ("bun" | "npm" | "pnpm" | "yarn", Some(asked)) => OF_OTHERS.contains(&asked),
-        (_, _) => false,
-    };
-    PROGRAMS.contains(&program) && !is_other
-}
-
-/// Whether each command of a line asks make, just or a package manager for a recipe.
-pub fn asks_recipes_only(line: &str) -> bool {
-    let commands = Visits::of(line, "").commands;
-    !commands.is_empty() && commands.iter().all(asks_recipe)
 }
 
 fn takes_targets(program: &str) -> bool {
@@ -486,6 +431,15 @@ mod tests {
             ("eval ./check.sh", &["check.sh"]),
             ("sh < check.sh", &["check.sh"]),
             ("python3 - < check.py", &["check.py"]),
+            ("cat run | sh", &["run"]),
+            ("cat run | sh -e && cat other | grep -q x", &["run"]),
+            ("cat < out.txt | sh run", &["run"]),
+            ("cat run.py | python3 | grep -q 5", &["run.py"]),
+            ("sh -c \"$(cat run)\"", &["run"]),
+            ("bash -c \"$(< run)\" 2>&1", &["run"]),
+            ("eval \"$(cat ci/run)\"", &["ci/run"]),
+            ("eval \"`cat calc.sh`\" && test \"$(sum 2 3)\" = 5", &[]),
+            ("cat a b | sh", &[]),
             ("find . -name '*.json' -exec ./check.sh {} \\;", &["check.sh"]),
             ("git ls-files | xargs -n 1 ./check.sh", &["check.sh"]),
             ("awk -f check.awk out.txt", &["check.awk"]),
@@ -511,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_names_packages_and_asks_for_recipes() {
+    fn a_line_names_packages() {
         let folder = |path: &str| Package::Folder(path.to_owned());
         for (line, expected) in [
             ("cargo test -p sums", vec![Package::Name("sums".to_owned())]),
@@ -522,24 +476,6 @@ mod tests {
             ("cargo test", Vec::new()),
         ] {
             assert_eq!(packages(line, ""), expected, "{line}");
-        }
-        for (line, script, expected) in [
-            ("make report && grep -q 5 report.txt", "scripts/report.py", true),
-            ("npm run render", "tools/render.js", true),
-            ("make test", "scripts/report.py", false),
-            ("make all", "scripts/report.py", false),
-            ("make test-report", "scripts/report.py", false),
-            ("make report", "scripts/run.py", false),
-        ] {
-            assert_eq!(asks_for_output_of(line, script), expected, "{line}: {script}");
-        }
-        for (line, expected) in [
-            ("npm run test:api", true),
-            ("cd web && make new && npm run other", true),
-            ("npm run build && node test.js", false),
-            ("make new | grep ok", false),
-        ] {
-            assert_eq!(asks_recipes_only(line), expected, "{line}");
         }
     }
 

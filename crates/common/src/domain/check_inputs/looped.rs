@@ -6,6 +6,7 @@
 //! ```
 
 use super::convention_of;
+use super::language::name_of;
 use super::line::{Role, is_product, scripts_in};
 use super::visits::{Visits, join};
 use super::words::{CHECKING, has_word, is_of_checks};
@@ -17,22 +18,30 @@ use crate::domain::shell_line::{base_name, listed, started_by};
 const MAX_VALUES: usize = 64;
 
 /// The scripts of the start that commands start so, and that are a part of the check. Each command has its folder, which
-/// ends with a slash unless it is the root, and may be a part of the loop before it. Those that a command spells are. Of those that a glob stands for, it is said by their
-/// names or by those of the folders above them: examples of a product are started in loops too.
+/// ends with a slash unless it is the root, and may be a part of the loop before it. Those that a command spells are, also
+/// where only its last part is spelled. Of those that another glob stands for, it is said by their names or by those of the
+/// folders above them: examples of a product are started in loops too.
 pub fn looped_scripts(commands: &[(String, String)], start: &Manifest) -> Vec<String> {
+    const WILD: [char; 3] = ['*', '?', '['];
     let mut found = Vec::new();
     let is_there = |path: &str| {
         start.get(path.as_bytes()).is_some_and(|it| !it.ignored && it.kind != Kind::Folder)
     };
     let is_part = |path: &str| convention_of(path).is_none() && !is_product(path);
     let (globs, files): (Vec<String>, Vec<String>) =
-        started(commands).into_iter().partition(|path| path.contains(['*', '?', '[']));
+        started(commands).into_iter().partition(|path| path.contains(WILD));
     found.extend(files.into_iter().filter(|path| is_there(path) && is_part(path)));
-    let Ok(globs) = glob_set(&globs) else { return found };
-    if !globs.is_empty() {
+    let (open, spelled): (Vec<String>, Vec<String>) =
+        globs.into_iter().partition(|glob| name_of(glob).contains(WILD));
+    for (globs, is_spelled) in [(open, false), (spelled, true)] {
+        let Ok(globs) = glob_set(&globs) else { continue };
+        if globs.is_empty() {
+            continue;
+        }
         let files = start.entries().iter().filter(|it| !it.ignored && it.kind != Kind::Folder);
         let paths = files.filter_map(|it| std::str::from_utf8(&it.path).ok());
-        let paths = paths.filter(|path| globs.is_match(path) && is_part(path) && checks(path));
+        let paths = paths
+            .filter(|path| globs.is_match(path) && is_part(path) && (is_spelled || checks(path)));
         found.extend(paths.map(str::to_owned));
     }
     found

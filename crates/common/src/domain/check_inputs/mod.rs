@@ -11,6 +11,7 @@
 //! Everything here is decided from paths, manifests and the imports of the start. Operands of a line are data
 //! under test and never check inputs.
 
+mod asked;
 mod assumed;
 mod beside;
 mod blocks;
@@ -70,6 +71,7 @@ mod xml;
 #[cfg(test)]
 mod tests;
 
+pub use asked::{asks_for_output_of, asks_recipes_only, asks_to_check};
 pub use assumed::{assumptions, assumptions_at_start};
 pub use convention::convention_of;
 pub use dependencies::added_dependencies;
@@ -85,15 +87,13 @@ pub use imports::{Imports, Source, imported_files, imported_files_from};
 pub use keys::{is_merged, merged, merged_added};
 pub use keys_back::{KeysBack, Now, Paths};
 pub use language::language_of;
-pub use line::{
-    Role, Script, asks_for_output_of, asks_recipes_only, asks_to_check, is_product,
-    names as is_named, scripts, scripts_in,
-};
+pub use line::{Role, Script, is_product, names as is_named, scripts, scripts_in};
 pub use loads::{imports_package, imports_unseen, search_folders};
 pub use looped::looped_scripts;
 pub use makefile::{StartFiles, is_compiled_by_make, is_copied_by_make, is_makefile, only_adds};
 pub use operands::{
-    TestOperand, asserts, has_form, is_all_tests, options_and_operands, test_operands,
+    TestOperand, asserts, compiled_sources, has_form, is_all_tests, options_and_operands,
+    test_operands,
 };
 pub use overwritten::{facts_of_compared, facts_of_overwritten, overwrites, overwritten_in};
 pub use packages::{Origin, is_named_anew, replaced_package, vendored};

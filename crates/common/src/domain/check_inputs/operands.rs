@@ -1,6 +1,6 @@
 //! The files that a line gives to a runner of tests: tests by what the line does with them, wherever they lie.
 
-use super::language::language_of;
+use super::language::{extension, language_of};
 use super::visits::{Visit, Visits, join};
 use crate::domain::shell_line::{base_name, is_python, module_of_python};
 
@@ -187,6 +187,14 @@ pub fn asserts(path: &str, text: &str) -> bool {
             let words = ["assert", "process.exit(1", "process.exitCode = 1", "throw new "];
             words.iter().any(|word| line.contains(word))
         }),
+        Some("c") => {
+            let words = ["assert", "ASSERT", "CHECK", "EXPECT", "REQUIRE", "abort"];
+            let is_one =
+                |line: &str| words.iter().any(|word| line.contains(word)) || compares_result(line);
+            // A product that is a program has arguments.
+            let is_program = ["main(void)", "main()"].iter().any(|main| text.contains(main));
+            is_program && lines.any(is_one)
+        }
         // What it compares comes from somewhere: a usage message compares no more than the number of its arguments.
         Some(_) | None => lines.any(|line| {
             let compares = ["[", "[[", "case", "cmp", "diff", "grep", "test"];
@@ -196,6 +204,39 @@ pub fn asserts(path: &str, text: &str) -> bool {
             words.any(|word| compares.contains(&word)) && is_output(line)
         }),
     }
+}
+
+/// Whether a line of C compares what a function gives with a number, and the function is none that reads or searches.
+fn compares_result(line: &str) -> bool {
+    const OF_PRODUCTS: &[&str] =
+        &["scanf", "get", "read", "write", "open", "str", "mem", "put", "print", "system", "main"];
+    let is_number =
+        |rest: &str| rest.trim_start().starts_with(|it: char| it.is_ascii_digit() || it == '-');
+    let compared = [") != ", ") == "].iter().find_map(|sign| line.split_once(sign));
+    compared.is_some_and(|(before, rest)| {
+        let call = before.rsplit_once("return ").map_or(before, |(_, call)| call);
+        let call = call.rsplit_once("if (").map_or(call, |(_, call)| call);
+        is_number(rest) && call.contains('(') && !OF_PRODUCTS.iter().any(|word| call.contains(word))
+    })
+}
+
+/// The sources in C of each program that a command compiles, as the command names them.
+pub fn compiled_sources(folder: &str, command: &str) -> Vec<Vec<String>> {
+    const COMPILERS: &[&str] = &["c++", "cc", "clang", "clang++", "g++", "gcc"];
+    let headers = ["h", "hpp"];
+    let is_source = |path: &&String| {
+        language_of(path) == Some("c") && extension(path).is_some_and(|it| !headers.contains(&it))
+    };
+    let commands = Visits::of(command, "").commands;
+    let compile = commands.iter().filter(|visit| {
+        visit.words.first().is_some_and(|program| COMPILERS.contains(&base_name(program)))
+    });
+    let sources = compile.map(|visit| {
+        let paths = visit.words.iter().filter(is_source);
+        let inside = |path: &String| join("", folder, &join("", &visit.folder, path));
+        paths.map(inside).filter(|path| !path.is_empty()).collect()
+    });
+    sources.filter(|sources: &Vec<String>| !sources.is_empty()).collect()
 }
 
 /// Whether unittest looks for a file by its whole name: `discover -s tests -p test_new.py`. It looks in folders below, too.
@@ -343,9 +384,34 @@ mod tests {
             ("run.sh", "[ \"$(sh calc.sh 2 3)\" = 5 ] || exit 1\n", true),
             ("run", "sh calc.sh 2 3 | grep -qx 5\n", true),
             ("run", "case `./calc 2 3` in 5) ;; *) exit 1 ;; esac\n", true),
+            ("calc.c", "int main(void) { assert(add(2, 3) == 5); }\n", true),
+            ("calc.c", "int main() {\n  CHECK(add(2, 3) == 5);\n}\n", true),
+            ("calc.c", "int main(void) { return sum(2, 3) != 5; }\n", true),
+            ("calc.c", "int main(void) {\n  if (sum(2, 3) != 5) {\n    return 1;\n  }\n}\n", true),
+            ("calc.c", "int main(void) {\n  if (scanf(\"%d\", &n) != 1) return 1;\n}\n", false),
+            ("calc.c", "int main(void) {\n  while (getchar() != -1) n++;\n}\n", false),
+            ("calc.c", "int main(void) {\n  for (; n != 5;) n += sum(n, 1);\n}\n", false),
+            ("calc.c", "int main(int argc, char **argv) { assert(argc == 3); }\n", false),
+            ("calc.c", "int main(void) { return puts(\"hello\") < 0; }\n", false),
+            ("calc.c", "int add(int a, int b) { assert(a > 0); return a + b; }\n", false),
             ("greet.sh", "[ $# -gt 0 ] || exit 64\nsh words.sh \"$1\"\n", false),
         ] {
             assert_eq!(asserts(path, text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_compiler_is_given_sources() {
+        for (command, expected) in [
+            ("cc -o t check.c calc.c && ./t", &[&["sub/check.c", "sub/calc.c"][..]][..]),
+            (
+                "cd t && gcc -c a.c; clang b.cc ../c.cpp",
+                &[&["sub/t/a.c"], &["sub/t/b.cc", "sub/c.cpp"]],
+            ),
+            ("cc -o t a.o -include a.h", &[]),
+            ("cat a.c", &[]),
+        ] {
+            assert_eq!(compiled_sources("sub", command), expected, "{command}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Files that are found in the place of a standard module, of a library of tests or of a program.
 
+use super::interpreter::started;
 use super::language::{extension, language_of};
-use super::line::started;
 use super::origins::is_library_of_java;
 use super::visits::{Visits, join};
 use crate::domain::shell_line::{base_name, is_python};

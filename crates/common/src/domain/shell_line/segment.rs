@@ -129,7 +129,9 @@ impl<'l> Reader<'l> {
                 '|' => {
                     self.end_word();
                     self.sends_elsewhere();
+                    let input = written_out(&self.segment.words);
                     self.end_segment(false);
+                    self.segment.input = input;
                 }
                 '<' | '>' => self.redirection(letter),
                 letter => self.push(letter),
@@ -298,6 +300,14 @@ impl<'l> Reader<'l> {
             segment.subshells = std::mem::take(&mut self.subshells);
             self.segments.push(segment);
         }
+    }
+}
+
+/// The file that a command writes out as it is: what a pipe leads from it reads that file.
+fn written_out(words: &[String]) -> Option<String> {
+    match words {
+        [program, path] if program == "cat" && !path.starts_with('-') => Some(path.clone()),
+        _ => None,
     }
 }
 
