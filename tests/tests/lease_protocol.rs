@@ -1,9 +1,5 @@
 //! Real executors over a real Postgres, whose every write of a run's row is laid beside the model.
 
-use super::EFFECT;
-use super::protocol::Protocol;
-use super::state::{Author, Content, Step};
-use super::trace::{Sight, Unknown, follow};
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -11,6 +7,10 @@ use sqlx::PgPool;
 use surety_common::store;
 use surety_e2e::harness::{Database, Deployment, wait_until};
 use surety_e2e::script::{Trail, noop, plan, shell, step};
+use surety_lease_model::EFFECT;
+use surety_lease_model::protocol::Protocol;
+use surety_lease_model::state::{Author, Content, Step};
+use surety_lease_model::trace::{Sight, Unknown, follow};
 use uuid::Uuid;
 
 /// An executor counts as dead after two seconds of silence, and drains at once.
