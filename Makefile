@@ -39,7 +39,7 @@ liars: setup ## False claims and honest runs, all of them: each is refused or ac
 	@SURETY_LIARS=all scripts/test.sh liars
 
 model: setup ## The lease protocol as a model, in its large worlds: some minutes
-	cargo test --locked -p surety-e2e --test lease_protocol -- --include-ignored --nocapture every_
+	cargo test --locked -p surety-lease-model --lib -- --include-ignored --nocapture every_
 
 fuzz: setup ## Feed every reader arbitrary bytes, a minute each, and the property tests many cases
 	@scripts/fuzz.sh $${FUZZ_SECONDS:-60}

@@ -3,7 +3,8 @@
 use super::laws::Law;
 use super::protocol::{Guards, Protocol};
 use super::state::Step;
-use super::{EFFECT, check, progress};
+use super::worlds::check;
+use super::{EFFECT, progress};
 use stateright::{Checker, HasDiscoveries, Model};
 
 /// A model with one fault and one change by a user, in which some guards are missing.

@@ -7,7 +7,7 @@ use stateright::Property;
 /// An invariant of the lease protocol. It is checked when the row changes, so a violation appears
 /// in the step that causes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Law {
+pub enum Law {
     /// Of two executors, one at most has writes accepted under one epoch.
     OneWriterAnEpoch,
     /// An accepted write names the epoch that the row has.
@@ -35,7 +35,7 @@ pub(crate) enum Law {
 
 impl Law {
     /// Every law with its name.
-    pub(crate) const ALL: [(Self, &'static str); 11] = [
+    pub const ALL: [(Self, &'static str); 11] = [
         (Self::OneWriterAnEpoch, "one writer an epoch"),
         (Self::EpochIsCurrent, "an accepted write names the current epoch"),
         (Self::EpochNeverFalls, "epochs never fall"),
@@ -50,7 +50,7 @@ impl Law {
     ];
 
     /// Its name, as a property.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(law, _)| *law == self).map_or("", |(_, name)| name)
     }
 }
@@ -64,7 +64,7 @@ fn always(law: Law, condition: fn(&Protocol, &State) -> bool) -> Property<Protoc
 }
 
 /// The laws, and what shows that they are not kept by nothing ever happening.
-pub(crate) fn properties() -> Vec<Property<Protocol>> {
+pub fn properties() -> Vec<Property<Protocol>> {
     vec![
         always(Law::OneWriterAnEpoch, |_, state| keeps(state, Law::OneWriterAnEpoch)),
         always(Law::EpochIsCurrent, |_, state| keeps(state, Law::EpochIsCurrent)),
@@ -117,7 +117,7 @@ fn ended_by_another(state: &State, first: impl Fn(&super::state::Executor) -> bo
 }
 
 /// The laws that an accepted write breaks.
-pub(crate) fn broken_by_write(row: &Row, flight: &Flight) -> Vec<Law> {
+pub fn broken_by_write(row: &Row, flight: &Flight) -> Vec<Law> {
     let by = Author::Executor(flight.by);
     let twice = flight
         .finishes
@@ -134,7 +134,7 @@ pub(crate) fn broken_by_write(row: &Row, flight: &Flight) -> Vec<Law> {
 }
 
 /// The laws that the beginning of an effect breaks.
-pub(crate) fn broken_by_effect(row: &Row, place: usize, step: Step) -> Vec<Law> {
+pub fn broken_by_effect(row: &Row, place: usize, step: Step) -> Vec<Law> {
     let Some(tally) = row.tallies.get(place) else { return Vec::new() };
     let repeatable = step == Step::Effect { repeatable: true };
     of_those(&[

@@ -16,58 +16,58 @@ use stateright::{Model, Property};
 
 /// The world's size, and what can go wrong in it.
 #[derive(Debug, Clone)]
-pub(crate) struct Protocol {
+pub struct Protocol {
     /// What the steps of every run ask for.
-    pub(crate) plan: Vec<Step>,
+    pub plan: Vec<Step>,
     /// How many runs there are.
-    pub(crate) runs: usize,
+    pub runs: usize,
     /// The number of working executors. One that has ended or hangs is replaced.
-    pub(crate) at_once: usize,
+    pub at_once: usize,
     /// The most faults: a crash, a freeze, lost heartbeats, a drain, a lost answer.
-    pub(crate) mishaps: u8,
+    pub mishaps: u8,
     /// How often a user changes a run from outside.
-    pub(crate) cancels: u8,
+    pub cancels: u8,
     /// Heartbeat intervals of silence after which a process is taken for dead.
-    pub(crate) age_limit: u8,
+    pub age_limit: u8,
     /// The active guards.
-    pub(crate) guards: Guards,
+    pub guards: Guards,
 }
 
 /// The guards of the protocol, each of which can be taken away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Guards {
+pub struct Guards {
     /// A write names the version that it was thought out over.
-    pub(crate) version: bool,
+    pub version: bool,
     /// A write names the epoch that it was thought out under.
-    pub(crate) epoch: bool,
+    pub epoch: bool,
     /// Every lease raises the epoch.
-    pub(crate) epoch_rises: bool,
+    pub epoch_rises: bool,
     /// An executor that reads the row again checks that it still holds the lease.
-    pub(crate) lease_looked_at: bool,
+    pub lease_looked_at: bool,
     /// What was thought out over a lost change is lost.
-    pub(crate) line_ends: bool,
+    pub line_ends: bool,
     /// A writer without an answer reads the journal.
-    pub(crate) journal_asked: bool,
+    pub journal_asked: bool,
     /// An effect begins when its intent is stored.
-    pub(crate) intent_first: bool,
+    pub intent_first: bool,
     /// An effect that must not be repeated and may have happened is asked about.
-    pub(crate) unknown_asked: bool,
+    pub unknown_asked: bool,
     /// A heartbeat renews the leases.
-    pub(crate) beats_renew: bool,
+    pub beats_renew: bool,
     /// A draining executor takes no lease.
-    pub(crate) drain_refuses: bool,
+    pub drain_refuses: bool,
     /// Leases of the silent are taken over.
-    pub(crate) silent_lose: bool,
+    pub silent_lose: bool,
     /// A heartbeat shows leases that its executor does not know of.
-    pub(crate) forgotten_found: bool,
+    pub forgotten_found: bool,
     /// An executor without contact for the limit has ended the calls that others would repeat, and
     /// starts none.
-    pub(crate) silence_ends: bool,
+    pub silence_ends: bool,
 }
 
 impl Guards {
     /// The protocol as it is.
-    pub(crate) const ALL: Self = Self {
+    pub const ALL: Self = Self {
         version: true,
         epoch: true,
         epoch_rises: true,
@@ -86,7 +86,7 @@ impl Guards {
 
 /// What can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Action {
+pub enum Action {
     /// A heartbeat interval passes.
     Tick,
     /// Something happens to a process.
@@ -127,7 +127,7 @@ pub(crate) enum Action {
 
 /// What can happen to a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Fate {
+pub enum Fate {
     /// It starts.
     Start,
     /// It is killed.
@@ -148,7 +148,7 @@ pub(crate) enum Fate {
 
 /// Why a lease may be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Claim {
+pub enum Claim {
     /// No executor holds it.
     Free,
     /// Its holder has been silent for too long.
@@ -161,7 +161,7 @@ pub(crate) enum Claim {
 
 /// One step of the work under a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Deed {
+pub enum Deed {
     /// Starts the steps of a run that was free.
     Start,
     /// Takes a turn without an effect, and continues.
@@ -225,7 +225,7 @@ impl Fate {
 
     /// Whether it must happen when it can: a hanging process is replaced and a finished one ends,
     /// but a frozen process may never continue.
-    pub(crate) fn is_certain(self) -> bool {
+    pub fn is_certain(self) -> bool {
         match self {
             Self::Start | Self::Stop => true,
             Self::Crash | Self::Freeze | Self::Thaw | Self::Mute | Self::Unmute | Self::Drain => {
@@ -235,7 +235,7 @@ impl Fate {
     }
 
     /// Whether it is one of those that happen so often at most.
-    pub(crate) fn is_mishap(self) -> bool {
+    pub fn is_mishap(self) -> bool {
         match self {
             Self::Crash | Self::Freeze | Self::Mute | Self::Drain => true,
             Self::Start | Self::Thaw | Self::Unmute | Self::Stop => false,
@@ -245,7 +245,7 @@ impl Fate {
 
 impl Protocol {
     /// The protocol with every guard, over runs of `plan`.
-    pub(crate) fn new(plan: &[Step]) -> Self {
+    pub fn new(plan: &[Step]) -> Self {
         Self {
             plan: plan.to_vec(),
             runs: 1,
@@ -258,7 +258,7 @@ impl Protocol {
     }
 
     /// The current step of a run; none when all are done.
-    pub(crate) fn step(&self, place: usize) -> Option<Step> {
+    pub fn step(&self, place: usize) -> Option<Step> {
         self.plan.get(place).copied()
     }
 

@@ -4,7 +4,7 @@ use super::protocol::Protocol;
 
 /// Who wrote something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Author {
+pub enum Author {
     /// An executor, by its place among the identities.
     Executor(usize),
     /// A writer without a lease: the planner for a user, or the gate.
@@ -13,7 +13,7 @@ pub(crate) enum Author {
 
 /// A step of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Step {
+pub enum Step {
     /// A turn that does nothing to the world.
     Look,
     /// A tool call that does.
@@ -27,62 +27,62 @@ pub(crate) enum Step {
 
 /// What of a row the work moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Content {
+pub struct Content {
     /// The step that is worked on, by its place in the plan.
-    pub(crate) step: usize,
+    pub step: usize,
     /// The step's effect is written down and its outcome is not.
-    pub(crate) open: bool,
+    pub open: bool,
     /// The user allowed the open effect to be repeated once.
-    pub(crate) may_repeat: bool,
+    pub may_repeat: bool,
     /// The run waits for the user.
-    pub(crate) asks: bool,
+    pub asks: bool,
     /// The run is over.
-    pub(crate) ended: bool,
+    pub ended: bool,
 }
 
 /// What a write must still find, and whose row it was thought out over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// The row's version.
-    pub(crate) version: u8,
+    pub version: u8,
     /// The row's lease epoch.
-    pub(crate) epoch: u8,
+    pub epoch: u8,
     /// The writer of that version. No guard reads it: it shows the laws what the guards let
     /// through.
-    pub(crate) by: Author,
+    pub by: Author,
 }
 
 /// One run's row in the database.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Row {
+pub struct Row {
     /// What a write must name.
-    pub(crate) fence: Seen,
+    pub fence: Seen,
     /// Who holds the lease.
-    pub(crate) owner: Option<usize>,
+    pub owner: Option<usize>,
     /// What the work moves.
-    pub(crate) content: Content,
+    pub content: Content,
     /// Who wrote first under the present epoch.
-    pub(crate) epoch_of: Author,
+    pub epoch_of: Author,
     /// What happened to each step, for the laws.
-    pub(crate) tallies: Vec<Tally>,
+    pub tallies: Vec<Tally>,
 }
 
 /// What happened to one step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// An intent was stored.
-    pub(crate) intended: bool,
+    pub intended: bool,
     /// How often its effect was begun.
-    pub(crate) begun: u8,
+    pub begun: u8,
     /// How often a user decided that it may be repeated.
-    pub(crate) decided: u8,
+    pub decided: u8,
     /// How often its end was stored.
-    pub(crate) finished: u8,
+    pub finished: u8,
 }
 
 /// The state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Life {
+pub enum Life {
     /// Not started.
     Unborn,
     /// At work.
@@ -97,37 +97,37 @@ pub(crate) enum Life {
 
 /// One executor process, which never restarts under the same identity.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Executor {
+pub struct Executor {
     /// The state of the process.
-    pub(crate) life: Life,
+    pub life: Life,
     /// It was asked to stop.
-    pub(crate) draining: bool,
+    pub draining: bool,
     /// Heartbeat intervals since its last heartbeat, up to the limit.
-    pub(crate) silent: u8,
+    pub silent: u8,
     /// The leases it works under, as far as it knows, by run and epoch.
-    pub(crate) held: Vec<Held>,
+    pub held: Vec<Held>,
 }
 
 /// Work under one lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Held {
+pub struct Held {
     /// The run.
-    pub(crate) run: usize,
+    pub run: usize,
     /// The lease's epoch.
-    pub(crate) lease: u8,
+    pub lease: u8,
     /// The row as the changes so far leave it, stored or not.
-    pub(crate) head: Seen,
+    pub head: Seen,
     /// The same row's content.
-    pub(crate) content: Content,
+    pub content: Content,
     /// How far the work is.
-    pub(crate) work: Work,
+    pub work: Work,
     /// A change is known to be lost.
-    pub(crate) overtaken: bool,
+    pub overtaken: bool,
 }
 
 /// How far the work under a lease is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Work {
+pub enum Work {
     /// A free run was claimed: its steps are to be started.
     Starting,
     /// The next turn can be taken.
@@ -144,34 +144,34 @@ pub(crate) enum Work {
 
 /// A submitted write whose answer was not received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Flight {
+pub struct Flight {
     /// The executor that handed it in.
-    pub(crate) by: usize,
+    pub by: usize,
     /// The run.
-    pub(crate) run: usize,
+    pub run: usize,
     /// The lease it was handed in under.
-    pub(crate) lease: u8,
+    pub lease: u8,
     /// A copy whose answer is not awaited any more.
-    pub(crate) stray: bool,
+    pub stray: bool,
     /// What it was thought out over.
-    pub(crate) read: Seen,
+    pub read: Seen,
     /// Who holds the lease afterwards.
-    pub(crate) owner: Option<usize>,
+    pub owner: Option<usize>,
     /// The row's content afterwards.
-    pub(crate) content: Content,
+    pub content: Content,
     /// The step whose end it stores.
-    pub(crate) finishes: Option<usize>,
+    pub finishes: Option<usize>,
     /// It was sent before, with an unknown outcome.
-    pub(crate) again: bool,
+    pub again: bool,
     /// The journal holds it.
-    pub(crate) stored: bool,
+    pub stored: bool,
     /// The answer, on its way back.
-    pub(crate) outcome: Option<Outcome>,
+    pub outcome: Option<Outcome>,
 }
 
 /// What became of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// It is stored.
     Applied,
     /// Its guard found another row.
@@ -180,24 +180,24 @@ pub(crate) enum Outcome {
 
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct State {
+pub struct State {
     /// The rows, by run.
-    pub(crate) rows: Vec<Row>,
+    pub rows: Vec<Row>,
     /// The processes, by identity.
-    pub(crate) executors: Vec<Executor>,
+    pub executors: Vec<Executor>,
     /// Writes on their way; those of one lease in the order they were handed in.
-    pub(crate) wire: Vec<Flight>,
+    pub wire: Vec<Flight>,
     /// Remaining faults.
-    pub(crate) mishaps: u8,
+    pub mishaps: u8,
     /// Changes of mind of the user that can still happen.
-    pub(crate) cancels: u8,
+    pub cancels: u8,
     /// Laws that were broken. Nothing happens after that.
-    pub(crate) broken: Vec<super::laws::Law>,
+    pub broken: Vec<super::laws::Law>,
 }
 
 impl Row {
     /// A run that waits for an executor.
-    pub(crate) fn new(steps: usize) -> Self {
+    pub fn new(steps: usize) -> Self {
         Self {
             fence: Seen { version: 1, epoch: 0, by: Author::Outside },
             owner: None,
@@ -208,14 +208,14 @@ impl Row {
     }
 
     /// Whether an executor could continue it.
-    pub(crate) fn needs_executor(&self) -> bool {
+    pub fn needs_executor(&self) -> bool {
         !self.content.ended && !self.content.asks
     }
 }
 
 impl Held {
     /// Whether an effect is under way that others would repeat without asking.
-    pub(crate) fn is_repeated(&self, protocol: &Protocol) -> bool {
+    pub fn is_repeated(&self, protocol: &Protocol) -> bool {
         let Work::Acting(place) = self.work else { return false };
         protocol.step(place) == Some(Step::Effect { repeatable: true })
     }
@@ -223,51 +223,51 @@ impl Held {
 
 impl Executor {
     /// A process, started or not.
-    pub(crate) fn new(life: Life) -> Self {
+    pub fn new(life: Life) -> Self {
         Self { life, draining: false, silent: 0, held: Vec::new() }
     }
 
     /// Whether it takes steps.
-    pub(crate) fn acts(&self) -> bool {
+    pub fn acts(&self) -> bool {
         matches!(self.life, Life::Awake | Life::Mute)
     }
 
     /// Whether an effect of a run is running that others repeat without asking, and the process
     /// could have ended it.
-    pub(crate) fn is_repeated(&self, protocol: &Protocol, run: usize) -> bool {
+    pub fn is_repeated(&self, protocol: &Protocol, run: usize) -> bool {
         let acting = |held: &Held| held.run == run && held.is_repeated(protocol);
         self.life == Life::Mute && self.held.iter().any(acting)
     }
 
     /// Whether it can take leases. One without contact takes none here; a real one might, and would
     /// lose them at the next scan of another.
-    pub(crate) fn claims(&self) -> bool {
+    pub fn claims(&self) -> bool {
         self.life == Life::Awake && self.silent == 0
     }
 }
 
 impl State {
     /// The writes of one lease whose answers are waited for, in order.
-    pub(crate) fn pending(&self, by: usize, held: &Held) -> impl Iterator<Item = &Flight> {
+    pub fn pending(&self, by: usize, held: &Held) -> impl Iterator<Item = &Flight> {
         let (run, lease) = (held.run, held.lease);
         self.wire.iter().filter(move |flight| flight.is_of(by, run, lease) && !flight.stray)
     }
 
     /// Work under a lease, when the executor knows that it holds it.
-    pub(crate) fn held(&mut self, by: usize, run: usize, lease: u8) -> Option<&mut Held> {
+    pub fn held(&mut self, by: usize, run: usize, lease: u8) -> Option<&mut Held> {
         let held = &mut self.executors.get_mut(by)?.held;
         held.iter_mut().find(|held| held.run == run && held.lease == lease)
     }
 
     /// Ends the work under a lease.
-    pub(crate) fn forget(&mut self, by: usize, run: usize, lease: u8) {
+    pub fn forget(&mut self, by: usize, run: usize, lease: u8) {
         if let Some(executor) = self.executors.get_mut(by) {
             executor.held.retain(|held| held.run != run || held.lease != lease);
         }
     }
 
     /// Drops answers that are not awaited, and normalizes the order of the wire per lease.
-    pub(crate) fn tidy(&mut self) {
+    pub fn tidy(&mut self) {
         let executors = &self.executors;
         self.wire.retain(|flight| {
             let held = executors.get(flight.by).map(|executor| &executor.held);
@@ -280,14 +280,14 @@ impl State {
     }
 
     /// Whether every run has ended.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.rows.iter().all(|row| row.content.ended)
     }
 }
 
 impl Flight {
     /// Whether it was handed in under this lease.
-    pub(crate) fn is_of(&self, by: usize, run: usize, lease: u8) -> bool {
+    pub fn is_of(&self, by: usize, run: usize, lease: u8) -> bool {
         self.by == by && self.run == run && self.lease == lease
     }
 }

@@ -8,17 +8,17 @@ use std::collections::HashSet;
 
 /// A row after a write, as it was observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sight {
+pub struct Sight {
     /// The row's version.
-    pub(crate) version: u8,
+    pub version: u8,
     /// The row's lease epoch.
-    pub(crate) epoch: u8,
+    pub epoch: u8,
     /// Who wrote it, where that is known.
-    pub(crate) by: Option<Author>,
+    pub by: Option<Author>,
     /// Who holds the lease.
-    pub(crate) owner: Option<usize>,
+    pub owner: Option<usize>,
     /// What the work moves.
-    pub(crate) content: Content,
+    pub content: Content,
 }
 
 impl Sight {
@@ -33,18 +33,18 @@ impl Sight {
 
 /// The first write that the model does not know.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Unknown {
+pub struct Unknown {
     /// Its place in the trace.
-    pub(crate) place: usize,
+    pub place: usize,
     /// How it left the row.
-    pub(crate) seen: Sight,
+    pub seen: Sight,
 }
 
 /// Follows a trace of the one run of a world through the model.
 ///
 /// # Errors
 /// The first write that no sequence of the model's actions leads to from the writes before it.
-pub(crate) fn follow(protocol: &Protocol, trace: &[Sight]) -> Result<(), Unknown> {
+pub fn follow(protocol: &Protocol, trace: &[Sight]) -> Result<(), Unknown> {
     let mut now: HashSet<State> = protocol.init_states().into_iter().collect();
     for (place, &seen) in trace.iter().enumerate() {
         now = reach(protocol, now, &seen);
@@ -81,9 +81,9 @@ fn reach(protocol: &Protocol, from: HashSet<State>, seen: &Sight) -> HashSet<Sta
 
 #[cfg(test)]
 mod tests {
-    use super::super::EFFECT;
-    use super::super::state::Step;
     use super::*;
+    use crate::EFFECT;
+    use crate::state::Step;
 
     const AT_WORK: Content =
         Content { step: 0, open: false, may_repeat: false, asks: false, ended: false };

@@ -1,36 +1,13 @@
-//! The lease protocol as a model that is checked exhaustively, and the comparison with real
-//! executors.
-//!
-//! `docs/lease-protocol.md` says what is guaranteed and what is modelled. The modules:
-//!
-//! - [`state`] has the state, [`protocol`] the actions, and [`rules`] and [`work`] their effects;
-//! - [`laws`] has the invariants, and [`progress`] checks that an end stays reachable;
-//! - [`guards`] shows that each guard is needed;
-//! - [`waits`] is a model of its own, of the leases of waits, and [`outside`] of changes without a lease;
-//! - [`trace`] compares the writes of real executors with the model, and [`real`] produces them.
+//! Walks through whole worlds: every law holds in each state, and what is to be possible happens.
 
-mod guards;
-mod laws;
-mod outside;
-mod progress;
-mod protocol;
-mod real;
-mod rules;
-mod state;
-mod trace;
-mod waits;
-mod work;
-
-use protocol::Protocol;
-use state::Step;
+use super::protocol::Protocol;
+use super::state::Step;
+use super::{EFFECT, progress};
 use stateright::{Checker, Expectation, Model};
-
-/// An effect that must not be made twice.
-const EFFECT: Step = Step::Effect { repeatable: false };
 
 /// Walks a whole world. Every law holds in it and, where `all_happens`, everything that is to be
 /// possible is; answers how many states it has.
-fn check(protocol: Protocol, all_happens: bool) -> usize {
+pub(crate) fn check(protocol: Protocol, all_happens: bool) -> usize {
     let began = std::time::Instant::now();
     let name = format!("{protocol:?}");
     let checker = protocol.checker().threads(2).spawn_bfs().join();

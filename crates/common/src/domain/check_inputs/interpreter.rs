@@ -110,6 +110,8 @@ pub(super) fn started<'a>(
             Some(Given::File(script)) => Some(script),
             None => None,
         }
+    } else if let Some(("py", code)) = code_of(name, arguments) {
+        return read_by_code(code);
     } else {
         script_of(name, arguments)?
     };
@@ -128,6 +130,17 @@ pub(super) fn read_whole(text: &str) -> Option<&str> {
         && !path.starts_with('-')
         && !path.contains([' ', '$', '`', '*', '|', ';', '&', '(']);
     is_one.then_some(path)
+}
+
+/// The file that code in Python carries out as a whole, and does nothing else.
+fn read_by_code(code: &str) -> Option<&str> {
+    const FORMS: &[(&str, &str)] =
+        &[("exec(open(", ").read())"), ("import runpy; runpy.run_path(", ")")];
+    let mut inner = FORMS.iter().filter_map(|(before, behind)| {
+        code.trim().strip_prefix(before).and_then(|rest| rest.strip_suffix(behind))
+    });
+    let path = inner.next()?.trim_matches(['"', '\'']);
+    (!path.contains(['"', '\'', '(', ')', ','])).then_some(path)
 }
 
 /// The code that an interpreter of this name finds on its line, with the extension of its sources.

@@ -95,11 +95,15 @@ pub fn scripts(line: &str) -> BTreeSet<Script> {
 pub fn scripts_in(line: &str, root: &str) -> BTreeSet<Script> {
     let mut found = BTreeSet::new();
     let mut program_folders: Vec<String> = Vec::new();
+    let mut copies: Vec<(String, String)> = Vec::new();
     for visit in Visits::of(line, root).commands {
         let words: Vec<&str> = visit.words.iter().map(String::as_str).collect();
         let Some((program, arguments)) = words.split_first() else { continue };
         let is_path = program.contains('/');
         let mut add = |path: &str, role| {
+            let plain = path.trim_start_matches("./");
+            let copied = copies.iter().rfind(|(copy, _)| copy == plain);
+            let path = copied.map_or(path, |(_, original)| original);
             let path = join(root, &visit.folder, path);
             if !path.is_empty() {
                 let is_product = is_product(&path);
@@ -151,8 +155,18 @@ pub fn scripts_in(line: &str, root: &str) -> BTreeSet<Script> {
         let is_check = started.is_some_and(|it| !is_product(&join(root, &visit.folder, it)));
         let named = configurations((&name, &words), &visit, is_check);
         named.into_iter().for_each(|path| add(path, Role::Configuration));
+        copies.extend(copy_of(&name, arguments));
     }
     found
+}
+
+/// The path of the copy that a command makes of one file, and that of the file.
+fn copy_of(name: &str, arguments: &[&str]) -> Option<(String, String)> {
+    let mut operands = arguments.iter().filter(|word| !word.starts_with('-'));
+    let (from, to) = (operands.next()?, operands.next()?);
+    let is_one = matches!(name, "cp" | "install" | "ln" | "mv") && operands.next().is_none();
+    let to = if to.ends_with('/') { format!("{to}{}", base_name(from)) } else { (*to).to_owned() };
+    is_one.then(|| (to.trim_start_matches("./").to_owned(), (*from).to_owned()))
 }
 
 /// The files that a command gives as configuration to a runner, or to a script of the check.
@@ -431,15 +445,6 @@ mod tests {
             ("eval ./check.sh", &["check.sh"]),
             ("sh < check.sh", &["check.sh"]),
             ("python3 - < check.py", &["check.py"]),
-            ("cat run | sh", &["run"]),
-            ("cat run | sh -e && cat other | grep -q x", &["run"]),
-            ("cat < out.txt | sh run", &["run"]),
-            ("cat run.py | python3 | grep -q 5", &["run.py"]),
-            ("sh -c \"$(cat run)\"", &["run"]),
-            ("bash -c \"$(< run)\" 2>&1", &["run"]),
-            ("eval \"$(cat ci/run)\"", &["ci/run"]),
-            ("eval \"`cat calc.sh`\" && test \"$(sum 2 3)\" = 5", &[]),
-            ("cat a b | sh", &[]),
             ("find . -name '*.json' -exec ./check.sh {} \\;", &["check.sh"]),
             ("git ls-files | xargs -n 1 ./check.sh", &["check.sh"]),
             ("awk -f check.awk out.txt", &["check.awk"]),
@@ -459,6 +464,32 @@ mod tests {
             ("env -C sub ./check.sh", &["sub/check.sh"]),
         ] {
             let found = scripts_in(line, "/srv/p");
+            let found: Vec<_> = found.iter().map(|script| script.path.as_str()).collect();
+            assert_eq!(found, expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_a_line_starts_by_a_detour_is_found() {
+        for (line, expected) in [
+            ("cat run | sh", &["run"][..]),
+            ("cat run | sh -e && cat other | grep -q x", &["run"]),
+            ("cat < out.txt | sh run", &["run"]),
+            ("cat run.py | python3 | grep -q 5", &["run.py"]),
+            ("sh -c \"$(cat run)\"", &["run"]),
+            ("bash -c \"$(< run)\" 2>&1", &["run"]),
+            ("eval \"$(cat ci/run)\"", &["ci/run"]),
+            ("eval \"`cat calc.sh`\" && test \"$(sum 2 3)\" = 5", &[]),
+            ("cat a b | sh", &[]),
+            ("cp run /tmp/x && sh /tmp/x", &["run"]),
+            ("cp -p run /tmp/ && sh /tmp/run", &["run"]),
+            ("mv run x && ./x", &["run"]),
+            ("cp run /tmp/x && sh /tmp/y", &[]),
+            ("python3 -c 'exec(open(\"run.py\").read())'", &["run.py"]),
+            ("python3 -c 'import runpy; runpy.run_path(\"run.py\")'", &["run.py"]),
+            ("python3 -c 'exec(open(\"calc.py\").read()); assert add(2, 3) == 5'", &[]),
+        ] {
+            let found = scripts(line);
             let found: Vec<_> = found.iter().map(|script| script.path.as_str()).collect();
             assert_eq!(found, expected, "{line}");
         }
