@@ -170,8 +170,7 @@ async fn no_text_of_a_participant_makes_a_batch_too_large_or_carries_a_secret() 
             (1..=4).for_each(|n| record_transition(&tool, &moved(n)));
         }
     });
-    // Megabytes are redacted by code that is not optimised.
-    built.guard.shutdown(5 * DEADLINE).await.expect("all is sent");
+    built.guard.shutdown(DEADLINE).await.expect("all is sent");
     let spans = receiver.wait_for(|spans| spans.len() == TOOL_SPANS + 1, DEADLINE).await;
     let spans = spans.unwrap_or_else(|partial| panic!("{} spans came", partial.len()));
     let mut texts = Vec::new();

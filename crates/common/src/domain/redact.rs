@@ -24,8 +24,8 @@ const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 #[derive(Clone, Default)]
 pub struct Redactor {
     patterns: Vec<Pattern>,
-    /// The first bytes of all patterns and escapes.
-    starts: Vec<u8>,
+    /// By each byte, whether a pattern or an escape begins with it: every byte of a text is looked up.
+    starts: Vec<bool>,
 }
 
 #[derive(Clone)]
@@ -63,13 +63,13 @@ impl Redactor {
             let lines = value.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE);
             lines.for_each(|line| add(line.as_bytes().to_vec()));
         }
-        let mut starts: Vec<u8> =
-            patterns.iter().filter_map(|pattern| pattern.bytes.first().copied()).collect();
-        if !starts.is_empty() {
-            starts.extend(*b"%\\+&");
+        let firsts = patterns.iter().filter_map(|pattern| pattern.bytes.first().copied());
+        let mut starts = vec![false; 256];
+        for first in firsts.chain(*b"%\\+&") {
+            if let Some(starts) = starts.get_mut(usize::from(first)) {
+                *starts = true;
+            }
         }
-        starts.sort_unstable();
-        starts.dedup();
         Self { patterns, starts }
     }
 
@@ -100,7 +100,7 @@ impl Redactor {
         let mut out = Vec::new();
         let (mut at, mut from) = (0, 0);
         while let Some(byte) = data.get(at) {
-            if self.starts.binary_search(byte).is_err() {
+            if !self.starts.get(usize::from(*byte)).is_some_and(|starts| *starts) {
                 at += 1;
                 continue;
             }
