@@ -1,6 +1,7 @@
 //! A deployment for tests: a fresh database, and the three services as real processes on real
 //! ports.
 
+mod changes;
 mod cluster;
 mod database;
 mod overdue;
@@ -10,6 +11,7 @@ pub use cluster::{Cluster, server_of};
 pub use database::Database;
 pub use process::{Process, QUIET_LOG, Service, TOKEN, WRAPPER, binary, token};
 
+use self::changes::Changes;
 use crate::{audit, script};
 use anyhow::{Context, Result};
 use sqlx::PgPool;
@@ -394,6 +396,7 @@ impl Deployment {
     ) -> Result<v1::Run> {
         let deadline = Instant::now() + PATIENCE;
         let mut runs = self.runs()?;
+        let mut changes = Changes::default();
         loop {
             // While a service is being replaced a call may fail; the deadline bounds that too.
             let found = get(&mut runs, run_id).await;
@@ -402,7 +405,8 @@ impl Deployment {
                 other if Instant::now() > deadline => {
                     anyhow::bail!("the run did not become {what} in time: {other:#?}")
                 }
-                Ok(_) | Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                Ok(run) => changes.after(&mut runs, &run).await,
+                Err(_) => changes.after_fault().await,
             }
         }
     }

@@ -14,6 +14,8 @@ use surety_common::wire::v1;
 use surety_e2e::harness::{Database, Deployment, PATIENCE};
 use surety_e2e::script::{self, Trail, noop, plan, shell, step, write};
 
+/// How often a run is read that ends once only in all of its deaths: a read costs more than a look at a process.
+const LOOK_AT_RUN: Duration = Duration::from_millis(100);
 /// More changes than one such run makes.
 const MANY: usize = 40;
 /// The executor's places: those of its own, and those of every writer.
@@ -141,12 +143,16 @@ pub(super) fn order(trail: &Trail, mark: &str, workspace: &str) -> v1::CreateRun
 /// Waits until the first executor died, or the run ended without that.
 pub(super) async fn died(deployment: &mut Deployment, run_id: &str) -> Result<bool> {
     let deadline = Instant::now() + PATIENCE;
+    let mut look_at_run = Instant::now();
     loop {
         if deployment.first_executor()?.has_ended()? {
             return Ok(true);
         }
-        if deployment.run(run_id).await?.terminal.is_some() {
-            return Ok(false);
+        if look_at_run <= Instant::now() {
+            if deployment.run(run_id).await?.terminal.is_some() {
+                return Ok(false);
+            }
+            look_at_run = Instant::now() + LOOK_AT_RUN;
         }
         ensure!(Instant::now() < deadline, "neither died nor ended");
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -12,7 +12,7 @@ use surety_forge::{Forge, ForgeAccount, ForgeErrorCode};
 async fn every_failure_has_its_code_and_reads_are_tried_again() -> Result<()> {
     for kind in KINDS {
         let fixture = Fixture::start(kind).await?;
-        let forge = fixture.client("robin")?;
+        let forge = fixture.patient("robin")?;
         for (failure, expected, attempts) in [
             (Failure::Cut, ForgeErrorCode::Unreachable, 3),
             (Failure::CutAfterWrite, ForgeErrorCode::Unreachable, 3),

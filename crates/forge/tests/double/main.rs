@@ -97,6 +97,13 @@ impl Fixture {
         Ok(Clients::new(observer, quick())?.open(self.account(login, None)?)?)
     }
 
+    /// A client that waits for megabytes on a machine that has more to do.
+    fn patient(&self, login: &str) -> Result<Arc<dyn Forge>> {
+        let observer: Arc<dyn CallObserver> = self.observed.clone();
+        let times = Times { attempt: Duration::from_secs(30), ..quick() };
+        Ok(Clients::new(observer, times)?.open(self.account(login, None)?)?)
+    }
+
     fn reported(&self) -> Vec<Reported> {
         self.observed.0.lock().expect("no panic").clone()
     }
